@@ -34,7 +34,9 @@ const VIEWS = {
   tree: mountTree,
 };
 
-const RECEIVERS = { feed: store.receive, loads: receiveLoads };
+// What receives the server's updates for a panel.
+const run = { ...store, isActive: store.isExpecting };
+const STREAMS = { feed: run, loads: { receive: receiveLoads } };
 
 // A panel that the first screen does not need is `panel.js` in a folder of its name. It is fetched when its tab opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
@@ -47,14 +49,21 @@ const LATER = {
 async function later(name) {
   if (LATER[name]) return LATER[name]();
   const panel = await import(`./${FOLDERS[name] ?? name}/panel.js`);
-  if (panel.run) streamed(name, panel.run);
+  if (panel.run) STREAMS[name] = panel.run;
   return panel.mount;
 }
 
-// Passes on the server's updates for a panel.
-function streamed(name, run) {
-  RECEIVERS[name] = run.receive;
-  if (run.isActive) watchConnection(run);
+// A run learns of the server's functions and of a lost connection, and Gradio's buttons learn of its begin and end.
+function connect(run, server, trigger) {
+  if (!run?.connect) return;
+  run.connect(server);
+  watchConnection(run);
+  let isActive = false;
+  run.subscribe(() => {
+    if (isActive === run.isActive()) return;
+    isActive = !isActive;
+    trigger("select");
+  });
 }
 
 // The bars of a lesson and of a class stay hidden until a lesson is opened or a class has begun.
@@ -78,16 +87,15 @@ addEventListener("click", async (event) => {
 export async function mount(name, element, props, server, trigger) {
   if (name === "lessons" || name === "classroom") toLessons();
   const view = VIEWS[name] ?? (await later(name));
+  connect(STREAMS[name], server, trigger);
   view(element, props, server, trigger);
   dispatchEvent(new Event("slides")); // the new tab may add slides
 }
 
-export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
+export const receive = (name, text) => STREAMS[name]?.receive(text);
 
-// The buttons' Gradio events reach the store through this object, because a Gradio event cannot call a module.
-const { begin, stop, ended, chosenTree } = store;
-window.specdec = { begin, stop, ended, chosenTree, conversation, store };
+// Gradio's events reach the store through this object, because they cannot call a module.
+window.specdec = { run, chosenTree: store.chosenTree, conversation, store };
 
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 mountGlossary();
-watchConnection({ isActive: store.isExpecting, breakOff: store.breakOff });

@@ -15,14 +15,13 @@ import {
   forgetRecorded,
   isActive,
   laneOf,
-  mayBegin,
   notify,
   reference,
+  sent,
   showRecorded,
   stale,
   state,
   stop,
-  stopped,
   subscribe,
 } from "./state.js";
 import { beside, HEAD, rows, status, summary } from "./words.js";
@@ -78,10 +77,7 @@ class Comparison {
       event.preventDefault();
       this.run();
     });
-    this.find(".stop").addEventListener("click", () => {
-      stop();
-      this.trigger("stop");
-    });
+    this.find(".stop").addEventListener("click", stop);
     this.find(".add").addEventListener("click", () => this.add());
     const side = this.find(".side");
     side.addEventListener("pointerover", (event) => this.light(event.target.closest(".token")));
@@ -133,7 +129,7 @@ class Comparison {
 
   // Runs all columns again.
   run() {
-    if (!mayBegin()) return;
+    if (isActive()) return;
     this.start(
       state.columns.filter(({ method }) => method !== "ar"),
       true,
@@ -147,13 +143,14 @@ class Comparison {
     const { length, ...shared } = values;
     const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
     const models = state.setup?.models ?? null;
-    this.trigger("submit", { ...shared, max_new_tokens: length, columns: asked, reference: anew, models });
+    const request = { run: sent(), ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
+    this.trigger("submit", request);
   }
 
   stale = () => stale((column) => this.columns.written(column));
 
   canFollow() {
-    return mayBegin() && reference()?.phase === "finished" && this.shared.fits(state.shared);
+    return !isActive() && reference()?.phase === "finished" && this.shared.fits(state.shared);
   }
 
   // Runs the changed columns again once the visitor pauses.
@@ -184,7 +181,7 @@ class Comparison {
   }
 
   drawControls() {
-    this.find(".run").disabled = !mayBegin();
+    this.find(".run").disabled = isActive();
     this.find(".stop").disabled = !isActive();
     this.find(".add").disabled = this.views.length >= this.props.mostColumns;
     for (const view of this.views) view.remove.disabled = this.views.length === 1;
@@ -194,7 +191,7 @@ class Comparison {
 
   drawWords() {
     const { views, shared } = this;
-    const changed = mayBegin() && state.shared !== null && !shared.fits(state.shared);
+    const changed = !isActive() && state.shared !== null && !shared.fits(state.shared);
     setText(this.find(".standing"), changed ? CHANGED : status(views));
     setText(this.find(".run-error"), state.message);
     this.find(".run-error").hidden = state.message === "";
@@ -234,5 +231,5 @@ export function mount(element, props, server, trigger) {
   const comparison = new Comparison(element, props, server, trigger);
   comparison.draw();
   offer("compare", { get: () => comparison.get(), set: (texts) => comparison.set(texts) });
-  window.specdec.compare = { ended, stopped, state };
+  window.specdec.compare = { ended, state };
 }

@@ -11,7 +11,7 @@ const FRESH = { run: null, seq: 0, message: "", place: null };
 export const state = {
   ...FRESH,
   // place: in line for the model, { number, of, seconds }; run, seq: as in updates.js
-  phase: "idle", // idle, recorded, waiting, running, stopping, stopped, done, error
+  phase: "idle", // idle, recorded, waiting, running, stopped, done, error
   setup: null, // seed and models
   shared: null, // the settings that all columns share
   columns: [], // { id, method, topology, k, draft }, as the visitor wants them
@@ -23,8 +23,7 @@ const live = new Live(state, apply, notify, "comparison", (message) => {
   state.message = message;
   end("error");
 });
-export const { isActive, receive, breakOff, through: ended } = live;
-export const mayBegin = () => !isActive() && state.phase !== "stopping";
+export const { isActive, receive, breakOff, connect, ended, sent } = live;
 
 // asked: the settings of the column. before: its run before the settings were changed.
 const newLane = (asked, before) => ({ asked, before, phase: "waiting", message: "", tree: null, ...nothing() });
@@ -79,14 +78,11 @@ export function begin(shared, columns, written, anew) {
   notify();
 }
 
-// Gradio cancels whatever is running when it learns of the stop. No run may begin before that: `stopped`.
 export function stop() {
-  if (isActive()) end("stopping");
-  notify();
-}
-
-export function stopped() {
-  if (state.phase === "stopping") state.phase = "stopped";
+  if (isActive()) {
+    live.stop();
+    end("stopped");
+  }
   notify();
 }
 

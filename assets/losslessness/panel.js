@@ -8,7 +8,7 @@ import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
-import { begin, clearPast, ended, isActive, showRecorded, state, stop, subscribe } from "./state.js";
+import { begin, clearPast, ended, isActive, sent, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
 export * as run from "./state.js";
@@ -225,5 +225,5 @@ export function mount(element, props) {
     begin();
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));
   };
-  window.specdec.lossless = { begin: start, stop, ended };
+  window.specdec.lossless = { begin: start, sent, stop, ended, isActive };
 }

@@ -27,7 +27,7 @@ const empty = () => ({
 export const state = { ...empty(), past: [] };
 export const { subscribe, notify } = observable();
 const live = new Live(state, apply, notify, "check");
-export const { isActive, receive, breakOff, through: ended } = live;
+export const { isActive, receive, breakOff, connect, ended, sent } = live;
 
 // Shows the recorded check: before the visitor's first check, or again for a lesson that speaks of it.
 export function showRecorded(check, again = false) {
@@ -44,7 +44,10 @@ export function begin() {
 }
 
 export function stop() {
-  if (isActive()) state.phase = "stopped";
+  if (isActive()) {
+    live.stop();
+    state.phase = "stopped";
+  }
   notify();
 }
 

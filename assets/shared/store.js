@@ -29,10 +29,13 @@ const empty = () => ({
 
 export const state = empty();
 const changes = observable();
-const live = new Live(state, apply, notify, "run");
-export const breakOff = live.breakOff;
-export const ended = live.through;
+const live = new Live(state, apply, notify, "run", null, open);
 const active = live.isActive;
+export const connect = live.connect;
+export const receive = live.receive;
+export const sent = live.sent;
+export const breakOff = live.breakOff;
+export const ended = live.ended;
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
@@ -44,39 +47,36 @@ function notify() {
   changes.notify(state);
 }
 
-// The visitor pressed Generate. The model may still be busy with another visitor's run.
+// The visitor pressed Generate. The model may still be busy with another visitor's run. Returns the run's name.
 export function begin() {
+  const name = live.begin();
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
+  return name;
 }
 
 // A waiting run continues to wait while a recorded run is shown.
 const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
 
-// The visitor pressed Stop. The shown rounds stay, and late updates of this run only add rounds.
+// The visitor pressed Stop. The shown rounds stay. While times are being measured, the text is complete already.
 export function stop() {
-  if (active()) Object.assign(state, { early: state.phase === "waiting", phase: "stopped" });
+  if (active()) {
+    live.stop();
+    const isComplete = state.phase === "baseline";
+    Object.assign(state, { early: state.phase === "waiting", phase: isComplete ? "done" : "stopped" });
+    if (isComplete && state.follow) rest();
+  }
   notify();
 }
 
-// Takes one update (JSON text).
-export function receive(text, server) {
-  if (!text) return;
-  const update = JSON.parse(text);
-  if (update.place) live.waits(update.place);
-  else {
-    if (update.run === parked?.run) return;
-    if (update.run !== state.run) {
-      // a run that was refused, say because a number was out of range: the shown run stays
-      if (update.phase === "error" && update.seq === 0) return breakOff(update.message);
-      parked = null;
-      if (state.phase === "stopped" && update.seq > 0) return;
-      Object.assign(state, empty(), { run: update.run, phase: "waiting" });
-      live.forget();
-    }
-    live.take(update, server);
+// Takes the place of the run that is shown. A run that was refused, say because a number was out of range, does not.
+function open({ run, seq, phase, message }) {
+  if (phase === "error" && seq === 0) {
+    Object.assign(state, { phase, place: null, message });
+    return false;
   }
-  notify();
+  parked = null;
+  Object.assign(state, empty(), { run, phase: "waiting" });
 }
 
 function apply(update) {
@@ -86,7 +86,7 @@ function apply(update) {
   if (update.timings) state.timings = update.timings;
   const target = update.phase === "baseline" ? state.baseline : state.rounds;
   target.push(...update.rounds);
-  if (state.phase !== "stopped" || update.phase === "error") state.phase = update.phase;
+  state.phase = update.phase;
   if (state.follow && target === state.rounds && update.rounds.length > 0) selectLatest();
   if (state.follow && state.phase === "done") rest();
 }

@@ -1,121 +1,124 @@
+// What the server streams to this page: a run, a comparison, a check. The browser names each run when it begins, so it
+// can stop a run that the server has not heard of yet, and ignores the updates of every other run.
+
+// A word that nobody can guess. crypto.randomUUID exists only on pages with a secure connection.
+const newWord = () => [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join("");
+
+const AGAIN = 1000; // milliseconds until a question that got no answer is asked again
+
 // Puts the updates of a run in order. Gradio may merge two that arrive together, so the missing ones are requested.
+export class Live {
+  page = newWord();
+  number = 0; // of the latest run
+  run = null; // name of the run whose updates are awaited: page and number
+  held = new Map(); // updates that came too early, by number
+  unsent = []; // names of runs that Gradio has not sent to the server yet
+  streams = 0; // runs whose stream the server has not ended
+  asking = null; // name of the run whose missing updates are being asked for
+  server = null;
 
-const LATE = 10_000; // milliseconds that the last update may come after the server is through
-
-export class Updates {
-  // progress: { run, seq }, the run and the number of its next update. apply: processes one update; filled: called
-  // after a gap was filled.
-  constructor(progress, apply, filled) {
+  // progress: { run, seq, phase, place, message }, the run that is shown and the number of its next update.
+  // apply(update) processes one update. what: the run's name in messages. fail(message) ends it early. open(update) is
+  // called before the first update of a run is applied; false rejects the update.
+  constructor(progress, apply, notify, what, fail = null, open = null) {
     this.progress = progress;
     this.apply = apply;
-    this.filled = filled;
-    this.held = new Map();
-    this.asking = false;
-  }
-
-  forget() {
-    this.held.clear();
-  }
-
-  take(update, server) {
-    this.held.set(update.seq, update);
-    this.applyHeld();
-    if (this.held.size > 0 && server?.missing) this.fillGap(server);
-  }
-
-  // The server has ended the stream. If the run's last update does not arrive, `broken` is called.
-  ended(isActive, broken) {
-    const { run, seq, place } = this.progress; // a waiting visitor gets a place in line every second
-    setTimeout(() => {
-      if (isActive() && this.progress.run === run && this.progress.seq === seq && this.progress.place === place)
-        broken();
-    }, LATE);
-  }
-
-  applyHeld() {
-    const { progress, held } = this;
-    for (const seq of held.keys()) if (seq < progress.seq) held.delete(seq);
-    while (held.has(progress.seq)) {
-      const update = held.get(progress.seq);
-      held.delete(progress.seq);
-      progress.seq += 1;
-      this.apply(update);
-    }
-  }
-
-  async fillGap(server) {
-    if (this.asking) return;
-    this.asking = true;
-    const { run } = this.progress;
-    try {
-      let before;
-      do {
-        before = this.progress.seq;
-        const texts = await server.missing({ run, seq: before }); // the server may answer with only a part of them
-        if (run !== this.progress.run) return;
-        for (const update of texts.map(JSON.parse)) this.held.set(update.seq, update);
-        this.applyHeld();
-      } while (this.held.size > 0 && this.progress.seq > before);
-      this.filled();
-    } finally {
-      this.asking = false;
-    }
-  }
-}
-
-// The life cycle of what the server streams: it waits in line, runs, and ends or breaks off.
-export class Live extends Updates {
-  before = null; // id of the run before this one, whose late updates are ignored
-
-  // progress: also { phase, place, message }. what: its name in messages. fail(message): ends it early.
-  constructor(
-    progress,
-    apply,
-    notify,
-    what,
-    fail = (message) => Object.assign(progress, { phase: "error", place: null, message }),
-  ) {
-    super(progress, apply, notify);
     this.notify = notify;
     this.what = what;
-    this.fail = fail;
+    this.fail = fail ?? ((message) => Object.assign(progress, { phase: "error", place: null, message }));
+    this.open = open ?? (({ run }) => Object.assign(progress, { run, seq: 0 }));
   }
+
+  // server: its functions `missing` and `stop`.
+  connect = (server) => void (this.server = server);
 
   isActive = () => ["waiting", "choosing", "running", "baseline"].includes(this.progress.phase);
 
-  // Another run follows. Its first update gives its id.
+  // Begins a run and returns its name. The server stops the earlier runs of this page.
   begin() {
-    this.before = this.progress.run;
-    this.forget();
+    this.run = `${this.page}-${(this.number += 1)}`;
+    this.unsent.push(this.run);
+    this.streams += 1;
+    this.held.clear();
+    return this.run;
   }
 
-  // Takes one update (JSON text). Updates of a run that was stopped are ignored.
-  receive = (text, server) => {
-    if (!text || !this.isActive()) return;
-    const update = JSON.parse(text);
-    if (update.place) this.waits(update.place);
-    else {
-      if (update.run !== this.before) this.progress.run ??= update.run;
-      if (update.run !== this.progress.run) return;
-      this.take(update, server);
-    }
+  // The name of the run that Gradio is about to send to the server.
+  sent = () => this.unsent.shift() ?? "";
+
+  // Tells the server to stop the run. Updates that still arrive are ignored.
+  stop() {
+    if (this.run !== null && this.isActive()) this.server?.stop({ run: this.run }).catch(() => {}); // then it runs in vain
+    this.run = null;
+  }
+
+  // Takes one update (JSON text).
+  receive = (text) => {
+    const update = text ? JSON.parse(text) : {};
+    if (!this.run || update.run !== this.run || !this.isActive()) return;
+    this.take(update);
+    if (this.held.size > 0 && this.asking !== this.run) this.fillGap();
     this.notify();
   };
 
-  // The place in line; such updates have no number.
-  waits(place) {
-    if (this.progress.phase === "waiting") this.progress.place = place;
+  take(update) {
+    if (update.place) {
+      if (this.progress.phase === "waiting") this.progress.place = update.place; // such an update has no number
+      return;
+    }
+    if (this.progress.run !== this.run && this.open(update) === false) return;
+    this.held.set(update.seq, update);
+    const { progress, held } = this;
+    for (const seq of held.keys()) if (seq < progress.seq) held.delete(seq);
+    while (held.has(progress.seq)) {
+      const next = held.get(progress.seq);
+      held.delete(progress.seq);
+      progress.seq += 1;
+      this.apply(next);
+    }
+  }
+
+  get next() {
+    return this.progress.run === this.run ? this.progress.seq : 0;
+  }
+
+  // Asks the server for the updates from the next one on. It may answer with only a part of them. Returns whether it
+  // has answered.
+  async fillGap() {
+    const { run, server } = this;
+    this.asking = run;
+    try {
+      let before;
+      do {
+        before = this.next;
+        const texts = await server.missing({ run, seq: before });
+        if (run !== this.run) return true;
+        for (const update of texts.map(JSON.parse)) this.take(update);
+      } while (this.isActive() && this.next > before);
+      this.notify();
+      return true;
+    } catch {
+      return false;
+    } finally {
+      if (this.asking === run) this.asking = null;
+    }
   }
 
   // Ends the run with a message. The updates so far stay.
   breakOff = (message) => {
+    this.stop();
     this.fail(message);
     this.notify();
   };
 
-  // The server has ended the stream. If the last update is missing, the visitor gets a message.
-  through = () =>
-    this.ended(this.isActive, () =>
-      this.breakOff(`The ${this.what} broke off: the server refused it or the connection was lost. Try again.`),
-    );
+  // The server has ended a stream. If it was that of this run and the end has not arrived, it is asked for. A server that
+  // does not answer is asked again until page/connection.js breaks off the run.
+  ended = async () => {
+    this.streams -= 1;
+    const { run } = this;
+    const isOpen = () => this.streams === 0 && run === this.run && this.isActive();
+    while (isOpen() && !(await this.fillGap())) await new Promise((done) => setTimeout(done, AGAIN));
+    if (isOpen())
+      this.breakOff(`The ${this.what} broke off: the server refused it or the connection was lost. Try again.`);
+  };
 }

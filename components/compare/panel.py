@@ -102,7 +102,7 @@ def panel(pair: Pair) -> gr.HTML:
     view = frame.panel(
         "compare",
         _TEMPLATE.format(**values),
-        server_functions=[feed.missing, recorded],
+        server_functions=[feed.missing, feed.stop, recorded],
         choices={
             "method": method_menu(),
             "topology": topology_menu(),
@@ -127,6 +127,4 @@ def _connect(drafts: Drafts, view: gr.HTML) -> None:
     # Gradio sets no limit: runs wait in `turns`, which tells their place. With "once" instead of "multiple",
     # a run would be dropped if the previous one has not quite ended.
     running = view.submit(compared, None, view, concurrency_limit=None, trigger_mode="multiple", **private)
-    running.then(None, js="() => { window.specdec.compare.ended(); return []; }", **private)
-    stopped = view.stop(None, cancels=[running], **private)
-    stopped.then(None, js="() => { window.specdec.compare.stopped(); return []; }", **private)
+    frame.when_ended(running, "() => window.specdec.compare.ended()")

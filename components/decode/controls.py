@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -40,7 +39,7 @@ SEED_INFO = "Same seed, same text."
 
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
-_CONVERSATION = "window.specdec?.conversation(prompt, history) ?? history"
+_CONVERSATION = "(prompt, history) => window.specdec?.conversation(prompt, history) ?? history"
 _NEW = (
     '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
 )
@@ -173,39 +172,19 @@ def _tree(pair: LazyPair, inputs: Inputs, models: Inputs, opening: dict[str, Any
 def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, updates: gr.HTML) -> None:
     # The generator is synchronous, so that Stop takes effect after a round and ZeroGPU can run it.
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
-        settings = VisitorSettings(**dict(zip(inputs, values, strict=True)))
-        yield from run.updates(pair, settings, visitor=turns.visitor(request))
+        *chosen, name = values
+        settings = VisitorSettings(**dict(zip(inputs, chosen, strict=True)))
+        yield from run.updates(pair, settings, visitor=turns.visitor(request), name=name)
 
     # Only `decode` is an event of the server; everything else happens in the browser.
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    buttons = [generate, stop]
-    starts = [generate.click, inputs["prompt"].submit]
-    asked, history = [inputs["prompt"], inputs["history"]], inputs["history"]
-    begin = f"(prompt, history) => [...({_buttons(running=True, then='begin')})(), {_CONVERSATION}]"
-    started = gr.on(starts, None, asked, [*buttons, history], js=begin, **private)
-    running = started.then(
-        decode,
-        list(inputs.values()),
-        updates,
-        # The values are unchecked: `VisitorSettings` and `specdec` explain what does not fit.
-        preprocess=False,
-        concurrency_limit=None,  # runs wait in `turns`, which tells them their place
-        **private,
-    )
-    running.then(None, None, buttons, js=_buttons(running=False, then="ended"), **private)
+    history = inputs["history"]
+    generate.click(None, [inputs["prompt"], history], history, js=_CONVERSATION, **private)
+    running = frame.streamed(updates, generate, stop, decode, list(inputs.values()), "run")
+    # A disabled button ignores the click, so that Enter begins nothing while a run is going on.
+    inputs["prompt"].submit(None, js="() => void document.getElementById('generate').click()", **private)
     chosen_for = [inputs[name] for name in ("tree", *_MEASURED_FOR)]
-    measured = {"fn": None, "inputs": chosen_for, "outputs": inputs["tree"], "js": _CHOSEN, **private}
-    running.then(**measured)
-    stopped = stop.click(
-        None, None, buttons, js=_buttons(running=False, then="stop"), cancels=[running], **private
-    )
-    stopped.then(**measured)
-
-
-def _buttons(running: bool, then: str) -> str:
-    """JavaScript that swaps Generate and Stop and calls the store's function of this name."""
-    changes = [{"interactive": enabled, "__type__": "update"} for enabled in (not running, running)]
-    return f"() => {{ window.specdec?.{then}(); return {json.dumps(changes)}; }}"
+    running.then(None, chosen_for, inputs["tree"], js=_CHOSEN, **private)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
         if zero_gpu.here():
             raise ValueError("here a GPU is lent to runs only; the recorded times stay")
         with turns.CHECKS.seat(visitor) as seat:
-            yield from map(feed.waits, seat.wait())
+            yield from map(log.waits, seat.wait())
             model = present(pair).target
             with seat.turn():
                 use_threads(pair)

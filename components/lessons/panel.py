@@ -84,9 +84,8 @@ def panel(pair: Pair) -> gr.HTML:
         yield from forward.updates(pair, turns.visitor(request))
 
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    ended = "() => { window.specdec.forward.ended(); return []; }"
     measured = view.submit(measure, None, view, concurrency_limit=None, **private)
-    measured.then(None, js=ended, **private)
+    frame.when_ended(measured, "() => window.specdec.forward.ended()")
     return view
 
 

@@ -118,7 +118,7 @@ def panel(below: str = "") -> dict[str, Any]:
             if below:
                 gr.HTML(below, apply_default_css=False)
         with gr.Column(scale=3, min_width=320):
-            view = frame.panel("lossless", _TEMPLATE, server_functions=[feed.missing], **_known())
+            view = frame.panel("lossless", _TEMPLATE, server_functions=[feed.missing, feed.stop], **_known())
     _follow(inputs)
     _connect(inputs, start, stop, view)
     return inputs
@@ -218,25 +218,8 @@ def _follow(inputs: dict[str, Any]) -> None:
 
 def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr.HTML) -> None:
     def check(request: gr.Request, *values: Any) -> Iterator[str]:
-        settings = CheckSettings(**dict(zip(inputs, values, strict=True)))
-        yield from lossless_run.updates(settings, visitor=turns.visitor(request))
+        *chosen, name = values
+        settings = CheckSettings(**dict(zip(inputs, chosen, strict=True)))
+        yield from lossless_run.updates(settings, visitor=turns.visitor(request), name=name)
 
-    def tell(event: str) -> str:
-        # The visitor can press Run before the tab's scripts have arrived.
-        here = "while (!window.specdec?.lossless) await new Promise(requestAnimationFrame)"
-        return f"async () => {{ {here}; window.specdec.lossless.{event}(); return []; }}"
-
-    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    both: dict[str, Any] = {"inputs": None, "outputs": [start, stop]}
-    started = start.click(lambda: _buttons(True), js=tell("begin"), **both, **private)
-    running = started.then(
-        check, list(inputs.values()), view, preprocess=False, concurrency_limit=None, **private
-    )
-    running.then(lambda: _buttons(False), js=tell("ended"), **both, **private)
-    # Stop has no Python function: with one, the browser would wait for it before it cancels the run.
-    stopped = stop.click(None, js=tell("stop"), cancels=[running], **private)
-    stopped.then(lambda: _buttons(False), **both, **private)
-
-
-def _buttons(running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
+    frame.streamed(view, start, stop, check, list(inputs.values()), "lossless")

@@ -7,7 +7,7 @@ Counts cover all decodes so far. `path` holds only the points since the previous
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,15 +91,22 @@ def new_check(settings: CheckSettings) -> Check:
 
 
 def updates(
-    settings: CheckSettings, interval: float = feed.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+    settings: CheckSettings,
+    interval: float = feed.INTERVAL,
+    visitor: turns.Visitor = turns.NOBODY,
+    name: object = None,
 ) -> Iterator[str]:
     """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
-    message."""
-    log = feed.Log(interval)
+    message. name: as in `components.server.run.updates`."""
+    log = feed.Log(interval, name)
+    yield from log.until_stopped(_updates(log, settings, visitor))
+
+
+def _updates(log: feed.Log, settings: CheckSettings, visitor: turns.Visitor) -> Generator[str]:
     try:
         settings = settings.checked()
-        with turns.CHECKS.seat(visitor) as seat:
-            yield from map(feed.waits, seat.wait())
+        with turns.CHECKS.seat(visitor, log.is_stopped) as seat:
+            yield from map(log.waits, seat.wait())
             with seat.turn():
                 check = new_check(settings)
             yield log.flush("running", **opening(settings, check))

@@ -17,7 +17,7 @@ _MOUNT = """
 const page = import(new URL({main}, document.baseURI).href);
 watch("value", () => {{
   const value = props.value;
-  page.then(({{ receive }}) => receive({name}, value, server));
+  page.then(({{ receive }}) => receive({name}, value));
 }});
 page.then(({{ mount }}) => mount({name}, element, props, server, trigger));
 """
@@ -40,6 +40,47 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
         elem_classes=["panel"],
         **props,
     )
+
+
+def streamed(
+    view: gr.HTML, start: gr.Button, stop: gr.Button, updates: Any, inputs: list[Any], run: str
+) -> Any:
+    """Let two buttons begin and stop a run whose updates the view shows. Returns the event of the run.
+
+    updates: the event's function. It gets the values of `inputs`, unchecked, and the run's name. run: where
+    the page's scripts keep the run, below `window.specdec`: begin, sent, stop, ended and isActive.
+    """
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    here = f"window.specdec.{run}"
+    # A visitor can press the button before the scripts have arrived.
+    begin = f"""async () => {{
+      while (!window.specdec?.{run}) await new Promise(requestAnimationFrame);
+      {here}.begin();
+    }}"""
+    name = gr.Textbox("", label="Name of the run", visible="hidden")
+    running = start.click(None, js=begin, **private).then(
+        updates,
+        [*inputs, name],
+        view,
+        js=f"(...values) => [...values.slice(0, -1), {here}.sent()]",
+        preprocess=False,
+        concurrency_limit=None,  # runs wait in `components.server.turns`, which tells them their place
+        trigger_mode="multiple",  # with "once", a run would be dropped if the previous one has not ended
+        **private,
+    )
+    when_ended(running, f"() => {here}.ended()")
+    # Stop has no Python function, because the script tells the server the run's name.
+    stop.click(None, js=f"() => window.specdec?.{run}?.stop()", **private)
+    # The view asks for the buttons' new state when a run begins or ends.
+    can_press = f"running => ({{ interactive: {here}.isActive() === running, __type__: 'update' }})"
+    view.select(None, None, [start, stop], js=f"() => [false, true].map({can_press})", **private)
+    return running
+
+
+def when_ended(running: Any, js: str) -> None:
+    """Run JavaScript after an event of Gradio, whether it ended, failed or was refused."""
+    for following in (running.then, running.failure):
+        following(None, js=js, show_progress="hidden", api_visibility="private")
 
 
 def table(caption: str, *columns: str) -> str:

@@ -84,10 +84,16 @@ def _write_page(blocks: gr.Blocks) -> None:
     publish(_PICTURE)
     ours = f'<link rel="stylesheet" href="{style()}"><link rel="modulepreload" href="{script()}">'
     routes.add_to_page(
-        gradio_files.links(blocks) + ours,
+        gradio_files.links(blocks) + ours + _LEAVE_QUIETLY,
         _WITHOUT_SCRIPTS.format(picture=file_url(_PICTURE)),
     )
 
+
+_LEAVE_QUIETLY = (
+    '<script>addEventListener("beforeunload", (event) => event.stopImmediatePropagation())</script>'
+)
+"""Gradio aborts its own requests when the page is left, and the console shows an error. The browser ends them
+anyway. This listener must be the first one, so it stands in the page itself."""
 
 _WITHOUT_SCRIPTS = """<noscript>
 <div style="max-width: 760px; margin: 32px auto; padding: 0 16px; line-height: 1.5">

@@ -2,16 +2,22 @@
 
 Updates are JSON texts with a sequence number, about four a second. Each holds only the rounds since the
 previous one. Gradio may merge two updates that arrive together, so the browser asks `missing` for lost ones.
+
+The browser names its runs "page-1", "page-2" and so on. A run stops when a later one of its page begins, and
+`stop` ends a run that the server has not heard of yet. Gradio's own cancelling needs the number of an event,
+which the browser learns too late for a quick visitor.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from itertools import accumulate, count
 from typing import Any
@@ -34,13 +40,26 @@ _KEPT_RUNS = 32
 """Runs whose updates can be asked for again: those with the most recent updates."""
 _logs: OrderedDict[str, list[str]] = OrderedDict()
 _reports = count()
+_NAME = re.compile("([a-z0-9]{1,40})-([0-9]{1,9})")
+"""A run's name: its page and its number there."""
+_MOST_PAGES = 1000
+_first: OrderedDict[str, int] = OrderedDict()
+"""By page, the number of the first run that is not stopped, for the latest pages."""
 
 
 class Log:
-    """Writes the updates of a run at intervals, and stores those of the latest runs for `missing`."""
+    """Writes the updates of a run at intervals, and stores those of the latest runs for `missing`.
 
-    def __init__(self, interval: float):
-        self.run = secrets.token_urlsafe(12)
+    name: the run's name, given by the browser. Earlier runs of its page stop. Without a fitting name, the run
+    gets one of its own.
+    """
+
+    def __init__(self, interval: float, name: object = None):
+        named = _NAME.fullmatch(name) if isinstance(name, str) else None
+        self._page, self._number = (named[1], int(named[2])) if named else (secrets.token_hex(16), 0)
+        self.run = f"{self._page}-{self._number}"
+        if named:
+            _stop_before(self._page, self._number)
         self.interval = interval
         self.sent: list[str] = []
         self.flushed_at = float("-inf")
@@ -54,6 +73,23 @@ class Log:
         _keep(self)
         self.flushed_at = time.monotonic()
         return update
+
+    def waits(self, place: turns.Place) -> str:
+        """The update for a visitor in line. It has no sequence number, because a lost one is never asked for
+        again."""
+        # Gradio does not send a value that equals the previous one
+        told = {"run": self.run, "phase": "waiting", "place": asdict(place), "report": next(_reports)}
+        return json.dumps(told)
+
+    def is_stopped(self) -> bool:
+        """Whether the visitor has stopped the run."""
+        return self._number < _first.get(self._page, 0)
+
+    def until_stopped(self, updates: Generator[str]) -> Iterator[str]:
+        """These updates, until the visitor stops the run."""
+        with closing(updates):
+            while not self.is_stopped() and (update := next(updates, None)) is not None:
+                yield update
 
 
 def _keep(log: Log) -> None:
@@ -76,11 +112,18 @@ def missing(request: Any) -> list[str]:
     return []
 
 
-def waits(place: turns.Place) -> str:
-    """The update for a visitor in line. It has no sequence number, because a lost one is never asked for
-    again."""
-    # Gradio does not send a value that equals the previous one
-    return json.dumps({"phase": "waiting", "place": asdict(place), "report": next(_reports)})
+def stop(request: Any) -> None:
+    """Stop the run of the name `request["run"]`, now or as soon as the server hears of it."""
+    match request:
+        case {"run": str(name)} if named := _NAME.fullmatch(name):
+            _stop_before(named[1], int(named[2]) + 1)
+
+
+def _stop_before(page: str, number: int) -> None:
+    _first[page] = max(number, _first.get(page, 0))
+    _first.move_to_end(page)
+    while len(_first) > _MOST_PAGES:
+        _first.popitem(last=False)
 
 
 def error_message(error: Exception) -> str:
@@ -108,4 +151,4 @@ _TEMPLATE = """
 
 def panel() -> gr.HTML:
     """The component that receives updates. It shows the state of the run and any error."""
-    return frame.panel("feed", _TEMPLATE, server_functions=[missing])
+    return frame.panel("feed", _TEMPLATE, server_functions=[missing, stop])

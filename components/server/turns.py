@@ -84,14 +84,17 @@ class Turns:
         self._seated: list[Seat] = []
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
-    def seat(self, visitor: Visitor = NOBODY) -> Seat:
+    def seat(self, visitor: Visitor = NOBODY, is_stopped: Callable[[], bool] = lambda: False) -> Seat:
         """Take a seat, or a place in the line if none is free.
+
+        is_stopped: whether the visitor has stopped this run. It then gives its seat back at its next step,
+        and no longer counts as one of the visitor's runs.
 
         ValueError if the line is full, or if this visitor's tab or address has too many runs.
         """
         with self._lock:
             self._check(visitor)
-            seat = Seat(self, visitor)
+            seat = Seat(self, visitor, is_stopped)
             self._line.append(seat)
             self._fill()
         self.model.enter(visitor.address)
@@ -108,7 +111,8 @@ class Turns:
         return len(self._line)
 
     def _check(self, visitor: Visitor) -> None:
-        bounds, present = self._bounds(), [seat.visitor for seat in (*self._seated, *self._line)]
+        going = [seat for seat in (*self._seated, *self._line) if not seat.is_stopped()]
+        bounds, present = self._bounds(), [seat.visitor for seat in going]
         own = present.count(visitor) if visitor.tab is not None else 0
         beside = sum(other.address == visitor.address for other in present)
         if own >= bounds.of_tab:
@@ -184,9 +188,10 @@ class Seat(Claim):
     """One run's place in `Turns`, a context manager. worked: the run's seconds of the model; time shared with
     other runs is divided equally."""
 
-    def __init__(self, turns: Turns, visitor: Visitor):
+    def __init__(self, turns: Turns, visitor: Visitor, is_stopped: Callable[[], bool]):
         super().__init__(turns.model)
         self.visitor = visitor
+        self.is_stopped = is_stopped
         self.worked = 0.0
         self.seated = threading.Event()
         self._turns = turns

@@ -144,8 +144,12 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
 
 def test_a_run_that_has_begun_shows_nothing_of_the_one_before(tab):
     page = tab((1280, 720), reduced_motion="reduce")
-    begun = json.dumps({"run": "new", "seq": 0, "phase": "running", "rounds": []})
-    page.evaluate("begun => window.specdec.store.receive(begun)", begun)
+    page.evaluate(
+        """() => {
+          const { store } = window.specdec;
+          store.receive(JSON.stringify({ run: store.begin(), seq: 0, phase: "running", rounds: [] }));
+        }"""
+    )
     page.wait_for_function(
         "document.querySelector('#tree .drawing').checkVisibility({ visibilityProperty: true }) === false"
     )

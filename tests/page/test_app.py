@@ -13,7 +13,7 @@ import pytest
 import app
 import specdec
 from components.page import assets, gradio_files, serving
-from components.server import feed, run, topologies
+from components.server import feed, run, topologies, turns
 from components.server.settings import VisitorSettings
 from specdec.methods import METHODS
 
@@ -108,6 +108,41 @@ def test_lost_updates_can_be_asked_for(pair):
     name = json.loads(updates[0])["run"]
     assert feed.missing({"run": name, "seq": 2}) == updates[2:]
     assert feed.missing({"run": "unknown", "seq": 0}) == []
+
+
+def test_stop_ends_a_run_by_its_name_also_before_the_server_has_heard_of_it(pair):
+    feed.stop({"run": "early-1"})
+    assert list(run.updates(pair, settings(), interval=0.0, name="early-1")) == []
+    going = run.updates(pair, settings(), interval=0.0, name="early-2")
+    assert json.loads(next(going))["run"] == "early-2"
+    assert turns.MODEL.num_seated == 1
+    feed.stop({"run": "early-2"})
+    assert list(going) == []
+    assert turns.MODEL.num_seated == 0
+
+
+def test_a_run_stops_the_earlier_ones_of_its_page_and_no_other(pair):
+    first, other = (
+        run.updates(pair, settings(), interval=0.0, name=name) for name in ("quick-1", "another-1")
+    )
+    assert [json.loads(next(going))["run"] for going in (first, other)] == ["quick-1", "another-1"]
+    visitor = turns.Visitor("here", "tab")  # whose limit is two runs: stopped ones do not count
+    later = [run.updates(pair, settings(), 0.0, visitor, f"quick-{number}") for number in (2, 3, 4, 5)]
+    for going in later:
+        next(going)
+    assert json.loads(list(later[-1])[-1])["phase"] == "done"
+    assert [list(going) for going in (first, *later[:-1])] == [[]] * 4
+    assert json.loads(list(other)[-1])["phase"] == "done"
+
+
+@pytest.mark.parametrize(
+    "name", [None, 7, [1], "", "x", "Y-1", "a-", "a-1 ", f"{41 * 'a'}-1", "a-1234567890"]
+)
+def test_a_name_that_no_page_gives_is_replaced(pair, name):
+    feed.stop({"run": name})
+    update = json.loads(next(run.updates(pair, settings(), interval=0.0, name=name)))
+    assert update["run"] != name
+    assert update["phase"] != "error"
 
 
 def test_a_long_gap_is_filled_in_parts(pair, monkeypatch):

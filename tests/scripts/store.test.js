@@ -51,18 +51,18 @@ test("a token that is looked at hides nothing, a place in time hides what comes 
   assert.equal(state.veiled, true);
 });
 
-const update = (seq, phase, more = {}) => JSON.stringify({ run: "r", seq, phase, rounds: [], ...more });
+const update = (run, seq, phase, more = {}) => JSON.stringify({ run, seq, phase, rounds: [], ...more });
 
 test("a live run grows by its updates, in whatever order they come, and waits behind a recorded one", () => {
   const { setup, rounds } = runs["story.json"];
-  store.begin();
+  const name = store.begin();
   assert.ok(store.isExpecting());
-  store.receive(JSON.stringify({ place: { number: 2, of: 3, seconds: null } }));
+  store.receive(JSON.stringify({ run: name, place: { number: 2, of: 3, seconds: null } }));
   assert.equal(state.place.number, 2);
-  store.receive(update(0, "running", { setup, rounds: rounds.slice(0, 1) }));
-  store.receive(update(2, "done", { rounds: rounds.slice(2) }));
+  store.receive(update(name, 0, "running", { setup, rounds: rounds.slice(0, 1) }));
+  store.receive(update(name, 2, "done", { rounds: rounds.slice(2) }));
   assert.equal(state.rounds.length, 1);
-  store.receive(update(1, "running", { rounds: rounds.slice(1, 2) }));
+  store.receive(update(name, 1, "running", { rounds: rounds.slice(1, 2) }));
   assert.deepEqual(state.rounds, rounds);
   assert.equal(state.phase, "done");
   open(runs["wide-tree.json"]);
@@ -73,14 +73,22 @@ test("a live run grows by its updates, in whatever order they come, and waits be
 
 test("a run that is refused leaves what is shown, and late updates of a stopped run do not bring it back", () => {
   const { rounds } = state;
-  store.receive(
-    JSON.stringify({ run: "refused", seq: 0, phase: "error", message: "k = 0: give at least 1", rounds: [] }),
-  );
+  store.receive(update(store.begin(), 0, "error", { message: "k = 0: give at least 1" }));
   assert.equal(state.message, "k = 0: give at least 1");
   assert.equal(state.rounds, rounds);
-  store.begin();
+  const name = store.begin();
   store.stop();
-  store.receive(update(3, "running").replace('"r"', '"late"'));
+  store.receive(update(name, 0, "running"));
   assert.equal(state.rounds, rounds);
   assert.equal(state.phase, "stopped");
+});
+
+test("a run that is stopped while its times are measured is complete", () => {
+  const { setup, rounds } = runs["story.json"];
+  const name = store.begin();
+  store.receive(update(name, 0, "running", { setup, rounds }));
+  store.receive(update(name, 1, "baseline"));
+  store.stop();
+  assert.equal(state.phase, "done");
+  assert.deepEqual(state.rounds, rounds);
 });

@@ -1,0 +1,113 @@
+"""Quick presses in any order: whatever was begun last runs, and no page waits for what was refused."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import go
+
+pytestmark = pytest.mark.browser
+
+PRESS = """async ([start, stop, presses, frames]) => {
+  for (const press of presses) {
+    const prompt = document.querySelector("#prompt textarea");
+    const enter = new KeyboardEvent("keypress", { key: "Enter", bubbles: true, cancelable: true });
+    if (press === "enter") prompt.dispatchEvent(enter);
+    else document.querySelector(press === "start" ? start : stop).click();
+    for (let i = 0; i < frames; i++) await new Promise(requestAnimationFrame);
+  }
+}"""
+"""Presses the buttons with some frames between two presses."""
+AGAIN = ["start", "stop", "start"]
+TABS = {
+    "live": ("#generate", "#stop", "(({ state: { phase, message } }) => [phase, message])(specdec.store)"),
+    "compare": (
+        "#compare .run",
+        "#compare .stop",
+        "(({ phase, message }) => [phase, message])(specdec.compare?.state ?? {})",
+    ),
+    "losslessness": (
+        "#lossless-run",
+        "#lossless-stop",
+        "[document.body.dataset.check, document.querySelector('.lossless-error').textContent]",
+    ),
+}
+"""By tab, the buttons that begin and stop a run, and a script for its phase and its message."""
+
+
+def opened(page, url, tab):
+    start, stop, state = TABS[tab]
+    go(page, f"{url}/?tab={tab}&length=8&baseline=0&lossless.decodes=500&compare.length=8")
+    page.wait_for_function(f"{state}[0]")  # its scripts have been loaded
+    expect(page.locator(start)).to_be_enabled()
+    return start, stop, state
+
+
+def ends(page, start, stop, state):
+    """Wait until the run has ended and the buttons say so; its phase and message."""
+    page.wait_for_function(f"['done', 'stopped', 'error'].includes({state}[0])", timeout=120_000)
+    expect(page.locator(start)).to_be_enabled()
+    expect(page.locator(stop)).to_be_disabled()
+    return page.evaluate(state)
+
+
+@pytest.mark.parametrize("frames", [0, 3])
+@pytest.mark.parametrize("tab", TABS)
+def test_what_is_begun_after_stop_runs(blank, url, tab, frames):
+    page = blank
+    start, stop, state = opened(page, url, tab)
+    for presses in (AGAIN, [*AGAIN, *AGAIN[1:], *AGAIN[1:]], ["start", "start"]):
+        page.evaluate(PRESS, [start, stop, presses, frames])
+        assert ends(page, start, stop, state) == ["done", ""], presses
+
+
+@pytest.mark.parametrize(
+    "presses",
+    [
+        ["enter", "stop", "enter"],
+        ["start", "enter", "enter"],
+        ["start", "stop", "enter", "stop", "stop", "start"],
+    ],
+)
+def test_enter_does_what_generate_does(blank, url, presses):
+    start, stop, state = opened(blank, url, "live")
+    blank.evaluate(PRESS, [start, stop, presses, 2])
+    assert ends(blank, start, stop, state) == ["done", ""]
+
+
+def test_two_visitors_who_press_quickly_do_not_hinder_each_other(blank, someone, url):
+    pages = [blank, someone(f"{url}/")]
+    buttons = [opened(page, url, "live") for page in pages]
+    for _ in range(2):
+        for page, (start, stop, _) in zip(pages, buttons, strict=True):
+            page.evaluate(PRESS, [start, stop, [*AGAIN, *AGAIN[1:]], 1])
+    for page, names in zip(pages, buttons, strict=True):
+        assert ends(page, *names) == ["done", ""]
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_refused_request_is_told_at_once_and_the_next_one_runs(blank, url, tab):
+    page = blank
+    start, stop, state = opened(page, url, tab)
+    page.route("**/queue/join*", lambda route: route.fulfill(status=429, json={"detail": "too many"}))
+    page.locator(start).click()
+    phase, message = ends(page, start, stop, state)
+    assert phase == "error"
+    assert "broke off: the server refused it" in message
+    page.unroute("**/queue/join*")
+    page.locator(start).click()
+    assert ends(page, start, stop, state) == ["done", ""]
+
+
+def test_a_page_that_is_left_during_a_run_prints_no_error(blank, url):
+    page, printed = blank, []
+    page.on("console", lambda message: message.type == "error" and printed.append(message.text))
+    go(page, f"{url}/?length=400")
+    for _ in range(2):
+        page.locator("#generate").click()
+        page.wait_for_function(
+            "(({ rounds, recorded }) => rounds.length > 0 && !recorded)(specdec.store.state)"
+        )
+        page.reload()
+        page.wait_for_function("window.specdec?.setup && document.body.dataset.phase === 'idle'")
+        expect(page.locator("#generate")).to_be_enabled()
+    assert printed == []
