@@ -56,7 +56,7 @@ export function outcome(game) {
   if (!game.isOver) return "At the end of the story the target writes it once more, without you.";
   if (!game.alone) return "The target writes the story once more, alone …";
   const { written, rounds, alone } = game;
-  const calls = `${alone.ids.length} calls, with you in ${rounds.length}`;
+  const calls = `${alone.ids.length} call${alone.ids.length === 1 ? "" : "s"}, with you in ${rounds.length}`;
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
     return `The same text, letter by letter: your words changed the speed, not the text. Alone in ${calls}.`;

@@ -59,6 +59,8 @@ function drawField(event) {
   const isFocused = document.activeElement === text;
   if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
   if (isAsked) asked = state.run;
+  const isLeftEmpty = event?.type === "focusout" && text?.value === "" && state.setup?.chat && !state.recorded;
+  if (isLeftEmpty) setFields({ prompt: state.setup.prompt }); // as the page says, Generate asks it again
   const isWhole = () => text.selectionStart === 0 && text.selectionEnd === text.value.length;
   document.body.toggleAttribute("data-asked", isAsked && (!isFocused || isWhole()));
 }

@@ -4,7 +4,7 @@ import { onFields } from "../page/setup.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
-import { changedWords, mountFields } from "./fields.js";
+import { changedWords, isOutOfDate, mountFields } from "./fields.js";
 import { onModels } from "./models.js";
 import { ownStory } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
@@ -68,12 +68,13 @@ export function mountFeed(element) {
     document.body.dataset.phase = state.phase;
     document.body.dataset.method = state.setup?.method ?? "";
     document.body.toggleAttribute("data-lanes", passed() !== null);
-    const words = narration() || changedWords();
+    const words = changedWords() || narration();
     setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");
     // A screen reader announces the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
-    setText(error, state.message);
-    error.hidden = state.message === "";
+    const message = isOutOfDate() ? "" : state.message;
+    setText(error, message);
+    error.hidden = message === "";
   });
   subscribe(draw);
   onPlayer(draw);

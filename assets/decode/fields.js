@@ -1,7 +1,7 @@
 // The form's fields. A recorded run sets them, and the page names the fields that were changed afterwards.
 
 import { decode, onFields, openedWith } from "../page/setup.js";
-import { state, subscribe } from "../shared/store.js";
+import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
@@ -10,6 +10,7 @@ const ASIDE = ["tree", "baseline", "history"];
 
 let shown = null; // the fields of the run that is shown
 let own = null; // the fields of the visitor's own run, while a recorded one is shown
+let asked = null; // the fields of the run that was begun last
 
 // A tree in the notation of addresses: the number of children of each node in level order.
 function written(paths) {
@@ -61,27 +62,36 @@ export function readopt() {
 export const setFields = (values) => decode.assign(values, false);
 
 // The names of the fields that differ from those of the run that is shown.
-function changed() {
+const changed = () => (state.rounds.length === 0 ? [] : differing(shown));
+
+function differing(fields) {
   const now = decode.now();
-  if (!now || !shown || state.rounds.length === 0) return [];
-  const isSame = (name) => String(now[name] ?? "") === String(shown[name] ?? "");
-  return Object.keys(shown).filter((name) => !ASIDE.includes(name) && !isSame(name));
+  if (!now || !fields) return [];
+  const isSame = (name) => String(now[name] ?? "") === String(fields[name] ?? "");
+  return Object.keys(fields).filter((name) => !ASIDE.includes(name) && !isSame(name));
 }
+
+// Whether a field was changed after the last run was begun, so that a message about this run is out of date.
+export const isOutOfDate = () => differing(asked).length > 0;
 
 // The changed fields in words, or an empty text.
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
   if (names.join() === "prompt" && state.setup.chat && !state.recorded) return ""; // the conversation goes on
-  if (names.length === 0 || !["idle", "done", "stopped", "error"].includes(state.phase)) return "";
-  return `You changed ${names.join(", ")}. What is shown is from before: press Generate.`;
+  if (names.length === 0 || state.phase === "waiting") return "";
+  const now = isActive()
+    ? "The run that is shown has the values from before."
+    : "What is shown is from before: press Generate.";
+  return `You changed ${names.join(", ")}. ${now}`;
 }
 
 export function mountFields() {
-  let { phase } = state;
+  let { phase, run } = state;
   const draw = onFrame(() => document.body.toggleAttribute("data-changed", changedWords() !== ""));
   subscribe(() => {
-    if (state.phase === "waiting" && phase !== "waiting") shown = own = decode.now();
-    phase = state.phase;
+    if (state.phase === "waiting" && phase !== "waiting") asked = decode.now();
+    if (state.run !== run && isBegun(state.run)) shown = own = asked;
+    ({ phase, run } = state);
     draw();
   });
   onFields(() => {

@@ -99,16 +99,23 @@ function ofRun(seconds) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
+const isMeasured = (baseline) => (baseline.at(-1)?.finish ?? null) !== null;
+
 // The comparison of the two lanes in one sentence: fewer calls, longer calls, and the resulting speed.
 function account(seconds) {
-  const { rounds, baseline, phase, setup } = state;
+  const { rounds, baseline, phase, recorded, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
   const tokens = sum(rounds.map((round) => round.tokens.length));
   const each = `a call yields ${(tokens / rounds.length).toFixed(2)} tokens (words or parts)`;
   const sentence = `A${each.slice(1)}`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
   if (phase === "baseline") return `${sentence}. The time of both is being measured, in turns …`;
-  if (baseline.length === 0 || baseline.at(-1).finish === null) return `${sentence}. Plain decoding was not measured.`;
+  if (!isMeasured(baseline)) {
+    const { length } = baseline;
+    return length > 0 || (setup.baseline && phase === "done" && !recorded)
+      ? `${sentence}. Plain decoding was stopped after ${length} token${length === 1 ? "" : "s"}, so there is no comparison.`
+      : `${sentence}. Plain decoding was not measured.`;
+  }
   const found = speed(state);
   if (found === null) return `${sentence}. How much faster: not measured often enough to say.`;
   if (found.isBusy) return `${sentence}. How much faster: this machine is too busy to say.`;

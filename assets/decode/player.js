@@ -13,6 +13,7 @@ import {
   showAll,
   state,
   subscribe,
+  toEnd,
 } from "../shared/store.js";
 
 // The focused element gets the keys if it uses them itself.
@@ -176,7 +177,7 @@ const KEYS = {
   ArrowLeft: (shift) => (shift ? moveRound(-1) : moveDecision(-1)),
   ArrowRight: (shift) => (shift ? moveRound(1) : moveDecision(1)),
   Home: () => seek(0, 0),
-  End: showAll,
+  End: toEnd,
 };
 
 function pressed(event) {

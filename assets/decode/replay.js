@@ -164,6 +164,12 @@ class Replay {
     this.draw();
   }
 
+  // Whether the most instructive place of the recorded run is shown already.
+  isThere() {
+    const { recorded, selected, veiled } = state;
+    return !veiled && selected.round === recorded.round && selected.step === recorded.step;
+  }
+
   goThere() {
     pause();
     select(state.recorded.round, state.recorded.step);
@@ -216,7 +222,7 @@ class Replay {
     const { recorded } = state;
     const waits = this.linked && state.run === null && state.phase === "idle";
     document.body.toggleAttribute("data-linked", Boolean(waits));
-    setText(this.look, waits ? LINKED : narration() || changedWords() || (recorded ? recorded.look + this.note : ""));
+    setText(this.look, waits ? LINKED : changedWords() || narration() || (recorded ? recorded.look + this.note : ""));
     this.element.querySelector(".go").hidden = !waits;
   }
 
@@ -233,7 +239,7 @@ class Replay {
     const value = recorded?.name ?? OWN;
     if (this.choose.value !== value) this.choose.value = value;
     this.drawWords();
-    this.there.hidden = recorded?.round === undefined || isPlaying();
+    this.there.hidden = recorded?.round === undefined || isPlaying() || this.isThere();
     this.twin.hidden = !recorded?.twin;
     if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);
     this.link.hidden = !recorded || recorded.name === FILE;

@@ -3,9 +3,10 @@
 /** @import { Decision, Round, Step } from "../types.d.ts" */
 
 import { INVARIANT } from "../shared/catalogue.js";
-import { digits, quoted } from "../shared/labels.js";
+import { digits, quoted, shortened } from "../shared/labels.js";
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const LONGEST = 12; // characters of the winner in the race's sentence, which has one line
 const key = (path) => path.join(".");
 
 // The drafted children of a step's node, in order.
@@ -61,11 +62,11 @@ function testsSentence(round, step, decision) {
 function raceSentence(round, step, decision) {
   const token = round.tokens[decision.step];
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
-  const first = `${quoted(token.text || arrival?.text || "")} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
+  const first = `“\u2068${shortened(token.text || arrival?.text || "", LONGEST)}\u2069” wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
-  if (step.kind === "bonus") return `${first}; nothing was guessed beyond this path: bonus.`;
-  if (step.kind === "correction") return `${first}; it was not guessed: correction.`;
-  return `${first}; it was guessed: accepted.`;
+  if (step.kind === "bonus") return `${first}; no guess here: bonus.`;
+  if (step.kind === "correction") return `${first}; not guessed: correction.`;
+  return `${first}; guessed: accepted.`;
 }
 
 /**

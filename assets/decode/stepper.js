@@ -6,10 +6,10 @@ import {
   moveDecision,
   moveRound,
   seek,
-  showAll,
   shownRounds,
   state,
   subscribe,
+  toEnd,
 } from "../shared/store.js";
 import { blockEfficiency, Totals } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
@@ -43,7 +43,7 @@ export function mountStepper(element) {
     ".back": () => moveDecision(-1),
     ".forward": () => moveDecision(1),
     ".next": () => moveRound(1),
-    ".live": showAll,
+    ".live": toEnd,
   };
   for (const [name, move] of Object.entries(buttons)) find(name).addEventListener("click", () => manually(move));
   const [toggle, slider, output, speed] = [".play", "input", "output", ".speed"].map(find);

@@ -110,11 +110,18 @@ function rest() {
   place(round, emission(decisionsOf(round), Math.max(0, step)));
 }
 
-// Shows the whole run and its end, and follows further rounds.
+// Shows the whole run where it comes to rest, and follows further rounds.
 export function showAll() {
+  toEnd();
+  if (active() || state.rounds.length === 0) return;
+  rest();
+  notify();
+}
+
+// Shows the whole run at its last round, and follows further rounds.
+export function toEnd() {
   if (state.rounds.length === 0) return;
-  if (active()) selectLatest();
-  else rest();
+  selectLatest();
   Object.assign(state, { veiled: false, follow: true });
   notify();
 }
@@ -258,6 +265,9 @@ export function chosenTree(tree, names, values, withoutK) {
   const same = (name, i) => (name === "k" && withoutK.includes(setup.topology)) || setup[name] === values[i];
   return setup?.tree && names.every(same) ? setup.tree : tree;
 }
+
+// Whether this is the run that the visitor has begun last.
+export const isBegun = (run) => run === live.run;
 
 export const hasParked = () => parked !== null;
 // Whether the model is working for this visitor. A visitor in line can still play recorded runs.

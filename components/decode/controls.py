@@ -61,7 +61,14 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
     pair = shared(pair)
     opening = traces.opening(pair.chats)
     with gr.Row(elem_id="controls"):
-        prompt = gr.Textbox(opening["prompt"], label="Prompt", lines=1, max_lines=4, elem_id="prompt")
+        prompt = gr.Textbox(
+            opening["prompt"],
+            label="Prompt",
+            placeholder="Ask a question" if pair.chats else "Begin a story",
+            lines=1,
+            max_lines=4,
+            elem_id="prompt",
+        )
         method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
         generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=100)
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=100)

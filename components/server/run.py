@@ -188,11 +188,12 @@ def _prompt_ids(pair: Pair, settings: VisitorSettings) -> tuple[int, ...]:
     ids = pair.chat_prompt(settings.prompt, settings.history)
     room = min(most, pair.target.context_length - settings.max_new_tokens)
     if settings.history and len(ids) > room:
+        limits.at_most("question", len(pair.chat_prompt(settings.prompt)), room, "tokens")
         raise ValueError(
             f"This conversation is full: {len(ids):,} tokens with your question; at most {room:,} are "
             "allowed. Start a new one."
         )
-    limits.at_most("prompt", len(ids), most, "tokens")
+    limits.at_most("question", len(ids), most, "tokens")
     return tuple(ids)
 
 

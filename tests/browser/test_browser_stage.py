@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import generate, go, ready, settle
+from tests.conftest import enter, generate, go, ready, settle
 
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -248,6 +248,96 @@ def test_a_refused_run_says_nothing_of_a_baseline(tab):
     page = tab((1280, 720), "?length=0")
     page.locator("#generate").wait_for()
     assert page.locator(".baseline-note").text_content() == ""
+
+
+def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_the_value(tab):
+    page = tab((1280, 720), "?length=8&baseline=0", reduced_motion="reduce")
+    generate(page)
+    for field, wrong, right in (("#top-k input", "-5", "0"), ("#seed input", "-1", "6")):
+        enter(page.locator(field), wrong)
+        expect(page.locator("body[data-changed]")).to_have_count(1)
+        generate(page, until="error")
+        expect(page.locator(".run-error")).to_contain_text(wrong)
+        expect(page.locator("body[data-changed]")).to_have_count(1)
+        enter(page.locator(field), right)
+        expect(page.locator(".run-error")).to_be_hidden()
+        expect(page.locator("body[data-changed]")).to_have_count(0)
+
+
+RECEIVE = """(phases) => {
+  const { store } = window.specdec;
+  const { rounds, setup } = structuredClone(store.state);
+  setup.baseline = true;
+  const run = store.begin();
+  phases.forEach((phase, seq) =>
+    store.receive(JSON.stringify({ run, seq, phase, setup, rounds: seq > 0 ? [] : rounds })));
+}"""
+"""A run of the visitor with the rounds of the recorded one. It stays in its last phase."""
+
+
+def test_a_run_that_is_stopped_while_plain_decoding_is_measured_is_complete(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.evaluate(RECEIVE, ["running", "baseline"])
+    page.locator("#stop").click()
+    expect(page.locator(".run-status")).to_contain_text("Done: 64 tokens in")
+    expect(page.locator(".account .sum")).to_contain_text("Plain decoding was stopped after 0 tokens")
+    expect(page.locator("#generate")).to_be_enabled()
+
+
+def test_a_change_during_a_run_is_marked(tab):
+    page = tab((1280, 720))
+    page.evaluate(RECEIVE, ["running"])
+    page.locator("#method input[value=gsd]").check(force=True)
+    expect(page.locator(".run-status")).to_contain_text("You changed method. The run that is shown has")
+    expect(page.locator("body[data-changed]")).to_have_count(1)
+
+
+@pytest.mark.parametrize("press", ["End", "button"])
+def test_to_the_end_goes_to_the_end(tab, press):
+    page = tab((1280, 720), reduced_motion="reduce")
+    place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
+    featured, last = page.evaluate(place)
+    assert featured != last
+    expect(page.get_by_role("button", name="Show it")).to_be_hidden()  # it is shown
+    if press == "End":
+        page.keyboard.press("End")
+    else:
+        page.get_by_role("button", name="Newest round").click()
+    assert page.evaluate(place) == [last, last]
+    page.get_by_role("button", name="Show it").click()
+    assert page.evaluate(place) == [featured, last]
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)])
+@pytest.mark.parametrize("kind", ["accepted", "correction", "bonus"])
+def test_the_sentence_of_the_race_is_whole_for_a_long_token(tab, size, kind):
+    page = tab(size, reduced_motion="reduce")
+    cut = page.evaluate(
+        """async (kind) => {
+          const { store } = window.specdec;
+          const frame = () => new Promise(requestAnimationFrame);
+          const text = JSON.stringify(store.state.rounds, (key, value) =>
+            key === "text" ? " incomprehensibilities" : value);
+          Object.assign(store.state, { rounds: JSON.parse(text) });
+          for (const { number, tokens } of store.state.rounds) {
+            const step = tokens.findIndex((token) => token.kind === kind);
+            if (step < 0) continue;
+            store.select(number, step);
+            await frame().then(frame).then(frame);
+            const sentence = document.querySelector("#race .verdict");
+            return [sentence.textContent.includes(kind), sentence.scrollWidth > sentence.clientWidth];
+          }
+        }""",
+        kind,
+    )
+    assert cut == [True, False]
+
+
+def test_the_menu_of_recorded_runs_hides_what_lies_below_it_during_a_run(tab):
+    page = tab(PHONE, reduced_motion="reduce")
+    page.evaluate(RECEIVE, ["running"])
+    expect(page.locator("#replay .choose")).to_be_disabled()
+    expect(page.locator("#replay .choose")).to_have_css("opacity", "1")
 
 
 def test_a_node_that_was_pressed_keeps_its_note_and_nothing_is_said_of_nothing(tab):

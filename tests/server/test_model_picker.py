@@ -530,6 +530,10 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     settings = VisitorSettings("the cat", max_new_tokens=8, seed=3, chat=True)
     full = replace(settings, history=("a dog", "the cat") * 40)
     assert "This conversation is full" in json.loads(list(run.updates(pair, full))[-1])["message"]
+    long = replace(settings, prompt="the cat " * 2000)  # alone too long, whatever was said before
+    for history in ((), ("a dog", "the cat")):
+        message = json.loads(list(run.updates(pair, replace(long, history=history)))[-1])["message"]
+        assert "The question is too long: " in message
     setup = [json.loads(update) for update in run.updates(pair, settings)][1]["setup"]
     assert (setup["prompt"], setup["chat"]) == ("the cat", True)
     assert setup["prompt_ids"] == pair.chat_prompt("the cat")
