@@ -40,7 +40,9 @@ def posting(report: Report, vocab_size: int) -> str:
             "",
             *tests,
             "",
-            "The exact probabilities are softmax of the target's own logits, in float64. The models:",
+            "The exact probabilities are softmax of the target's own logits, in float64. "
+            f"{'The draft is the first layer of the target. ' if engine.startswith(tiny.NEAR) else ''}"
+            "The models:",
             "",
             "```python",
             code.strip(),
