@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from argparse import ArgumentParser
@@ -53,6 +54,8 @@ def _audited(name: str, top_k: int, pair: ModelPair | None, prompt: Prompt, aske
         said = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
         print(said, file=sys.stderr, flush=True)
         return 2
+    finally:
+        gc.collect()  # a server ends with its engine, which is in a cycle
     return int(report.verdict != "no difference found")
 
 
