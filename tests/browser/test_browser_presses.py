@@ -5,8 +5,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import go
 
-pytestmark = pytest.mark.browser
-
 PRESS = """async ([start, stop, presses, frames]) => {
   for (const press of presses) {
     const prompt = document.querySelector("#prompt textarea");
