@@ -77,8 +77,9 @@ export const isOutOfDate = () => differing(asked).length > 0;
 // The changed fields in words, or an empty text.
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
-  if (names.join() === "prompt" && state.setup.chat && !state.recorded) return ""; // the conversation goes on
-  if (names.length === 0 || state.phase === "waiting") return "";
+  const isRefused = state.phase === "error" && !isOutOfDate();
+  if (names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused) return ""; // the conversation goes on
+  if (names.length === 0 || ["waiting", "choosing"].includes(state.phase)) return "";
   const now = isActive()
     ? "The run that is shown has the values from before."
     : "What is shown is from before: press Generate.";

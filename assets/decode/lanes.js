@@ -4,7 +4,7 @@
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
 import { appendText } from "../shared/labels.js";
-import { durations, equalTokens, resultWords, speed, speedWords } from "../shared/speed.js";
+import { durations, equalTokens, isMeasured, missingWords, resultWords, speed, speedWords } from "../shared/speed.js";
 import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
 import { onceDrawn, onFrame, setText } from "../shared/view.js";
@@ -99,28 +99,20 @@ function ofRun(seconds) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-const isMeasured = (baseline) => (baseline.at(-1)?.finish ?? null) !== null;
-
 // The comparison of the two lanes in one sentence: fewer calls, longer calls, and the resulting speed.
-function account(seconds) {
-  const { rounds, baseline, phase, recorded, setup } = state;
+export function account() {
+  const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
-  const tokens = sum(rounds.map((round) => round.tokens.length));
-  const each = `a call yields ${(tokens / rounds.length).toFixed(2)} tokens (words or parts)`;
+  const gain = sum(rounds.map((round) => round.tokens.length)) / rounds.length;
+  const each = `a call yields ${gain.toFixed(2)} tokens (words or parts)`;
   const sentence = `A${each.slice(1)}`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
   if (phase === "baseline") return `${sentence}. The time of both is being measured, in turns …`;
-  if (!isMeasured(baseline)) {
-    const { length } = baseline;
-    return length > 0 || (setup.baseline && phase === "done" && !recorded)
-      ? `${sentence}. Plain decoding was stopped after ${length} token${length === 1 ? "" : "s"}, so there is no comparison.`
-      : `${sentence}. Plain decoding was not measured.`;
-  }
+  if (!isMeasured(state)) return `${sentence}. ${missingWords(state)}`;
   const found = speed(state);
   if (found === null) return `${sentence}. How much faster: not measured often enough to say.`;
   if (found.isBusy) return `${sentence}. How much faster: this machine is too busy to say.`;
-  const mean = (list) => sum(list) / list.length;
-  const longer = mean(seconds.run) / mean(seconds.plain);
+  const longer = gain / found.times;
   return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each} in ${longer.toFixed(1)} times the time of a plain one.`;
 }
 
@@ -168,7 +160,7 @@ class LanesView {
     const pace = slowness() > 1.01 ? `shown ${Math.max(2, Math.round(slowness()))} times slower` : "in real time";
     const slowed = `${now.toFixed(2)} s, ${pace}`;
     setText(this.find(".account .passed"), passed() === null ? "" : slowed);
-    setText(this.find(".account .sum"), account(seconds));
+    setText(this.find(".account .sum"), account());
     drawVerdict(this.find(".account .equal"));
     if (passed() === null) onceDrawn(() => this.align());
   }

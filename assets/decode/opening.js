@@ -1,15 +1,22 @@
 // The explanation of a run, one sentence per moment: guessed, checked, replaced.
 
+import { INVARIANT } from "../shared/catalogue.js";
 import { visible } from "../shared/labels.js";
-import { resultWords } from "../shared/speed.js";
-import { decisionsOf, explain, lastDecision, seek, state } from "../shared/store.js";
+import { isMeasured, missingWords, resultWords } from "../shared/speed.js";
+import { decisionsOf, explain, isExpecting, lastDecision, seek, state } from "../shared/store.js";
 import { paceNow } from "./player.js";
 
 const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 const count = (n, word) => `${NUMBERS[n] ?? n} ${word}${n === 1 ? "" : "s"}`;
 const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
 const LANES = 6; // seconds that both lanes take in the opening
-const BOTH = "The same text. A call reads the large model once, for one token or for several: fewer calls, less time.";
+const FEWER = "A call reads the large model once, for one token or for several: fewer calls, less time.";
+
+// What both lanes show. The visitor may stop plain decoding meanwhile.
+function both() {
+  if (!isMeasured(state) && !isExpecting()) return missingWords(state);
+  return INVARIANT.includes(state.setup.method) ? `The same text. ${FEWER}` : FEWER;
+}
 
 function accepted(round) {
   const tokens = state.rounds[round].tokens.filter(({ kind }) => kind === "accepted");
@@ -54,7 +61,7 @@ export function story() {
   const { recorded, rounds } = state;
   const round = recorded?.round ?? 0;
   if (rounds[round].nodes.length === 0) return [{}];
-  const lanes = { seconds: LANES, words: state.baseline.length > 0 ? BOTH : "" };
+  const lanes = { seconds: LANES, words: state.baseline.length > 0 ? both : "" };
   const result = { move: () => {}, words: resultWords(state), seconds: 3 };
   return [lanes, ...(result.words ? [result] : []), ...moments(round, explain, [3, 3.4, 3.4])];
 }
@@ -63,6 +70,6 @@ export function story() {
 // is slowed down: the first round, then the whole run.
 export function ownStory() {
   if (state.rounds[0].nodes.length === 0) return [{}];
-  if (paceNow() === "real") return [{}, { again: true, words: BOTH }];
-  return [...moments(0, seek, [1.4, 1.6, 1.4]), { words: state.setup.baseline ? BOTH : "" }];
+  if (paceNow() === "real") return [{}, { again: true, words: both }];
+  return [...moments(0, seek, [1.4, 1.6, 1.4]), { words: state.setup.baseline ? both : "" }];
 }

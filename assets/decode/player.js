@@ -2,7 +2,7 @@
 // shown while a sentence explains it, or the clock, on which the run and plain decoding advance at their measured
 // speeds.
 
-import { durations } from "../shared/speed.js";
+import { durations, isMeasured } from "../shared/speed.js";
 import {
   atEnd,
   isActive,
@@ -22,12 +22,12 @@ const USES_KEYS =
 const USES_SPACE = "button, summary, a, label, [role=button]";
 
 /** @typedef {{ move: () => void, words: string, seconds: number }} Moment */
-/** @typedef {{ seconds?: number, words?: string, again?: boolean }} Clock */
+/** @typedef {{ seconds?: number, words?: string | (() => string), again?: boolean }} Clock */
 
 const listeners = new Set();
 let run = null; // the run that is being played, or null
 let acts = []; // the remaining acts
-let words = ""; // the sentence for the current moment
+let words = () => ""; // the sentence for the current moment
 let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
 let clock = null; // { passed, rate, last }: measured seconds, those in a second of ours, time of the last frame
@@ -48,7 +48,7 @@ const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) 
 export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;
-export const narration = () => words;
+export const narration = () => words();
 export const onPlayer = (listener) => listeners.add(listener);
 // Measured seconds into the run while the clock runs, otherwise null.
 export const passed = () => clock?.passed ?? null;
@@ -73,11 +73,12 @@ function begin(act) {
   if ("move" in act) {
     clock = null;
     act.move();
-    words = act.words;
+    words = () => act.words;
     timer = setTimeout(next, 1000 * act.seconds);
     return tell();
   }
-  words = act.words ?? "";
+  const { words: said = "" } = act;
+  words = typeof said === "function" ? said : () => said;
   const { ends, plain } = measured();
   const whole = Math.max(ends.at(-1), plain);
   if (act.again && state.baseline.length === 0) return next();
@@ -120,17 +121,14 @@ function step() {
   const { ends, plain } = measured();
   const wanted = clock.passed + Math.min((now - clock.last) / 1000, 0.1) * clock.rate;
   clock.last = now;
-  clock.passed = Math.min(wanted, Math.max(ends.at(-1), isMeasured() ? plain : 0));
+  clock.passed = Math.min(wanted, Math.max(ends.at(-1), isMeasured(state) ? plain : 0));
   const late = ends.findIndex((end) => end > clock.passed + 1e-9);
   const last = (late < 0 ? ends.length : late) - 1;
   if (last >= 0 && (last !== state.selected.round || !isWhole())) seek(last);
   tell();
-  if (wanted > clock.passed && (!isActive() || isMeasured())) return next();
+  if (wanted > clock.passed && (!isActive() || isMeasured(state))) return next();
   timer = requestAnimationFrame(step);
 }
-
-// Whether plain decoding has been decoded to its end. Its times may still be measured again.
-const isMeasured = () => (state.baseline.at(-1)?.finish ?? null) !== null;
 
 // Sets the pace by its name.
 export function setPace(wanted) {
@@ -158,7 +156,7 @@ function halt() {
 
 export function pause() {
   halt();
-  [run, acts, words] = [null, [], ""];
+  [run, acts, words] = [null, [], () => ""];
   tell();
 }
 

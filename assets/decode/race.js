@@ -7,7 +7,7 @@ import { litNow, select, selectedDecision, selectedRound, state, subscribe } fro
 import { fillRows, make, onFrame, setText } from "../shared/view.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 import { run, settle, timely } from "./motion.js";
-import { children, numbers, raced, sentence, tested } from "./sentences.js";
+import { children, nameOf, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
 const LANES = 4; // lanes at most; other candidates are counted
@@ -231,7 +231,7 @@ function drawSteps(element, round, decision) {
   element.dataset.round = String(round.number);
   fillRows(element, shown, stepButton, (button, token, i) => {
     const open = i >= decided;
-    setText(button, open ? "?" : visible(token.text));
+    setText(button, open ? "?" : visible(nameOf(round, i)));
     button.dataset.step = i;
     button.disabled = open;
     button.setAttribute("aria-pressed", String(i === state.selected.step));

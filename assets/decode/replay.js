@@ -43,6 +43,7 @@ class Replay {
     this.element = element;
     this.note = note ? `\n${note}` : ""; // how to get the chat model where its weights are missing
     this.player = player; // address of the page that plays a run offline
+    this.linked = false; // whether a link's settings wait to be run
     this.settings = settings; // names of a run's settings in the address
     this.folder = folder;
     this.entries = entries;
@@ -221,7 +222,8 @@ class Replay {
   drawWords() {
     const { recorded } = state;
     const waits = this.linked && state.run === null && state.phase === "idle";
-    document.body.toggleAttribute("data-linked", Boolean(waits));
+    this.linked = waits; // later the page may be empty again
+    document.body.toggleAttribute("data-linked", waits);
     setText(this.look, waits ? LINKED : changedWords() || narration() || (recorded ? recorded.look + this.note : ""));
     this.element.querySelector(".go").hidden = !waits;
   }

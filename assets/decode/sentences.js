@@ -19,6 +19,16 @@ export function children(round, step) {
   return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && key(path.slice(0, -1)) === parent);
 }
 
+// A token by itself, as the race names it. The text that it adds may be only a part of a character, or complete one.
+/**
+ * @param {Round} round
+ * @param {number} step
+ */
+export function nameOf(round, step) {
+  const { id, text } = round.tokens[step];
+  return round.steps[step]?.leading.find(({ token_id }) => token_id === id)?.text || text;
+}
+
 const ratio = (trial) => (trial.ratio === null ? "∞" : digits(trial.ratio));
 
 // Whether the target's race decides. Other rules test the drafted tokens.
@@ -39,7 +49,7 @@ const bonus = (token) =>
 
 function gsdSentence(round, step, decision) {
   if (decision.trial !== null) return trialSentence(round, step, decision.trial);
-  const token = quoted(round.tokens[decision.step].text);
+  const token = quoted(nameOf(round, decision.step));
   if (step.kind === "bonus") return bonus(token);
   const rejected =
     step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
@@ -48,7 +58,7 @@ function gsdSentence(round, step, decision) {
 
 // The tests of rules on independent draws or whole paths. One sentence tells all of them.
 function testsSentence(round, step, decision) {
-  const token = quoted(round.tokens[decision.step].text);
+  const token = quoted(nameOf(round, decision.step));
   if (step.kind === "bonus") return bonus(token);
   const failed = step.trials.filter(({ accepted }) => !accepted).length;
   if (step.kind !== "accepted")
@@ -60,9 +70,8 @@ function testsSentence(round, step, decision) {
 }
 
 function raceSentence(round, step, decision) {
-  const token = round.tokens[decision.step];
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
-  const first = `“\u2068${shortened(token.text || arrival?.text || "", LONGEST)}\u2069” wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
+  const first = `“\u2068${shortened(nameOf(round, decision.step), LONGEST)}\u2069” wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
   if (step.kind === "bonus") return `${first}; no guess here: bonus.`;
   if (step.kind === "correction") return `${first}; not guessed: correction.`;
@@ -104,8 +113,7 @@ export function numbers(round, decision) {
   const found = step.leading.find(({ token_id }) => token_id === step.token_id);
   if (!found) return "";
   const small = step.winner_q === null ? "" : ` · q = ${digits(found.q)} (small)`;
-  const rule = step.trials.length === 0 ? " · the smallest e/p wins" : "";
-  return `p = ${digits(found.p)} (large model)${small} · e = ${digits(found.exponential)} (random)${rule}`;
+  return `p = ${digits(found.p)} (large)${small} · e = ${digits(found.exponential)} (random)`;
 }
 
 // The round so far in one sentence.

@@ -19,7 +19,7 @@ import { fillRows, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
 import { enter, fly, timely } from "./motion.js";
-import { roundSentence } from "./sentences.js";
+import { nameOf, roundSentence } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
 const STATES = ["unvisited", "rejected", "accepted", "last"]; // later states are drawn above earlier ones
@@ -58,7 +58,7 @@ function lastToken(round) {
   const token = round.tokens.at(-1);
   if (token.kind === "accepted") return null;
   const parent = round.nodes.length > 0 ? (round.steps.at(-1)?.path ?? []) : [];
-  return { path: [...parent, "last"], text: token.text, status: "last", kind: token.kind };
+  return { path: [...parent, "last"], text: nameOf(round, round.tokens.length - 1), status: "last", kind: token.kind };
 }
 
 const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));

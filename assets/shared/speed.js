@@ -40,21 +40,46 @@ export function speed(run) {
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
 
-// The seconds of each round and of each token of plain decoding: medians of all repeats. The latest result is cached,
-// because a playing clock needs it in every frame.
+// The seconds of each round and of each token of plain decoding: medians of all repeats, scaled so that together they
+// have the median time of the whole repeats. The latest result is cached, because a playing clock needs it in every
+// frame.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function durations({ rounds, baseline, timings }) {
   const key = [rounds, rounds.length, baseline, baseline.length, timings];
-  const medians = (list, name) => list.map((round, i) => median(timings, name, i) ?? decodingSeconds(round));
+  const medians = (list, name) =>
+    typical(
+      list,
+      timings.map((timing) => timing[name]),
+    );
   if (!key.every((part, i) => part === latest.key[i]))
     latest = { key, seconds: { run: medians(rounds, "run"), plain: medians(baseline, "plain") } };
   return latest.seconds;
 }
 let latest = { key: [], seconds: { run: [], plain: [] } };
 
-function median(timings, name, i) {
-  const known = timings.map((timing) => timing[name][i]).filter((seconds) => seconds !== undefined);
-  return known.sort((a, b) => a - b)[Math.floor(known.length / 2)];
+// repeats: the seconds of each round in each repeat, maybe of the first rounds only.
+function typical(rounds, repeats) {
+  const medians = rounds.map((_, i) => median(repeats.map((seconds) => seconds[i])));
+  const count = Math.min(rounds.length, ...repeats.map(({ length }) => length));
+  const whole = (seconds) => sum(seconds.slice(0, count));
+  const scale = median(repeats.map(whole)) / whole(medians) || 1;
+  return rounds.map((round, i) => (medians[i] === undefined ? decodingSeconds(round) : medians[i] * scale));
+}
+
+function median(numbers) {
+  const known = numbers.filter((number) => number !== undefined).sort((a, b) => a - b);
+  return known[Math.floor(known.length / 2)];
+}
+
+// Whether plain decoding has been decoded to its end. Its times may still be measured again.
+/** @param {{ baseline: Round[] }} run */
+export const isMeasured = ({ baseline }) => (baseline.at(-1)?.finish ?? null) !== null;
+
+// Why there is no comparison with plain decoding.
+export function missingWords({ baseline: { length }, setup, phase, recorded }) {
+  return length > 0 || (setup.baseline && phase === "done" && !recorded)
+    ? `Plain decoding was stopped after ${length} token${length === 1 ? "" : "s"}, so there is no comparison.`
+    : "Plain decoding was not measured.";
 }
 
 const idsOf = (rounds) => rounds.flatMap(({ tokens }) => tokens.map(({ id }) => id));

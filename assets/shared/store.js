@@ -13,7 +13,7 @@ const empty = () => ({
   seq: 0, // number of the next update
   phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
   place: null, // while waiting, the place in line: { number, of, seconds }
-  early: false, // whether Stop was pressed while waiting
+  early: false, // whether Stop was pressed before the run had begun
   message: "",
   setup: null,
   rounds: [],
@@ -63,7 +63,8 @@ export function stop() {
   if (active()) {
     live.stop();
     const isComplete = state.phase === "baseline";
-    Object.assign(state, { early: state.phase === "waiting", phase: isComplete ? "done" : "stopped" });
+    const early = ["waiting", "choosing"].includes(state.phase);
+    Object.assign(state, { early, phase: isComplete ? "done" : "stopped" });
     if (isComplete && state.follow) rest();
   }
   notify();

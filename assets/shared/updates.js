@@ -62,8 +62,9 @@ export class Live {
   };
 
   take(update) {
-    if (update.place) {
-      if (this.progress.phase === "waiting") this.progress.place = update.place; // such an update has no number
+    if (update.seq === undefined) {
+      const { phase, place = null } = update; // the run has not begun
+      if (this.progress.run !== this.run) Object.assign(this.progress, { phase, place });
       return;
     }
     if (this.progress.run !== this.run && this.open(update) === false) return;

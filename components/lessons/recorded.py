@@ -67,12 +67,18 @@ def _opening() -> Facts:
 
 
 def _medians(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """The median of each call's time over all repeats. A repeat may have timed only the first calls."""
-    most = max(map(len, repeats))
-    return [
-        sorted(times)[len(times) // 2]
-        for times in ([repeat[i] for repeat in repeats if i < len(repeat)] for i in range(most))
-    ]
+    """The median of each call's time over all repeats, scaled to the median time of the whole repeats.
+
+    A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
+    """
+    least, most = (pick(map(len, repeats)) for pick in (min, max))
+    medians = [_median([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]
+    scale = _median([math.fsum(repeat[:least]) for repeat in repeats]) / math.fsum(medians[:least])
+    return [scale * seconds for seconds in medians]
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
 
 
 def _many() -> Facts:

@@ -74,12 +74,15 @@ class Log:
         self.flushed_at = time.monotonic()
         return update
 
-    def waits(self, place: turns.Place) -> str:
-        """The update for a visitor in line. It has no sequence number, because a lost one is never asked for
-        again."""
+    def waits(self, place: turns.Place | None, phase: str = "waiting") -> str:
+        """The update of a run that has not begun, with the visitor's place in line, if any.
+
+        It has no sequence number, because a lost one is never asked for again. The page shows the result
+        before until the first numbered update, so a run that is refused takes nothing away.
+        """
         # Gradio does not send a value that equals the previous one
-        told = {"run": self.run, "phase": "waiting", "place": asdict(place), "report": next(_reports)}
-        return json.dumps(told)
+        update = {"run": self.run, "phase": phase, "rounds": [], "report": next(_reports)}
+        return json.dumps(update if place is None else update | {"place": asdict(place)})
 
     def is_stopped(self) -> bool:
         """Whether the visitor has stopped the run."""

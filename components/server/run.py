@@ -52,21 +52,22 @@ def _updates(log: feed.Log, pair: Pair, settings: VisitorSettings, visitor: turn
 
 
 def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
-    setup, phase = _setup(pair, settings), topologies.first_phase(settings)
+    phase = "choosing" if topologies.has_to_measure(settings) else "waiting"
     note: dict[str, Any] = {}
-    yield log.flush(phase, setup=setup)
+    yield log.waits(None, phase)
     try:
         job = begin(seat, pair, settings)
     except zero_gpu.NoGpuError as error:
         note["message"] = f"{error} This run is by the embedded story models, on the CPU."
         pair = zero_gpu.embedded()
-        job, setup = begin(seat, pair, settings), _setup(pair, settings)
+        job = begin(seat, pair, settings)
     with closing(job):
         for _ in job.beginning(turns.TOLD_EVERY):
-            yield log.flush(phase)  # a visitor can stop the run at each update
+            yield log.waits(None, phase)  # a visitor can stop the run at each update
         run = job.run
         assert run is not None, "a run that has begun"
-        setup |= _tree(run.topology, topologies.has_to_measure(settings)) | {"prompt_ids": run.prompt_ids}
+        setup = _setup(pair, settings) | {"prompt_ids": run.prompt_ids}
+        setup |= _tree(run.topology, topologies.has_to_measure(settings))
         setup["choice"] = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
         yield log.flush("running", setup=setup, **note)
         for rounds in job.batches(log.interval):

@@ -105,8 +105,9 @@ def number(name: str, value: Any, least: int = 0, most: int = _LARGEST, kind: st
     if value is None or value == "":
         raise ValueError(f"{name} is empty; give a {kind}")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        end = "2⁶⁴ − 1" if most == _LARGEST else f"{most:,}"
-        raise ValueError(f"{name} = {value!r:.60} is not a {kind} from {least:,} to {end}")
+        is_low = isinstance(value, (int, float)) and value < least
+        end = f"to {most:,}" if most != _LARGEST else "up" if is_low else "to 2⁶⁴ − 1"
+        raise ValueError(f"{name} = {value!r:.60} is not a {kind} from {least:,} {end}")
     return float(value)
 
 

@@ -226,6 +226,9 @@ def test_a_link_offers_its_run_and_plays_no_other(tab):
     assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
     expect(page.get_by_role("button", name="Run it")).to_be_hidden()
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was not measured")
+    page.evaluate("window.specdec.store.clear()")  # as New chat does
+    settle(page.locator("#text"))
+    expect(page.get_by_role("button", name="Run it")).to_be_hidden()
 
 
 def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):
@@ -253,21 +256,27 @@ def test_a_refused_run_says_nothing_of_a_baseline(tab):
 def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_the_value(tab):
     page = tab((1280, 720), "?length=8&baseline=0", reduced_motion="reduce")
     generate(page)
-    for field, wrong, right in (("#top-k input", "-5", "0"), ("#seed input", "-1", "6")):
+    prompt = page.locator("#prompt textarea").input_value()
+    for field, wrong, right, message in (
+        ("#top-k input", "-5", "0", "top-k = -5"),
+        ("#seed input", "-1", "6", "seed = -1"),
+        ("#prompt textarea", "word " * 600, prompt, "the prompt has 602 tokens"),
+    ):
         enter(page.locator(field), wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)
         generate(page, until="error")
-        expect(page.locator(".run-error")).to_contain_text(wrong)
+        expect(page.locator(".run-error")).to_contain_text(message)
+        expect(page.locator(field)).to_have_value(wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)
         enter(page.locator(field), right)
         expect(page.locator(".run-error")).to_be_hidden()
         expect(page.locator("body[data-changed]")).to_have_count(0)
 
 
-RECEIVE = """(phases) => {
+RECEIVE = """(phases, more) => {
   const { store } = window.specdec;
   const { rounds, setup } = structuredClone(store.state);
-  setup.baseline = true;
+  Object.assign(setup, { baseline: true }, more);
   const run = store.begin();
   phases.forEach((phase, seq) =>
     store.receive(JSON.stringify({ run, seq, phase, setup, rounds: seq > 0 ? [] : rounds })));
@@ -282,6 +291,32 @@ def test_a_run_that_is_stopped_while_plain_decoding_is_measured_is_complete(tab)
     expect(page.locator(".run-status")).to_contain_text("Done: 64 tokens in")
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was stopped after 0 tokens")
     expect(page.locator("#generate")).to_be_enabled()
+
+
+def test_a_refused_question_leaves_the_last_answer_marked(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.evaluate(f"({RECEIVE})(['running', 'done'], {{ chat: true }}); window.specdec.store.sent()")
+    enter(page.locator("#prompt textarea"), "  ")
+    expect(page.locator("body[data-changed]")).to_have_count(0)  # the conversation goes on
+    generate(page, until="error")
+    expect(page.locator(".run-error")).to_contain_text("The prompt is empty")
+    expect(page.locator("body[data-changed]")).to_have_count(1)
+    enter(page.locator("#prompt textarea"), "And then?")
+    expect(page.locator("body[data-changed]")).to_have_count(0)
+
+
+def test_no_tokens_are_compared_before_plain_decoding_has_some(tab):
+    page = tab(PHONE, reduced_motion="reduce")
+    expect(page.locator(".account .equal")).to_be_visible()
+    page.evaluate(RECEIVE, ["running"])
+    expect(page.locator(".account .equal")).to_be_hidden()
+
+
+def test_the_player_holds_all_its_parts_while_it_plays(tab):
+    page = tab((820, 1180))
+    page.wait_for_selector("#stepper .skip:enabled")
+    right = "selector => document.querySelector(selector).getBoundingClientRect().right"
+    assert page.evaluate(right, ".live-figure span") <= page.evaluate(right, "#stepper nav")
 
 
 def test_a_change_during_a_run_is_marked(tab):
@@ -308,12 +343,18 @@ def test_to_the_end_goes_to_the_end(tab, press):
     assert page.evaluate(place) == [featured, last]
 
 
-@pytest.mark.parametrize("size", [(1440, 900), (1280, 720)])
+ACCOUNT = (
+    "about as fast as plain decoding here (1.0 to 1.3): a call yields 3.08 tokens (words or parts) "
+    "in 3.2 times the time of a plain one."
+)
+
+
+@pytest.mark.parametrize("size", [*SCREENS, PHONE])
 @pytest.mark.parametrize("kind", ["accepted", "correction", "bonus"])
-def test_the_sentence_of_the_race_is_whole_for_a_long_token(tab, size, kind):
+def test_no_sentence_is_cut_for_a_long_token(tab, size, kind):
     page = tab(size, reduced_motion="reduce")
     cut = page.evaluate(
-        """async (kind) => {
+        """async ([kind, account]) => {
           const { store } = window.specdec;
           const frame = () => new Promise(requestAnimationFrame);
           const text = JSON.stringify(store.state.rounds, (key, value) =>
@@ -324,13 +365,19 @@ def test_the_sentence_of_the_race_is_whole_for_a_long_token(tab, size, kind):
             if (step < 0) continue;
             store.select(number, step);
             await frame().then(frame).then(frame);
-            const sentence = document.querySelector("#race .verdict");
-            return [sentence.textContent.includes(kind), sentence.scrollWidth > sentence.clientWidth];
+            document.querySelector(".account .sum").textContent = account;
+            const parts = ["#race .verdict", "#race .note", ".race-marks", "#tree .verdict", ".account"];
+            const isCut = (name) => {
+              const part = document.querySelector(name);
+              return part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
+            };
+            const said = document.querySelector("#race .verdict").textContent.includes(kind);
+            return [said, parts.filter(isCut)];
           }
         }""",
-        kind,
+        [kind, ACCOUNT],
     )
-    assert cut == [True, False]
+    assert cut == [True, []]
 
 
 def test_the_menu_of_recorded_runs_hides_what_lies_below_it_during_a_run(tab):

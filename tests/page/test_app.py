@@ -52,6 +52,18 @@ def received(pair, wanted, interval=0.0):
     return [json.loads(update) for update in run.updates(pair, wanted, interval)]
 
 
+def numbered(pair):
+    """The updates since the run has begun, as texts."""
+    return [text for text in run.updates(pair, settings(), interval=0.0) if '"seq"' in text]
+
+
+@pytest.mark.parametrize("topology", ["sequence", "optimal"])
+def test_a_run_that_cannot_begin_has_only_its_error_as_a_numbered_update(pair, topology):
+    updates = received(pair, settings(prompt="word " * 600, topology=topology, k=4))
+    numbers = [(update["seq"], update["phase"]) for update in updates if "seq" in update]
+    assert numbers == [(0, "error")]
+
+
 def rounds_in(updates, baseline=False):
     chosen = [update for update in updates if (update["phase"] == "baseline") == baseline]
     return [specdec.Round.from_json(json.dumps(round)) for update in chosen for round in update["rounds"]]
@@ -66,14 +78,15 @@ def test_updates_carry_every_round_of_the_run(pair, method):
     updates = received(pair, settings(method=method))
     expected = specdec.generate(pair, "Once upon a time", method=method, max_new_tokens=12, seed=3)
     assert emitted(rounds_in(updates)) == emitted(expected.rounds)
-    assert [update["seq"] for update in updates] == list(range(len(updates)))
+    numbers = [update["seq"] for update in updates if "seq" in update]
+    assert numbers == list(range(len(numbers)))
     assert len({update["run"] for update in updates}) == 1
     assert updates[-1]["phase"] == "done"
 
 
 def test_rounds_wait_for_the_next_update_and_none_is_lost(pair):
     slow = received(pair, settings(), interval=3600)
-    # what was asked, the tree, the first rounds, all others where some are left, the end
+    # the wait, the tree, the first rounds, all others where some are left, the end
     assert len(slow) in (4, 5)
     assert emitted(rounds_in(slow)) == emitted(rounds_in(received(pair, settings())))
 
@@ -104,7 +117,7 @@ def test_the_prompt_is_tokenised_once(pair, monkeypatch, topology):
 
 
 def test_lost_updates_can_be_asked_for(pair):
-    updates = list(run.updates(pair, settings(), interval=0.0))
+    updates = numbered(pair)
     name = json.loads(updates[0])["run"]
     assert feed.missing({"run": name, "seq": 2}) == updates[2:]
     assert feed.missing({"run": "unknown", "seq": 0}) == []
@@ -146,7 +159,7 @@ def test_a_name_that_no_page_gives_is_replaced(pair, name):
 
 
 def test_a_long_gap_is_filled_in_parts(pair, monkeypatch):
-    updates = list(run.updates(pair, settings(), interval=0.0))
+    updates = numbered(pair)
     name, longest = json.loads(updates[0])["run"], max(map(len, updates))
     for limit in (1, 2 * longest):
         monkeypatch.setattr(feed, "_LONGEST", limit)
@@ -158,7 +171,8 @@ def test_a_long_gap_is_filled_in_parts(pair, monkeypatch):
 
 
 def test_an_empty_seed_draws_one_and_tells_which(pair):
-    drawn = received(pair, settings(seed=None, max_new_tokens=2))[0]["setup"]["seed"]
+    updates = received(pair, settings(seed=None, max_new_tokens=2))
+    drawn = next(update["setup"]["seed"] for update in updates if "setup" in update)
     assert isinstance(drawn, int)
     assert drawn >= 0
 

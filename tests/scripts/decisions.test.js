@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { numbers, roundSentence, sentence } from "../../assets/decode/sentences.js";
+import { nameOf, numbers, roundSentence, sentence } from "../../assets/decode/sentences.js";
 import { decisions, emission, isEmitted, isOut, rejection, statusAt } from "../../assets/shared/decisions.js";
 import { runs } from "./recorded.js";
 
@@ -64,6 +64,19 @@ test("a rejected node is out with a decision of its own position", () => {
       const decision = all[rejection(all, node)];
       assert.equal(decision.step, node.path.length - 1);
       assert.equal(statusAt(node, decision, round), "rejected");
+    }
+  }
+});
+
+test("a part of a character has one name in the race's bars, steps and sentence", () => {
+  for (const { round, method, all } of rounds()) {
+    const text = "<AE>";
+    const steps = round.steps.map((step) => ({ ...step, leading: step.leading.map((row) => ({ ...row, text })) }));
+    const tokens = round.tokens.map((token) => ({ ...token, text: "" }));
+    const bytes = { ...round, steps, tokens };
+    for (const decision of all.filter(isEmitted)) {
+      assert.equal(nameOf(bytes, decision.step), text);
+      if (decision.trial === null) assert.ok(sentence(bytes, decision, method).includes(text));
     }
   }
 });

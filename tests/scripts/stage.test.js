@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { story } from "../../assets/decode/opening.js";
+import { account } from "../../assets/decode/lanes.js";
+import { ownStory, story } from "../../assets/decode/opening.js";
 import { leading } from "../../assets/decode/race.js";
 import { thinned } from "../../assets/decode/tree.js";
 import { durations, speed, speedWords } from "../../assets/shared/speed.js";
@@ -73,6 +74,34 @@ test("the lanes have the very ratio that is told, also where only the beginning 
   assert.equal(drawn.plain.length, 4);
   const told = speed(run).times;
   assert.ok(Math.abs(told - total(drawn.plain.slice(0, 2)) / drawn.run[0]) < 1e-12);
+});
+
+test("a speed is that of whole repeats, and the account's figures agree with it", () => {
+  const run = timedRun([2, 1], [2, 1], [2, 1]);
+  run.timings.forEach(({ plain }, i) => void (plain[i] = 4)); // each repeat is slow at another token
+  const { times, low, high } = speed(run);
+  assert.deepEqual([times, low, high], [7 / 4, 7 / 4, 7 / 4]);
+  const { timings } = run;
+  run.baseline.at(-1).finish = "length";
+  show(
+    {
+      ...runs["story.json"],
+      baseline: run.baseline,
+      rounds: run.rounds.map((r) => ({ ...runs["story.json"].rounds[0], ...r })),
+      timings,
+    },
+    {},
+  );
+  assert.match(account(), /: a call yields 2\.00 tokens \(words or parts\) in 1\.1 times the time of a plain one\.$/);
+});
+
+test("whoever stops plain decoding reads so while the run plays", () => {
+  const { setup, rounds, baseline } = runs["story.json"];
+  show({ setup: { ...setup, baseline: true }, rounds, baseline: baseline.slice(0, 24) }, {});
+  const words = ownStory().at(-1).words;
+  assert.equal(words(), "Plain decoding was stopped after 24 tokens, so there is no comparison.");
+  show({ setup, rounds, baseline }, {});
+  assert.match(words(), /^The same text\. .* fewer calls, less time\.$/);
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {

@@ -57,7 +57,7 @@ test("a live run grows by its updates, in whatever order they come, and waits be
   const { setup, rounds } = runs["story.json"];
   const name = store.begin();
   assert.ok(store.isExpecting());
-  store.receive(JSON.stringify({ run: name, place: { number: 2, of: 3, seconds: null } }));
+  store.receive(JSON.stringify({ run: name, phase: "waiting", place: { number: 2, of: 3, seconds: null } }));
   assert.equal(state.place.number, 2);
   store.receive(update(name, 0, "running", { setup, rounds: rounds.slice(0, 1) }));
   store.receive(update(name, 2, "done", { rounds: rounds.slice(2) }));
@@ -73,7 +73,10 @@ test("a live run grows by its updates, in whatever order they come, and waits be
 
 test("a run that is refused leaves what is shown, and late updates of a stopped run do not bring it back", () => {
   const { rounds } = state;
-  store.receive(update(store.begin(), 0, "error", { message: "k = 0: give at least 1" }));
+  const refused = store.begin();
+  store.receive(JSON.stringify({ run: refused, phase: "choosing" }));
+  assert.deepEqual([state.phase, state.place, state.rounds], ["choosing", null, rounds]);
+  store.receive(update(refused, 0, "error", { message: "k = 0: give at least 1" }));
   assert.equal(state.message, "k = 0: give at least 1");
   assert.equal(state.rounds, rounds);
   const name = store.begin();

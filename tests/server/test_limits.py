@@ -90,7 +90,7 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"prompt": "word " * 600}, "the prompt has 602 tokens"),
         ({"seed": 10**400}, f"seed = 1{'0' * 59} is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": 1e99}, "seed = 1e+99 is not a whole number from 0 to 2⁶⁴ − 1"),
-        ({"seed": -1}, "seed = -1 is not a whole number from 0 to 2⁶⁴ − 1"),
+        ({"seed": -1}, "seed = -1 is not a whole number from 0 up"),
         ({"top_k": True}, "top-k = True is not a whole number from 0"),
         ({"top_p": "0.5"}, "top-p = '0.5' is not a number from 0 to 1"),
         ({"prompt": " \n"}, "The prompt is empty"),
