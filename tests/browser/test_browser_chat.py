@@ -127,9 +127,13 @@ def test_an_empty_question_and_a_full_conversation_are_refused_in_words(chat):
     generate(chat, until="error")
     expect(chat.locator(".run-error")).to_have_text("The prompt is empty. Write something first.")
     assert turns(chat) == ["Name a colour."]
-    enter(chat.locator("#prompt textarea"), "word " * 2500)
-    generate(chat, until="error")
-    expect(chat.locator(".run-error")).to_contain_text("This conversation is full")
+    for words, message in (
+        (2500, "The question is too long: 2,531 tokens"),
+        (1960, "This conversation is full"),
+    ):
+        enter(chat.locator("#prompt textarea"), "word " * words)
+        generate(chat, until="error")
+        expect(chat.locator(".run-error")).to_contain_text(message)
     expect(chat.get_by_role("button", name="New chat")).to_be_visible()
 
 
