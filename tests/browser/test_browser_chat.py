@@ -121,7 +121,7 @@ def test_a_question_to_click_is_asked_at_once_and_begins_a_conversation(chat):
     assert turns(chat) == [words]
 
 
-def test_an_empty_question_and_a_full_conversation_are_refused_in_words(chat):
+def test_an_empty_question_and_one_that_is_too_long_are_refused_in_words(chat):
     ask(chat, "Name a colour.")
     enter(chat.locator("#prompt textarea"), " ")
     generate(chat, until="error")
@@ -134,6 +134,7 @@ def test_an_empty_question_and_a_full_conversation_are_refused_in_words(chat):
         enter(chat.locator("#prompt textarea"), "word " * words)
         generate(chat, until="error")
         expect(chat.locator(".run-error")).to_contain_text(message)
+        assert turns(chat) == ["Name a colour."]
     expect(chat.get_by_role("button", name="New chat")).to_be_visible()
 
 
