@@ -3,10 +3,10 @@
 /** @import { Decision, Round, Step } from "../types.d.ts" */
 
 import { INVARIANT } from "../shared/catalogue.js";
-import { digits, quoted, shortened } from "../shared/labels.js";
+import { digits, quoted } from "../shared/labels.js";
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-const LONGEST = 12; // characters of the winner in the race's sentence, which has one line
+const LONGEST = 12; // characters of the winner in the race's sentence, which has one line on a wide screen
 const key = (path) => path.join(".");
 
 // The drafted children of a step's node, in order.
@@ -71,7 +71,7 @@ function testsSentence(round, step, decision) {
 
 function raceSentence(round, step, decision) {
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
-  const first = `“\u2068${shortened(nameOf(round, decision.step), LONGEST)}\u2069” wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
+  const first = `${quoted(nameOf(round, decision.step), LONGEST)} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
   if (step.kind === "bonus") return `${first}; no guess here: bonus.`;
   if (step.kind === "correction") return `${first}; not guessed: correction.`;

@@ -23,9 +23,12 @@ export function visible(text) {
   return [...text.replaceAll(" ", "␣")].map(picture).join("");
 }
 
-// A token in quotes for a sentence, isolated from the direction of the text around it.
-/** @param {string} text */
-export const quoted = (text) => `“\u2068${visible(text)}\u2069”`;
+// A token in quotes for a sentence, isolated from the direction of the text around it. length: as for `shortened`.
+/**
+ * @param {string} text
+ * @param {number} [length]
+ */
+export const quoted = (text, length = Infinity) => `“\u2068${shortened(text, length)}\u2069”`;
 
 // At most `length` characters of a token. The last one is an ellipsis if some are missing.
 /**

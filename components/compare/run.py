@@ -96,7 +96,7 @@ def _column(
 def _decoded(
     log: feed.Log, seat: turns.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
 ) -> Iterator[str]:
-    phase = topologies.first_phase(settings)
+    phase = "choosing" if topologies.has_to_measure(settings) else "running"
     named: dict[str, Any] = {"column": name}
     yield log.flush(phase, **named)
     with closing(run.begin(seat, drafts.pair_with(draft), settings, detail=False)) as job:

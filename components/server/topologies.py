@@ -43,11 +43,6 @@ def has_to_measure(settings: Any) -> bool:
     return settings.method != "ar" and settings.topology in MEASURED and not settings.tree
 
 
-def first_phase(settings: Any) -> str:
-    """The first phase that the page shows for a run with these settings."""
-    return "choosing" if has_to_measure(settings) else "running"
-
-
 def prepare(pair: Pair, model: Model, opening: dict[str, Any]) -> None:
     """Measure the tree for the settings of this run, the page's defaults, in turns of the model, so that no
     visitor waits for it."""

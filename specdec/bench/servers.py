@@ -9,14 +9,12 @@ decide how it drafts. The time is that of a whole request, as it is that of a wh
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from typing import Any
+from dataclasses import astuple
 
 from specdec.bench.contestants import Contestant, Sample, Workload
+from specdec.exactness.audit.engines import llama
 from specdec.probs import Sampling
 
 _LONGEST = 600.0
@@ -35,37 +33,14 @@ def server(option: str, sampling: Sampling, threads: int) -> Contestant:
 
 
 def _completing(url: str, sampling: Sampling) -> Callable[[Workload], Sample]:
-    fixed: dict[str, Any] = {
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "samplers": ["top_k", "top_p", "temperature"],
-        "ignore_eos": True,
-        "cache_prompt": False,
-    }
+    sample = llama(url.rstrip("/"), seconds=_LONGEST, ignore_eos=True)
 
     def run(job: Workload) -> Sample:
-        asked = fixed | {"prompt": list(job.prompt_ids), "n_predict": job.tokens, "seed": job.seed}
-        start = time.perf_counter()
-        answer = _posted(f"{url.rstrip('/')}/completion", asked)
+        start, calls = time.perf_counter(), sample.calls
+        completion = sample(job.prompt_ids, job.seed, job.tokens, *astuple(sampling))
         seconds = time.perf_counter() - start
-        tokens = answer.get("tokens_predicted")
-        if tokens != job.tokens:
-            raise ValueError(f"server {url} wrote {tokens} tokens, but {job.tokens} were asked for")
-        accepted = answer.get("timings", {}).get("draft_n_accepted", 0)
-        return Sample(seconds, None, tokens, max(tokens - accepted, 1), None)
+        if len(completion) != job.tokens:
+            raise ValueError(f"server {url} wrote {len(completion)} tokens, but {job.tokens} were asked for")
+        return Sample(seconds, None, job.tokens, max(sample.calls - calls, 1), None)
 
     return run
-
-
-def _posted(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=_LONGEST) as answer:
-            return dict(json.load(answer))
-    except urllib.error.HTTPError as error:
-        raise ValueError(
-            f"server {url} answered {error.code}: {error.read(300).decode(errors='replace')}"
-        ) from error
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"server {url} gave no answer that can be read: {error}") from error

@@ -20,8 +20,7 @@ class Stream(IntEnum):
 
     RACE: the exponentials of a position. ACCEPT: the uniforms of acceptance tests. RESIDUAL: the uniforms
     that sample a round's last token. AGAIN: the waits of tokens that a race draws again
-    (`drafters.independent`). ROUND:
-    the seeds of a round's nodes.
+    (`drafters.independent`). ROUND: the seeds of a round's nodes.
     """
 
     RACE = 0

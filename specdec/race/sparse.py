@@ -22,8 +22,8 @@ from specdec.race.exponentials import fill, log_exponential
 EARLY = 512
 """Tokens expected among those with the smallest uniforms."""
 _LOG_REACH = math.log(4.0)
-"""Log time until which one arrival is searched at first, and several in so many times this time. Of 100 first
-arrivals 2 are later and need a second search, of the last of 8 a third."""
+"""The first search for n arrivals ends at the time 4 n. Two of 100 first arrivals are later than 4, and a
+third of all eighth arrivals are later than 32; these need a second search."""
 _SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 are 1e-5
 
 

@@ -379,10 +379,9 @@ def llama_server():
         def do_POST(self):
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             self.server.asked.append(asked)
-            timings = {"draft_n": 2 * asked["n_predict"], "draft_n_accepted": asked["n_predict"] // 2}
-            answer = json.dumps(
-                {"tokens_predicted": self.server.tokens or asked["n_predict"], "timings": timings}
-            )
+            tokens = self.server.tokens or asked["max_tokens"]
+            timings = {"predicted_n": tokens, "draft_n": 2 * tokens, "draft_n_accepted": tokens // 2}
+            answer = json.dumps({"tokens": [1] * tokens, "timings": timings})
             self.send_response(self.server.status)
             self.end_headers()
             self.wfile.write(answer.encode())
@@ -402,7 +401,7 @@ def test_a_llama_server_gets_the_token_ids_and_its_row_has_ratios_but_no_process
     each = [contestant(AUTOREGRESSIVE, 2.0, []), server(f"drafting={url}/", Sampling(0.7, 5, 0.9), 1)]
     samples = interleaved(each, [Workload([7, 8, 9], seed, 10) for seed in range(2)])
     assert [body["seed"] for body in asked] == [0, 1]
-    settings = {"prompt": [7, 8, 9], "n_predict": 10, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
+    settings = {"prompt": [7, 8, 9], "max_tokens": 10, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
     assert settings.items() <= asked[0].items()
     row = rows(each, samples, peaks(each, Workload([7], 0, 2), torch.device("cpu")))[1]
     assert (row["name"], row["tokens_per_call"], row["peak_bytes"]) == ("llama-server drafting", 2.0, None)
@@ -418,11 +417,14 @@ def test_a_server_is_a_name_and_an_address(option):
 
 
 @pytest.mark.parametrize(
-    ("status", "tokens", "message"),
-    [(503, None, "answered 503"), (200, 3, "wrote 3 tokens, but 8 were asked")],
+    ("status", "tokens", "error", "message"),
+    [
+        (503, None, ConnectionError, "/completions refused, 503"),
+        (200, 3, ValueError, "wrote 3 tokens, but 8 were asked"),
+    ],
 )
-def test_a_server_that_fails_or_stops_early_is_named(llama_server, status, tokens, message):
+def test_a_server_that_fails_or_stops_early_is_named(llama_server, status, tokens, error, message):
     held, url = llama_server
     held.status, held.tokens = status, tokens
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(error, match=message):
         server(f"plain={url}", Sampling(), 1).run(Workload([1], 0, 8))

@@ -123,11 +123,11 @@ def draft_exactly(draft: Any, k: int) -> None:
     config.assistant_confidence_threshold = 0.0
 
 
-def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
+def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, **options: Any) -> Counting:
     """A server of the OpenAI completions protocol, or llama.cpp's own. url: its address up to `/v1`.
 
     llama.cpp returns token ids only at the address without `/v1`. prompt: the text that is sent; None sends
-    token ids. options: go into every request, such as `model`.
+    token ids. seconds: how long an answer may take. options: go into every request, such as `model`.
 
     The result is the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
     (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not count as
@@ -140,7 +140,7 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
     ) -> Sequence[int] | str:
         asked = {"prompt": list(prompt_ids) if prompt is None else prompt, "seed": seed}
         asked |= {"max_tokens": max_new_tokens, "return_token_ids": True, "return_tokens": True}
-        answer, completion = _completed(f"{url}/completions", asked | _named(sampling) | options)
+        answer, completion = _completed(f"{url}/completions", asked | _named(sampling) | options, seconds)
         timings = answer.get("timings", {})
         counting.calls += timings.get("predicted_n", 0) - timings.get("draft_n_accepted", 0)
         return completion
@@ -149,12 +149,14 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
     return counting
 
 
-def _completed(address: str, asked: dict[str, Any]) -> tuple[dict[str, Any], Sequence[int] | str]:
+def _completed(
+    address: str, asked: dict[str, Any], seconds: float
+) -> tuple[dict[str, Any], Sequence[int] | str]:
     """A server's answer, and the token ids or the text of its first choice."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
             said = answer.read()
     except urllib.error.HTTPError as error:
         raise ConnectionError(f"{address} refused, {error.code}: {error.read()!r:.200}") from None
@@ -173,10 +175,18 @@ def _completed(address: str, asked: dict[str, Any]) -> tuple[dict[str, Any], Seq
     raise ConnectionError(f"{address} answered {said!r:.200}, and no completion")
 
 
+def llama(url: str, **options: Any) -> Counting:
+    """A server of llama.cpp, or one that answers as it does, that samples as it is asked and no further.
+
+    url, options: as in `completions`.
+    """
+    return completions(url, samplers=SAMPLERS, min_p=0.0, cache_prompt=False, **options)
+
+
 def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
     """llama.cpp's server or node-llama-cpp on the pair. slots: texts at once."""
     server = Server(name, pair, slots)
-    sample: Any = completions(server.url, samplers=SAMPLERS, min_p=0.0, cache_prompt=False)
+    sample: Any = llama(server.url)
     sample.server = server  # it ends with the sample
     return sample
 
@@ -229,15 +239,9 @@ def mlx(pair: ModelPair, drafts: bool, k: int = 3) -> Sample:
     step = generating.speculative_generate_step if drafts else generating.generate_step
     options = {"num_draft_tokens": k} if drafts else {}
 
-    def sample(
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
-    ) -> Sequence[int]:
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         array.random.seed(seed)
+        temperature, top_k, top_p = sampling
         options["sampler"] = sampler(temperature, top_p, top_k=top_k)
         steps = list(step(array.array(list(prompt_ids)), *models, max_tokens=max_new_tokens, **options))
         counting.calls += sum(not (drafts and drafted) for *_, drafted in steps)
@@ -262,14 +266,8 @@ def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
         counting.calls += 1
         return target(ids)
 
-    def sample(
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
-    ) -> Sequence[int]:
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+        temperature, top_k, top_p = sampling
         if top_k or top_p < 1:
             raise ValueError("sequential-speculative-decoding has neither top-k nor top-p")
         ids, length = torch.tensor([list(prompt_ids)]), len(prompt_ids) + max_new_tokens

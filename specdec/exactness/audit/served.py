@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import time
-import urllib.error
 import urllib.request
 import weakref
 from collections.abc import Sequence
@@ -96,7 +95,7 @@ class Server:
             try:
                 with urllib.request.urlopen(f"{self.url}/health", timeout=SECONDS):
                     return
-            except (OSError, urllib.error.URLError):
+            except OSError:
                 time.sleep(0.1)
         raise RuntimeError(f"the server did not start: {log.read_text()[-400:]}")
 
