@@ -39,11 +39,11 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
         return rows.copy_(uniforms.neg_().log1p_().neg_().log_())
     on_host = rows.numpy()  # [keys, vocabulary], the same memory
     for some, part, u in splitmix.blocks(keys, vocab_size):
-        on_host[some, part] = log_exponential(u)
+        log_exponential(u, on_host[some, part])
     return rows
 
 
-def log_exponential(u: np.ndarray) -> np.ndarray:
-    """log e of uniforms in float64, in place: e = -log(1 - u) is Exp(1)."""
+def log_exponential(u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """log e of uniforms u in float64, whose memory is used: e = -log(1 - u) is Exp(1). out: u by default."""
     np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
-    return np.log(u, out=u)
+    return np.log(u, out=u if out is None else out)

@@ -61,6 +61,23 @@ def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
         assert [splitmix.uniform(key, i) for i in (0, 4, count - 1)] == row[[0, 4, count - 1]].tolist()
 
 
+def key_of_the_largest():
+    """A key whose first number comes from 64 bits that are all 1: `mix`, undone step by step."""
+    z = splitmix.MASK
+    for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+        z ^= z >> shift ^ z >> 2 * shift
+        z = z * pow(factor, -1, 1 << 64) & splitmix.MASK
+    assert splitmix.mix(z) == splitmix.MASK
+    return z - splitmix.GOLDEN & splitmix.MASK
+
+
+def test_the_largest_number_is_below_one():
+    key = key_of_the_largest()
+    numbers = next(splitmix.blocks([key], 9))[2][0]
+    assert numbers[0] == splitmix.uniform(key, 0) == 1 - 2.0**-53
+    assert numbers.tolist() == splitmix.uniforms_on(torch.device("cpu"), [key], 9)[0].tolist()
+
+
 def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():
     key, count = 12345, 40_000
     whole = splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy()
