@@ -86,7 +86,8 @@ class Serving(Comparison):
             decoded = partial(_decoded, pair, prompts, repeat, temperatures)
             # this also runs the first, slow forwards of each size before anything is timed
             texts = decoded(length, max(AT_ONCE), method="ar") if missing else []
-            for at_once, tree in missing:
+            # in both directions: the machine's speed drifts
+            for at_once, tree in reversed(missing) if repeat % 2 else missing:
                 settings = {"method": "ersd", "topology": trees.get(tree, AUTO)}
                 decoded(1, at_once, **settings)  # `auto` measures here
                 gc.collect()  # a collection of everything takes longer than the texts of a point
