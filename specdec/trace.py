@@ -290,7 +290,8 @@ class Milliseconds:
 class Candidate:
     """A tree among which "auto" chose: the best one of its number of drafted tokens.
 
-    paths: the tree of each text. expected_tokens: of a round of one text. tokens_per_second: of all texts.
+    paths: the tree of each text. expected_tokens: of a round of one text. tokens_per_second: of all texts,
+    their number rounded up to a power of two. ERSD texts that are decoded together change their trees later.
     """
 
     paths: tuple[Path, ...]

@@ -59,7 +59,7 @@ _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
 _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
-SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
 """Numbers of drafted tokens of the candidates."""
 QUEUE = 64
 """Nodes among which the candidates are cut: more than the largest, so that shallow trees have wide levels."""

@@ -96,10 +96,10 @@ def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts:
 
     texts: the number of texts that share the forwards; those without a queue draft nothing here.
     """
-    merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)[:most]
+    merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()
     for depth in range(max((len(node.path) for node in merged), default=0) + 1):
-        shallow = [node for node in merged if len(node.path) <= depth]
+        shallow = [node for node in merged if len(node.path) <= depth][:most]
         rates = [round.rate for round in rounds(shallow, costs, texts)]
         if (rate := max(rates)) > best:
             best, taken = rate, shallow[: rates.index(rate)]

@@ -94,7 +94,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def setup_of(pair: ModelPair, case: Case) -> SetUp:
     """The measured set-up of a case."""
     settings = RunSettings(case.method, 1, Sampling(case.temperature), None, False)
-    return measured(finished(choosing(pair, settings, case.texts)))
+    return measured(finished(choosing(pair, settings, case.texts)), case.texts)
 
 
 def speed_ups(pair: ModelPair, case: Case, tree: Topology, texts: int, length: int) -> list[float]:

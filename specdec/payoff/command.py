@@ -72,4 +72,4 @@ def _measured(options: Namespace) -> SetUp:
     texts = whole("texts", options.texts, 1)
     pair = load_with_progress(options, options.target)
     settings = RunSettings(options.method, 1, sampling, None, False)
-    return measured(finished(choosing(pair, settings, texts)))
+    return measured(finished(choosing(pair, settings, texts)), texts)

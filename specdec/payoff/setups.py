@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from specdec.checks import whole
 from specdec.decoding.auto import QUEUE, SIZES, Choice
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
 from specdec.decoding.forest import Node, queue
@@ -100,9 +101,9 @@ class SetUp(NamedTuple):
         return cls(np.array(entry["acceptance"]), costs, entry["texts"])
 
 
-def measured(choice: Choice) -> SetUp:
-    """The set-up that "auto" measured."""
-    return SetUp(choice.acceptance, choice.costs, choice.at_once)
+def measured(choice: Choice, texts: int = 1) -> SetUp:
+    """The set-up of this many texts that "auto" measured; it may have measured more of them."""
+    return SetUp(choice.acceptance, choice.costs, texts)
 
 
 def cost_of(table: Mapping[Any, float]) -> ForwardCost:
@@ -146,8 +147,11 @@ def changed(
 
     acceptance: of the first drafted token, as in `with_first`. draft_step: of one row, in target calls;
     further rows of the draft keep their relative cost. rows: times of target calls over `ROWS`, in target
-    calls over one row. rest: what drafting adds outside the two models, in target calls.
+    calls over one row. rest: what drafting adds outside the two models, in target calls. ValueError for an
+    acceptance that is not above 0 and up to 1, or less than one text.
     """
+    if acceptance is not None and not 0 < acceptance <= 1:
+        raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and up to 1")
     call, costs = setup.call, setup.costs
     if draft_step is not None:
         own = costs.draft.seconds(1, 1)
@@ -161,7 +165,7 @@ def changed(
     return SetUp(
         setup.acceptance if acceptance is None else with_first(setup.acceptance, acceptance),
         costs,
-        setup.texts if texts is None else texts,
+        setup.texts if texts is None else whole("texts", texts, 1),
         setup.shape if shape is None else shape,
     )
 

@@ -19,8 +19,8 @@ from specdec.theory import node_acceptance
 from specdec.topology import Topology
 from specdec.trace import Candidate
 
-PAYS = 1.02
-"""Speed-up above which drafting is said to pay: less is within the error of the measurement."""
+ERROR = 0.02
+"""A gain that is not larger is within the error of a measurement."""
 _STEPS = 9
 """Halvings of an interval in which a break-even point is searched."""
 _DEAREST = 4.0
@@ -76,7 +76,7 @@ class Payoff(NamedTuple):
     @property
     def pays(self) -> bool:
         """Whether drafting is faster than plain decoding, by more than the error of a measurement."""
-        return self.speed_up >= PAYS
+        return self.speed_up >= 1 + ERROR
 
     def sentences(self) -> list[str]:
         """What limits the gain, what would help most, and what it could reach."""
@@ -88,10 +88,17 @@ class Payoff(NamedTuple):
                 f"{self.tokens_per_call:.2f} tokens per call"
             )
         else:
-            gain = "Drafting does not pay here: no tree is faster than plain decoding"
+            gain = f"Drafting does not pay here: no tree is {1 + ERROR} times as fast as plain decoding"
         advice = f"What would help most is half {help}: {helped:.2f} times plain decoding."
-        if helped < PAYS:
+        if helped < 1 + ERROR:
             advice = "Half of any one limit would not be enough to make it pay."
+        elif helped < self.speed_up * (1 + ERROR):
+            advice = "Half of any one limit would change little."
+        if reached < self.speed_up * (1 + ERROR):
+            last = "No limit makes a difference alone, only several of them together."
+            if self.drafted == MOST_DRAFTED:
+                last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits it."
+            return [f"{gain}.", advice, last]
         others = (f"without {name} {value:.2f}" for name, value in self.without.items() if name != limit)
         return [
             f"{gain}; the main limit is {limit}.",

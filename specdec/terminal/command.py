@@ -96,7 +96,7 @@ def decode(options: argparse.Namespace) -> None:
         with Waiting("measuring acceptance"):
             settings["topology"] = chosen(pair, options.topology, settings)
     if options.compare:
-        _compare(pair, prompt, settings, options.json)
+        _compare(pair, prompt, settings, options.json, options.explain)
     else:
         _decode(pair, prompt, settings, options.json, options.explain)
 
@@ -153,9 +153,14 @@ def _summary(numbers: dict[str, Any], seed: int) -> str:
     return f"{calls}, {numbers['acceptance']['mean_length']:.2f} a call; {speed}; seed {seed}"
 
 
-def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
+def _compare(
+    pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool, explain: bool
+) -> None:
     with Waiting(f"decoding with {len(METHODS)} methods"):
         generations = compared(pair, prompt, settings)
+    for each in generations:
+        if explain and each.choice is not None:
+            print(f"{METHODS[each.method].name}\n{explained(each.choice)}", file=sys.stderr)
     plain = generations[0].token_ids
     rows = [measured(each) | {"same_text": each.token_ids == plain} for each in generations]
     if as_json:

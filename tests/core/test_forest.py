@@ -78,6 +78,15 @@ def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed
     assert rate(acceptances, grown(acceptances, cost, 6), cost) >= best * (1 - 1e-6)
 
 
+def test_a_shallow_forest_over_all_texts_is_looked_at_too():
+    """Four texts whose queues are deep would fill the whole budget before the others' first tokens."""
+    acceptances = [np.array([0.99])] * 4 + [np.array([0.8])] * 12
+    cost = costs.RoundCost(joint(lambda n: 1.0), joint(lambda n: 0.5), NOTHING)
+    queues = [forest.queue(r, 16, number) for number, r in enumerate(acceptances)]
+    trees = forest.forest(queues, cost, 64, 16)
+    assert rate(acceptances, trees, cost) >= rate(acceptances, [sequence(1)] * 16, cost) > 19
+
+
 def test_it_is_not_optimal_where_a_node_to_draw_from_costs_more_than_a_node():
     """The counterexample of docs/trees.md, with its numbers."""
     r = np.array([0.5, 0.24])

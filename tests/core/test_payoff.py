@@ -66,6 +66,26 @@ def test_a_pair_that_gains_nothing_is_told_so():
     assert "does not pay" in found.sentences()[0]
 
 
+def test_a_gain_within_the_error_is_no_gain_and_said_so():
+    found = Payoff.of(setup([0.114], draft=0.1, row=0.0))
+    assert 1 < found.speed_up < 1.02
+    assert found.least_acceptance < 0.114
+    assert "no tree is 1.02 times as fast as plain decoding" in found.sentences()[0]
+
+
+def test_nothing_is_blamed_where_nothing_limits():
+    *_, last = Payoff.of(setup([1.0], draft=0.0, row=0.0)).sentences()
+    assert last == "Only the size of the largest tree, k = 32, limits it."
+    *_, last = Payoff.of(setup([0.01], draft=3.0, row=3.0)).sentences()
+    assert last == "No limit makes a difference alone, only several of them together."
+
+
+@pytest.mark.parametrize("wrong", [{"texts": 0}, {"acceptance": 0.0}, {"acceptance": float("nan")}])
+def test_a_change_that_is_no_set_up_is_named(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        changed(setup([0.5], draft=0.1, row=0.0), **wrong)
+
+
 def test_a_shape_restricts_the_trees():
     of_shape = {
         shape: [Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve[k].tokens_per_call for k in (1, 2)]
@@ -121,10 +141,10 @@ def small(monkeypatch):
 def test_the_command_measures_a_pair(capsys, tmp_path):
     command.main([])
     assert len(capsys.readouterr().out.splitlines()) == 3
-    command.main(["--json", "--texts", "2", "--save", str(tmp_path / "own.json")])
+    command.main(["--json", "--texts", "3", "--save", str(tmp_path / "own.json")])
     assert json.loads(capsys.readouterr().out)["speed_up"] >= 1
     saved = json.loads((tmp_path / "own.json").read_text())
-    assert SetUp.from_json(saved["setup"]).texts == 2
+    assert SetUp.from_json(saved["setup"]).texts == 3  # measured for four
     with pytest.raises(ValueError, match="method = 'ar' is none of gsd, ersd"):
         command.main(["--method", "ar"])
 

@@ -15,6 +15,7 @@ import specdec
 from specdec import loading, waiting
 from specdec.__main__ import main
 from specdec.commands import columns
+from specdec.decoding.auto import SIZES
 from specdec.models.progress import Progress
 from specdec.terminal import command
 from specdec.terminal.printing import harmless, in_colours, painted
@@ -85,12 +86,15 @@ def test_methods_in_columns(decoded):
 def test_the_choice_of_a_tree_is_explained(decoded, capsys):
     decoded("--topology", "auto", "--explain")
     main([PROMPT, "--tokens", "4", "--topology", "auto", "--explain"])
-    head, *rows = capsys.readouterr().err.splitlines()[-12:]
+    head, *rows = capsys.readouterr().err.splitlines()[-1 - len(SIZES) :]
     assert head.split()[:3] == ["drafted", "depth", "expected"]
     rates = [float(row.split()[6]) for row in rows]
     (chosen,) = (row for row in rows if row.endswith("chosen"))
     assert float(chosen.split()[6]) == max(rates)
     assert rows[0].split()[:3] == ["0", "0", "1.00"]
+    main([PROMPT, "--tokens", "4", "--topology", "auto", "--explain", "--compare"])
+    tables = capsys.readouterr().err
+    assert tables.count("expected tokens") == tables.count("chosen") == len(command.METHODS) - 1
 
 
 @pytest.mark.parametrize("name", ["auto", "simple", "batch(2)", "specinfer(4)", "optimal(3)"])
