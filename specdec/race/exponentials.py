@@ -44,6 +44,6 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
 
 
 def log_exponential(u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """log e of uniforms u in float64, whose memory is used: e = -log(1 - u) is Exp(1). out: u by default."""
+    """log e of float64 uniforms u, where e = -log(1 - u) is Exp(1). u is overwritten; out: u by default."""
     np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
     return np.log(u, out=u if out is None else out)
