@@ -93,7 +93,8 @@ def _measured_here(pair: Pair) -> tuple[SetUp, str]:
     draft = "no draft" if here.draft is None else here.draft.name
     return setup, (
         f"Measured on this server, once for each pair: {here.target.name} with {draft}, ERSD at temperature "
-        "1. Acceptance is from a trial on fixed prompts, and each forward was timed several times."
+        "1. Acceptance and the work outside the models are from a trial on fixed prompts, and each forward "
+        "was timed several times."
     )
 
 

@@ -15,8 +15,9 @@ from components.guard import limits
 from components.server.claims import Claim, Model
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
-from specdec.decoding.auto import Choice, choosing, finished, measured_as, measuring
+from specdec.decoding.auto import Choice, choosing, finished
 from specdec.decoding.engine import RunSettings
+from specdec.decoding.trial import measured_as, measuring
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair, Pair

@@ -26,7 +26,8 @@ from components.guard import limits
 from components.server import known_pairs, topologies
 from components.server.claims import Claim
 from components.server.settings import VisitorSettings
-from specdec.decoding.auto import Choice, measured_as
+from specdec.decoding.auto import Choice
+from specdec.decoding.trial import measured_as
 from specdec.pair import Pair
 
 DEFAULT = "qwen3-8b"

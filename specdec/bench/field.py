@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
+from specdec.decoding.auto import forget
 from specdec.decoding.run import measure_acceptance
 from specdec.drafters.strings import STRINGS
 from specdec.methods import DRAFTING, METHODS
@@ -114,9 +115,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
     trees: dict[tuple[str, Method], Any] = {}
     if _has_draft(field):
         # Measure again, on the chosen number of threads.
-        pair.measurements.clear()
-        pair.choices.clear()
-        pair.forward_costs.clear()
+        forget(pair)
         for method in field.methods:
             trees |= _trees(field, pair, method)
     plain: dict[tuple[str, Method], Any] = {("specdec autoregressive", "ar"): None}

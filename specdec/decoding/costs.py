@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import accumulate
 from typing import TypeVar
 
@@ -92,7 +92,7 @@ class JointCost:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds of a text's round outside the forwards, besides those of the texts beside it.
+    """Seconds of a round outside the forwards, for each of the texts that are decoded together.
 
     empty: of a round without drafts. drafting: what the first drafted token adds to it, and node: each
     further token. level: of racing and choosing at each level of the tree.
@@ -108,13 +108,24 @@ class Overhead:
 class RoundCost:
     """Seconds of a round of several texts, whose target forward and whose draft forwards are shared.
 
-    most_repeated: the most accepted tokens that the target reads again after a rejection.
+    overheads: by one or two numbers of texts. most_repeated: the most accepted tokens that the target reads
+    again after a rejection.
     """
 
     target: JointCost
     draft: JointCost
-    overhead: Overhead
+    overheads: Mapping[int, Overhead]
     most_repeated: int = 0
+
+    def overhead(self, texts: int) -> Overhead:
+        """Of each of this many texts. That of all texts together grows linearly with their number."""
+        fewest, most = min(self.overheads), max(self.overheads)
+        if fewest == most:
+            return self.overheads[most]
+        share = (texts - fewest) / (most - fewest)
+        ends = zip(astuple(self.overheads[fewest]), astuple(self.overheads[most]), strict=True)
+        together = ((fewest * low, most * high) for low, high in ends)
+        return Overhead(*(max(a + share * (b - a), min(a, b)) / texts for a, b in together))
 
 
 def forward_costs(models: Sequence[Model], most: int, at_once: int = 1) -> Steps[list[ForwardCost]]:

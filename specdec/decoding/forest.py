@@ -73,7 +73,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
     texts: the number of texts that share the forwards. copies: the number of texts that have each node. A
     level costs one draft forward over the nodes above it, whatever texts they belong to.
     """
-    over = costs.overhead
+    over = costs.overhead(texts)
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
     parents, drafting = Counter[int](), Counter[int]()  # of each depth: nodes to draw from, and their texts
     yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)

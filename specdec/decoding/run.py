@@ -16,8 +16,9 @@ import numpy as np
 
 from specdec.checks import truth, whole
 from specdec.context import ContextTree
-from specdec.decoding.auto import Choice, choosing, drafting_models, finished, measuring
+from specdec.decoding.auto import Choice, choosing, finished
 from specdec.decoding.engine import Engine, RunSettings, verifier_of
+from specdec.decoding.trial import drafting_models, measuring
 from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
 from specdec.drafters.strings import Strings, check_strings
 from specdec.methods import METHODS

@@ -1,8 +1,9 @@
 """Predicted and measured speed-up of six set-ups: `python -m specdec.payoff --check`.
 
 The prediction comes from what "auto" measures: acceptance on a few fixed prompts, and the times of single
-forwards. For the measurement plain and speculative decoding of the same prompts take turns, a few tokens
-each, so that other work on the machine slows both alike. Prefills are not counted.
+forwards. For the measurement plain and speculative decoding of the same prompts take turns, half a text
+each, so that other work on the machine slows both alike. Prefills are not counted. All set-ups take turns,
+and each prediction is the median of several, because a machine is faster at some times than at others.
 """
 
 from __future__ import annotations
@@ -14,26 +15,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specdec.commands import columns
-from specdec.decoding.auto import choosing, finished, fixed_prompts
+from specdec.decoding.auto import choosing, finished, forget
 from specdec.decoding.batch import Batch
 from specdec.decoding.engine import RunSettings
 from specdec.decoding.run import stream
+from specdec.decoding.trial import fixed_prompts
 from specdec.loading import SMOLLM2, STORIES
 from specdec.pair import ModelPair
-from specdec.payoff.setups import SetUp, measured
+from specdec.payoff.setups import THOROUGH, SetUp, measured
 from specdec.payoff.verdict import gain_of
 from specdec.probs import Sampling
 from specdec.race import derived_seed
-from specdec.topology import Topology, named
+from specdec.topology import named
 from specdec.trace import Method
 
 WITHIN = 0.1
 """The largest difference of prediction and measurement, as a share of the measurement."""
 _SEED = 0x70617966
-_BLOCK = 8
-"""Tokens of each text that one side decodes before the other side's turn."""
-_TEXTS = 12
-"""Texts that each side decodes for a set-up, at least."""
+_BLOCK = 24
+"""Tokens of each text in a turn of one side. The first rounds of a turn are slow, so turns are long."""
+_REPEATS = 3
+"""Predictions and measurements of each set-up."""
+_TEXTS = 16
+"""Texts of one of them."""
 _LENGTH = 48
 """Tokens of each of them."""
 
@@ -63,18 +67,35 @@ def checked(
 ) -> list[dict[str, Any]]:
     """The set-up of each case, its predicted speed-up, and the measured one.
 
-    load: returns a pair by its name. measured: the median over texts, with its quartiles.
+    load: returns a pair by its name. predicted: the median, with its set-up. measured: of all texts together,
+    with the quartiles of the groups of texts that are decoded together.
     """
     pairs = {name: load(name) for name in dict.fromkeys(case.pair for case in cases)}
-    rows = []
-    for case in cases:
-        setup, tree = setup_of(pairs[case.pair], case), named(case.tree)
-        ratios = speed_ups(pairs[case.pair], case, tree, 1 if smoke else _TEXTS, 8 if smoke else _LENGTH)
-        low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75)).tolist()
-        row = case._asdict() | {"predicted": gain_of(setup, tree)}
-        row |= {"measured": {"value": middle, "low": low, "high": high, "repeats": len(ratios)}}
-        rows.append(row | {"setup": setup.as_json()})
-    return rows
+    repeats, texts, length = (1, 1, _BLOCK) if smoke else (_REPEATS, _TEXTS, _LENGTH)
+    setups: dict[Case, list[SetUp]] = {case: [] for case in cases}
+    groups: dict[Case, list[tuple[Spent, Spent]]] = {case: [] for case in cases}
+    for repeat in range(repeats):
+        for pair in pairs.values():
+            forget(pair)
+        for case in cases:
+            numbers = range(repeat * texts, (repeat + 1) * texts)
+            setups[case].append(setup_of(pairs[case.pair], case))
+            groups[case] += decoded(pairs[case.pair], case, numbers, length)
+    return [row_of(case, setups[case], groups[case]) for case in cases]
+
+
+def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[tuple[Spent, Spent]]) -> dict[str, Any]:
+    """The result of a case. groups: what drafting and plain decoding took for each group of texts."""
+    gains = sorted((gain_of(setup, named(case.tree)), number) for number, setup in enumerate(setups))
+    predicted, number = gains[len(gains) // 2]
+    low, high = np.quantile([speed_up(*sides) for sides in groups], (0.25, 0.75)).tolist()
+    value = speed_up(*(Spent(*total) for total in np.sum(groups, axis=0)))
+    measured = {"value": float(value), "low": low, "high": high, "repeats": len(groups)}
+    return case._asdict() | {
+        "predicted": predicted,
+        "measured": measured,
+        "setup": setups[number].as_json(),
+    }
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -94,30 +115,46 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def setup_of(pair: ModelPair, case: Case) -> SetUp:
     """The measured set-up of a case."""
     settings = RunSettings(case.method, 1, Sampling(case.temperature), None, False)
-    return measured(finished(choosing(pair, settings, case.texts)), case.texts)
+    return measured(finished(choosing(pair, settings, case.texts, THOROUGH)), case.texts)
 
 
-def speed_ups(pair: ModelPair, case: Case, tree: Topology, texts: int, length: int) -> list[float]:
-    """Times plain decoding, once for each group of texts that are decoded together."""
+class Spent(NamedTuple):
+    """Tokens of the rounds in which all texts of a group took part, and the seconds of these rounds."""
+
+    tokens: int
+    seconds: float
+
+
+def speed_up(drafting: Spent, plain: Spent) -> float:
+    """Tokens per second of drafting, divided by those of plain decoding."""
+    return drafting.tokens / drafting.seconds / (plain.tokens / plain.seconds)
+
+
+def decoded(pair: ModelPair, case: Case, texts: range, length: int) -> list[tuple[Spent, Spent]]:
+    """What drafting and plain decoding took for each group of texts that are decoded together.
+
+    texts: their numbers, which decide prompts and seeds; at least one group is decoded.
+    """
     prompts = fixed_prompts(pair)
-    ratios = []
-    for group in range(max(1, texts // case.texts)):
-        numbers = range(group * case.texts, (group + 1) * case.texts)
+    groups = []
+    for first in range(texts.start, max(texts.stop - case.texts, texts.start) + 1, case.texts):
+        numbers = range(first, first + case.texts)
         asked = [(prompts[number % len(prompts)], derived_seed(_SEED, number)) for number in numbers]
         sides = [
-            _Side(pair, asked, length, method=method, topology=tree, temperature=case.temperature)
+            _Side(pair, asked, length, method=method, topology=named(case.tree), temperature=case.temperature)
             for method in (case.method, "ar")
         ]
         for goal in range(_BLOCK, length + 1, _BLOCK):
             for side in sides if goal // _BLOCK % 2 else reversed(sides):
                 side.advance(goal * case.texts)
-        drafting, plain = sides
-        ratios.append(drafting.rate / plain.rate)
-    return ratios
+        drafting, plain = (Spent(side.tokens, side.seconds) for side in sides)
+        if drafting.tokens and plain.tokens:  # all texts of the group took part in a round
+            groups.append((drafting, plain))
+    return groups
 
 
 class _Side:
-    """Texts that are decoded together. rate: tokens per second of the rounds in which all took part."""
+    """Texts that are decoded together. tokens, seconds: of the rounds in which all of them took part."""
 
     def __init__(
         self, pair: ModelPair, asked: Sequence[tuple[Sequence[int], int]], length: int, **settings: Any
@@ -127,18 +164,14 @@ class _Side:
             self._batch.add(
                 stream(pair, prompt_ids, seed=seed, max_new_tokens=2 * length, detail=False, **settings)
             )
-        self._tokens, self._seconds = 0, 0.0
+        self.tokens, self.seconds = 0, 0.0
 
     def advance(self, tokens: int) -> None:
         """Decodes until there are this many tokens, or until a text has ended."""
-        while self._tokens < tokens and len(self._batch) == self._texts:
+        while self.tokens < tokens and len(self._batch) == self._texts:
             start = time.perf_counter()
             members = self._batch.step()
             seconds = time.perf_counter() - start
             if len(members) == self._texts:
-                self._tokens += sum(len(member.round.tokens) for member in members if member.round)
-                self._seconds += seconds
-
-    @property
-    def rate(self) -> float:
-        return self._tokens / self._seconds
+                self.tokens += sum(len(member.round.tokens) for member in members if member.round)
+                self.seconds += seconds

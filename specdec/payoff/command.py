@@ -25,7 +25,7 @@ from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
 from specdec.payoff import check
-from specdec.payoff.setups import SetUp, measured
+from specdec.payoff.setups import THOROUGH, SetUp, measured
 from specdec.payoff.verdict import Payoff
 from specdec.probs import Sampling
 
@@ -72,4 +72,4 @@ def _measured(options: Namespace) -> SetUp:
     texts = whole("texts", options.texts, 1)
     pair = load_with_progress(options, options.target)
     settings = RunSettings(options.method, 1, sampling, None, False)
-    return measured(finished(choosing(pair, settings, texts)), texts)
+    return measured(finished(choosing(pair, settings, texts, THOROUGH)), texts)

@@ -16,11 +16,14 @@ from specdec.decoding.auto import QUEUE, SIZES, Choice
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
 from specdec.decoding.forest import Node, queue
 
+THOROUGH = 4
+"""The trial is this many times as long as that of "auto": a command may take longer than a first click."""
 MOST_DRAFTED = max(SIZES)
 """Drafted tokens of the largest tree that is considered."""
 ROWS = (2, 4, 8, 16, 32, 64)
 """Rows of a target call whose costs are given by hand."""
-NOTHING = Overhead(0.0, 0.0, 0.0, 0.0)
+NOTHING = {1: Overhead(0.0, 0.0, 0.0, 0.0)}
+"""No time outside the two models, for any number of texts."""
 _TYPICAL = 4
 """Drafted tokens in a row, for which the time outside the two models is stated."""
 
@@ -75,7 +78,7 @@ class SetUp(NamedTuple):
     @property
     def rest(self) -> float:
         """What drafting four tokens in a row adds outside the two models, in target calls."""
-        over = self.costs.overhead
+        over = self.costs.overhead(self.texts)
         return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
 
     def as_json(self) -> dict[str, Any]:
@@ -85,7 +88,7 @@ class SetUp(NamedTuple):
             "acceptance": self.acceptance.tolist(),
             "target": costs.target.tables,
             "draft": costs.draft.tables,
-            "overhead": asdict(costs.overhead),
+            "overheads": {texts: asdict(over) for texts, over in costs.overheads.items()},
             "most_repeated": costs.most_repeated,
             "texts": self.texts,
         }
@@ -97,7 +100,8 @@ class SetUp(NamedTuple):
             JointCost({int(texts): cost_of(table) for texts, table in entry[role].items()})
             for role in ("target", "draft")
         )
-        costs = RoundCost(target, draft, Overhead(**entry["overhead"]), entry["most_repeated"])
+        overheads = {int(texts): Overhead(**over) for texts, over in entry["overheads"].items()}
+        costs = RoundCost(target, draft, overheads, entry["most_repeated"])
         return cls(np.array(entry["acceptance"]), costs, entry["texts"])
 
 
@@ -154,14 +158,15 @@ def changed(
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and up to 1")
     call, costs = setup.call, setup.costs
     if draft_step is not None:
-        own = costs.draft.seconds(1, 1)
+        step = costs.draft.seconds(1, 1)
         flat = JointCost({1: cost_of({1: draft_step * call})})
-        costs = replace(costs, draft=scaled(costs.draft, draft_step * call / own) if own else flat)
+        costs = replace(costs, draft=scaled(costs.draft, draft_step * call / step) if step else flat)
     if rows is not None:
         times = {1: call} | {n: each * call for n, each in zip(ROWS, rows, strict=True)}
         costs = replace(costs, target=JointCost({1: cost_of(times)}))
     if rest is not None:
-        costs = replace(costs, overhead=Overhead(costs.overhead.empty, rest * call, 0.0, 0.0))
+        own = costs.overhead(setup.texts if texts is None else whole("texts", texts, 1))
+        costs = replace(costs, overheads={1: Overhead(own.empty, rest * call, 0.0, 0.0)})
     return SetUp(
         setup.acceptance if acceptance is None else with_first(setup.acceptance, acceptance),
         costs,

@@ -8,7 +8,7 @@ gains most if it is halved.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import NamedTuple
 
 from specdec.decoding.auto import SIZES, chosen
@@ -154,8 +154,8 @@ def _fewer_rejected(setup: SetUp, share: float) -> SetUp:
 
 def _cheaper_draft(setup: SetUp, share: float) -> SetUp:
     costs = setup.costs
-    overhead = replace(costs.overhead, level=share * costs.overhead.level)
-    return setup._replace(costs=replace(costs, draft=scaled(costs.draft, share), overhead=overhead))
+    overheads = {texts: replace(over, level=share * over.level) for texts, over in costs.overheads.items()}
+    return setup._replace(costs=replace(costs, draft=scaled(costs.draft, share), overheads=overheads))
 
 
 def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
@@ -169,9 +169,11 @@ def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
 
 
 def _less_around(setup: SetUp, share: float) -> SetUp:
-    over = setup.costs.overhead
-    less = Overhead(share * over.empty, share * over.drafting, share * over.node, share * over.level)
-    return setup._replace(costs=replace(setup.costs, overhead=less))
+    overheads = {
+        texts: Overhead(*(share * seconds for seconds in astuple(over)))
+        for texts, over in setup.costs.overheads.items()
+    }
+    return setup._replace(costs=replace(setup.costs, overheads=overheads))
 
 
 LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -10,11 +11,10 @@ import torch
 
 import specdec
 from specdec import stats, theory, topology
-from specdec.decoding import auto, costs, engine
+from specdec.decoding import auto, costs, engine, trial
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
-from specdec.trace import Seconds
 from tests.helpers.distributions import random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -99,22 +99,40 @@ def test_the_record_says_among_what_the_tree_was_chosen():
     assert specdec.generate(pair, [0], max_new_tokens=4, seed=0).choice is None
 
 
-def test_no_draft_is_charged_no_draft():
-    """The rest of a round of plain decoding is that of the empty tree, whatever wide trees cost."""
-    seconds = {k: Seconds(draft=k, rest=rest) for k, rest in ((0, 1.0), (1, 3.0), (2, 4.0), (24, 26.0))}
-    free = costs.JointCost({1: FREE})
-    trial = auto.Measurement(np.array([0.5, 0.2]), seconds)
-    cost = costs.RoundCost(free, free, auto._overhead(trial, FREE, FREE))
-    found = {len(each.paths): each for each in auto.chosen(trial.acceptance, cost).candidates}
-    assert found[0].milliseconds.total == pytest.approx(1e3)
-    assert found[1].milliseconds.total == pytest.approx(4e3, rel=1e-6)
-    wide = found[24]
-    assert wide.milliseconds.rest == pytest.approx(26e3)
-    assert wide.milliseconds.draft == pytest.approx(1e3 * wide.topology.depth, rel=1e-6)
+@pytest.mark.parametrize("texts", [1, 4])
+@pytest.mark.parametrize("most_repeated", [0, 3])
+def test_a_round_costs_what_it_took_in_the_trial(texts, most_repeated):
+    """Without drafts, which is charged no draft's time, and with one and four drafted tokens in a row."""
+    seconds, acceptance = {0: 1.0, 1: 3.0, 4: 6.6}, np.array([0.5])
+    target = costs.JointCost({texts: costs.ForwardCost({1: [0.3], 9: [0.6]})})
+    draft = costs.JointCost({texts: costs.ForwardCost({1: [0.1]})})
+    cost = costs.RoundCost(target, draft, {}, most_repeated)
+    measured = trial.Measurement(acceptance, seconds, 0.01)
+    cost = dataclasses.replace(cost, overheads={texts: auto._overhead(measured, measured, texts, cost)})
+    candidates = auto.chosen(acceptance, cost, texts).candidates
+    found = {len(each.paths): each.milliseconds.total / 1000 for each in candidates}
+    assert [found[k] for k in seconds] == pytest.approx(list(seconds.values()))
+
+
+@pytest.mark.parametrize("context_length", [1, 2, 3, 4, 6])
+def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
+    table = random_table(6, 0, 3)
+    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table, context_length=context_length))
+    assert specdec.measure_acceptance(pair, method="gsd")[0] == 1.0
+    settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
+    assert auto.finished(auto.choosing(pair, settings, 2)).topology.num_draft_tokens in auto.SIZES
+
+
+def test_the_work_outside_the_models_is_that_of_the_number_of_texts():
+    """The first figure is shared by all texts, each text has the second, and the third is partly shared."""
+    alone, four = costs.Overhead(4.0, 1.0, 2.0, 0.0), costs.Overhead(1.0, 1.0, 1.25, 0.0)
+    cost = costs.RoundCost(costs.JointCost({1: FREE}), costs.JointCost({1: FREE}), {1: alone, 4: four})
+    two, forty = costs.Overhead(2.0, 1.0, 1.5, 0.0), costs.Overhead(0.1, 1.0, 1.025, 0.0)
+    assert [cost.overhead(texts) for texts in (1, 2, 4, 40)] == [alone, two, four, forty]
 
 
 def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
-    monkeypatch.setattr(auto, "_REMEMBERED", 3)
+    monkeypatch.setattr(trial, "_REMEMBERED", 3)
     pair = pair_of_twins()
     for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
         specdec.measure_acceptance(pair, [0], temperature=temperature)
@@ -134,7 +152,8 @@ GRID = [
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     """Nodes have as many children as q has support: rates over the nodes that have one need not sum to 1."""
-    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 64)
+    monkeypatch.setattr(trial, "_WIDE_TOKENS", 64)
+    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, 8))
     monkeypatch.setattr(costs, "REPEATS", 1)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     rose = 0
@@ -207,9 +226,9 @@ def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
     assert apart < 3.5 or not METHODS[method].by_index
     if method == "spectr":  # the control: one threshold for all, which rises with their number
         assert apart > 3.5
-    grown_from = specdec.measure_acceptance(pair, [0], method=auto.measured_as(method))
+    grown_from = specdec.measure_acceptance(pair, [0], method=trial.measured_as(method))
     assert (specdec.measure_acceptance(pair, [0], method=method) == grown_from).all()
-    assert (auto.measured_as(method) == method) == METHODS[method].by_index
+    assert (trial.measured_as(method) == method) == METHODS[method].by_index
 
 
 def test_a_prompt_of_ones_own_is_measured_for_itself():
@@ -232,8 +251,8 @@ def test_a_broken_chat_template_ends_no_measurement():
 def test_measuring_stops_between_its_rounds_and_takes_what_another_one_has_found():
     pair = pair_of_twins()
     settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
-    mine = auto.measuring(pair, settings)
+    mine = trial.measuring(pair, settings)
     next(mine)
     assert sum(1 for _ in auto.choosing(pair, settings)) > 20
-    assert auto.finished(mine) is auto.finished(auto.measuring(pair, settings))
+    assert auto.finished(mine) is auto.finished(trial.measuring(pair, settings))
     assert list(auto.choosing(pair, settings)) == []

@@ -26,7 +26,7 @@ def joint(seconds):
     return costs.JointCost({1: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
 
 
-NOTHING = costs.Overhead(empty=0.0, drafting=0.0, node=0.0, level=0.0)
+NOTHING = {1: costs.Overhead(empty=0.0, drafting=0.0, node=0.0, level=0.0)}
 FREE = joint(lambda rows: 1e-12 * rows)
 
 
@@ -196,7 +196,10 @@ def test_a_batch_of_auto_drafts_more_for_the_text_that_accepts_more(monkeypatch)
     q = np.array([[1.0, 0, 0], [0, 0, 1], [0, 0, 1]])
     pair = specdec.ModelPair(*(MarkovModel(torch.tensor(table)) for table in (p, q)))
     pair.forward_costs.update(
-        {n: [costs.ForwardCost({1: [1e3], 9: [1e3 + 100.0]}), costs.ForwardCost({1: [1.0]})] for n in (1, 2)}
+        {
+            n: [costs.ForwardCost({1: [1e3], 9: [1e3 + 100.0]}), costs.ForwardCost({1: [1.0]})]
+            for n in (1, 2, 4)
+        }
     )
     g = specdec.generate_many(pair, [[0], [1]], topology="auto", max_new_tokens=200, seeds=[1, 2])
     drafted = [sum(len(round.nodes) for round in each.rounds[-4:-2]) for each in g]

@@ -18,7 +18,7 @@ def setup(acceptance, draft, row, rest=0.0, **others):
     """The target's first row takes 1 s and each further one `row`; a draft forward takes `draft`."""
     target = costs.JointCost({1: cost_of({1: 1.0, 101: 1.0 + 100 * row})})
     drafting = costs.JointCost({1: cost_of({1: draft})})
-    cost = costs.RoundCost(target, drafting, costs.Overhead(rest, 0.0, 0.0, 0.0))
+    cost = costs.RoundCost(target, drafting, {1: costs.Overhead(rest, 0.0, 0.0, 0.0)})
     return SetUp(np.array(acceptance), cost, **others)
 
 
@@ -129,7 +129,7 @@ def test_a_set_up_comes_back_from_json():
     own = setup([0.5, 0.2], draft=0.1, row=0.01, rest=0.1, texts=2)
     again = SetUp.from_json(json.loads(json.dumps(own.as_json())))
     assert Payoff.of(again) == Payoff.of(own)
-    assert again.costs.overhead != NOTHING
+    assert again.costs.overheads == own.costs.overheads != NOTHING
 
 
 @pytest.fixture

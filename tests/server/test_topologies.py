@@ -10,7 +10,8 @@ import specdec
 from components.guard import limits
 from components.server import topologies
 from components.server.settings import VisitorSettings
-from specdec.decoding import auto, costs
+from specdec.decoding import auto, costs, trial
+from specdec.decoding.engine import RunSettings
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.topology import sequence
@@ -97,9 +98,9 @@ def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
 
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 def test_the_shipped_acceptance_is_that_of_the_embedded_pair(method):
-    """A trial of 256 tokens is within four of its standard errors of what ships."""
-    pair, settings = specdec.load_pair("stories"), auto.RunSettings(method, 1, Sampling(), None, False)
-    measured = auto.finished(auto.measuring(pair, settings)).acceptance[0]
+    """A trial, which has more than 150 first children, is within four standard errors of what ships."""
+    pair, settings = specdec.load_pair("stories"), RunSettings(method, 1, Sampling(), None, False)
+    measured = auto.finished(trial.measuring(pair, settings)).acceptance[0]
     shipped = topologies._shipped(pair, settings)[0]
     assert abs(measured - shipped) < 4 * (shipped * (1 - shipped) / 150) ** 0.5
     assert topologies._shipped(pair, settings._replace(sampling=Sampling(0.7))) is None
@@ -118,7 +119,8 @@ SAMPLINGS = [
 @pytest.mark.parametrize("name", [name for name in topologies.NAMES if name != "context"])
 def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
     """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
-    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 48)
+    monkeypatch.setattr(trial, "_WIDE_TOKENS", 48)
+    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, 8))
     monkeypatch.setattr(costs, "REPEATS", 1)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     for sampling in SAMPLINGS:
@@ -131,7 +133,7 @@ def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
 
 
 def test_neighbours_share_a_measurement(monkeypatch):
-    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 16)
+    monkeypatch.setattr(trial, "_WIDE_TOKENS", 16)
     pair = markov_pair(6)
     for temperature, top_p in itertools.product((0.66, 0.7, 0.72, 0.74), (0.88, 0.9, 0.91)):
         sampling = {"temperature": temperature, "top_k": 0, "top_p": top_p}
