@@ -48,8 +48,9 @@ _SEED = 0x7472_6961_6C73
 _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
 _LONGEST = sequence(4)
-_TIMED = {Topology([]): 32, sequence(1): 32, _LONGEST: 64}
-"""Trees whose rounds are timed, and the tokens decoded on each of them."""
+_TIMED = {Topology([]): (32, 0.1), sequence(1): (32, 0.1), _LONGEST: (64, 0.1)}
+"""Trees whose rounds are timed, and the least tokens and seconds on each of them. The first ten rounds on a
+tree are slow, and a small model decodes 32 tokens in little more."""
 _TURN = 32
 """Rounds on a tree in a row. The first rounds after a change of the tree are slow."""
 _REMEMBERED = 16
@@ -110,8 +111,8 @@ def measuring(
     prompts = fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling, texts, thorough)
     trials = {
-        tree: _Trial(pair, settings, prompts, tree, texts, thorough * tokens)
-        for tree, tokens in _trees(pair, texts).items()
+        tree: _Trial(pair, settings, prompts, tree, texts, thorough * tokens, thorough * seconds)
+        for tree, (tokens, seconds) in _trees(pair, texts).items()
     }
     # all trees take turns, so that a busy moment of the machine falls on all of them alike
     while any(trial.pending for trial in trials.values()):
@@ -159,7 +160,7 @@ def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
 class _Trial:
     """Decodes texts after each prompt in turn on one tree, several at once.
 
-    texts: decoded together. tokens: of all texts. rounds: of all texts so far.
+    texts: decoded together. tokens, seconds: to decode, at least. rounds: of all texts so far.
     """
 
     def __init__(
@@ -170,6 +171,7 @@ class _Trial:
         topology: Topology,
         texts: int,
         tokens: int,
+        seconds: float,
     ):
         settings = settings._replace(max_new_tokens=_WIDE_TOKENS // len(prompts), detail=False)
         # short enough that every tree fits behind it in both contexts
@@ -179,16 +181,17 @@ class _Trial:
             Engine(pair, settings, topology, cut[number % len(cut)], derived_seed(_SEED, number))
             for number in count()
         )
-        self._topology, self._texts, self._missing = topology, texts, tokens
+        self._topology, self._texts, self._missing_tokens = topology, texts, tokens
         self._works: dict[Work, Engine] = {}
         self._requests: dict[Work, Request] = {}
+        self._missing_seconds = seconds
         self.rounds: list[Round] = []
         self._seconds: dict[bool, list[float]] = {True: [], False: []}
 
     @property
     def pending(self) -> bool:
-        """Whether tokens are missing."""
-        return self._missing > 0
+        """Whether tokens or seconds are missing."""
+        return self._missing_tokens > 0 or self._missing_seconds > 0
 
     def step(self) -> None:
         """Gives each text a round, or its prompt to both models."""
@@ -198,12 +201,13 @@ class _Trial:
         start = time.perf_counter()
         rounds = self._advance()
         seconds = time.perf_counter() - start
+        self._missing_seconds -= seconds
         if rounds:
             drafted = [len(round.nodes) for round in rounds]
             whole = drafted == [self._topology.num_draft_tokens] * self._texts
             self._seconds[whole].append(seconds)
         self.rounds += rounds
-        self._missing -= sum(len(round.tokens) for round in rounds)
+        self._missing_tokens -= sum(len(round.tokens) for round in rounds)
 
     @torch.inference_mode()
     @one_thread()
@@ -254,9 +258,12 @@ class _Trial:
         return fmean(len(round.nodes) for round in self.rounds)
 
 
-def _trees(pair: ModelPair, texts: int) -> dict[Topology, int]:
-    """The trees of a trial, and the tokens decoded on each."""
+def _trees(pair: ModelPair, texts: int) -> dict[Topology, tuple[int, float]]:
+    """The trees of a trial, and the least tokens and seconds on each.
+
+    The tree on which acceptance is counted has no least seconds, so that acceptance depends on no times.
+    """
     if texts > 1:
         return _TIMED
     only_sequences = "sequence" in (pair.target.capability, pair.drafting.capability)
-    return _TIMED | {_LONGEST if only_sequences else _WIDE: _WIDE_TOKENS}
+    return _TIMED | {_LONGEST if only_sequences else _WIDE: (_WIDE_TOKENS, 0.0)}

@@ -153,7 +153,7 @@ GRID = [
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     """Nodes have as many children as q has support: rates over the nodes that have one need not sum to 1."""
     monkeypatch.setattr(trial, "_WIDE_TOKENS", 64)
-    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, 8))
+    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, (8, 0.0)))
     monkeypatch.setattr(costs, "REPEATS", 1)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     rose = 0

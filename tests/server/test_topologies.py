@@ -120,7 +120,7 @@ SAMPLINGS = [
 def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
     """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
     monkeypatch.setattr(trial, "_WIDE_TOKENS", 48)
-    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, 8))
+    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, (8, 0.0)))
     monkeypatch.setattr(costs, "REPEATS", 1)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     for sampling in SAMPLINGS:
