@@ -121,12 +121,12 @@ def _overhead(trial: Measurement, alone: Measurement, texts: int, costs: RoundCo
     the processor's cache. alone: the trial of one text.
     """
     besides = {}
-    for k, seconds in sorted(trial.seconds.items()):
+    for k, seconds in trial.seconds.items():
         rows = texts * _rows(Topology([(0,) * depth for depth in range(1, k + 1)]), alone.acceptance, costs)
         forwards = costs.target.seconds(texts, rows) + k * costs.draft.seconds(texts, texts)
         besides[k] = max(seconds - forwards, 0.0) / texts
     none, one, longest = besides[0], besides[1], max(besides)
-    level = max((besides[longest] - one) / (longest - 1) - alone.node, 0.0) if longest > 1 else 0.0
+    level = max((besides[longest] - one) / (longest - 1) - alone.node, 0.0)
     return Overhead(none, max(one - none - level, 0.0), alone.node, level)
 
 

@@ -156,21 +156,21 @@ def changed(
     """
     if acceptance is not None and not 0 < acceptance <= 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and up to 1")
+    texts = setup.texts if texts is None else whole("texts", texts, 1)
     call, costs = setup.call, setup.costs
     if draft_step is not None:
-        step = costs.draft.seconds(1, 1)
+        own = costs.draft.seconds(1, 1)
         flat = JointCost({1: cost_of({1: draft_step * call})})
-        costs = replace(costs, draft=scaled(costs.draft, draft_step * call / step) if step else flat)
+        costs = replace(costs, draft=scaled(costs.draft, draft_step * call / own) if own else flat)
     if rows is not None:
         times = {1: call} | {n: each * call for n, each in zip(ROWS, rows, strict=True)}
         costs = replace(costs, target=JointCost({1: cost_of(times)}))
     if rest is not None:
-        own = costs.overhead(setup.texts if texts is None else whole("texts", texts, 1))
-        costs = replace(costs, overheads={1: Overhead(own.empty, rest * call, 0.0, 0.0)})
+        costs = replace(costs, overheads={1: Overhead(costs.overhead(texts).empty, rest * call, 0.0, 0.0)})
     return SetUp(
         setup.acceptance if acceptance is None else with_first(setup.acceptance, acceptance),
         costs,
-        setup.texts if texts is None else whole("texts", texts, 1),
+        texts,
         setup.shape if shape is None else shape,
     )
 

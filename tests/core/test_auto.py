@@ -114,6 +114,22 @@ def test_a_round_costs_what_it_took_in_the_trial(texts, most_repeated):
     assert [found[k] for k in seconds] == pytest.approx(list(seconds.values()))
 
 
+def test_the_wide_tree_tells_what_a_further_node_costs():
+    pair = pair_of_twins()
+    settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
+    trials = {
+        tree: trial._Trial(pair, settings, [[0]], tree, 1, 8, 0.0) for tree in (*trial._TIMED, trial._WIDE)
+    }
+    for tree, one in trials.items():
+        while one.pending:
+            one.step()
+        rest = 3.0 + 0.5 * (tree.num_draft_tokens - 1)  # seconds outside the forwards
+        seconds = dataclasses.replace(one.rounds[0].seconds, verify=0.0, rest=rest)
+        nodes = one.rounds[0].nodes[:1] * tree.num_draft_tokens
+        one.rounds = [dataclasses.replace(one.rounds[0], seconds=seconds, nodes=nodes)]
+    assert trial._measured(trials).node == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize("context_length", [1, 2, 3, 4, 6])
 def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
     table = random_table(6, 0, 3)
