@@ -60,7 +60,7 @@ def _smollm2() -> Preset:
         "smollm2",
         "SmolLM2-135M on a CPU",
         f"Measured on {machine['date']} with {machine['threads']} of {machine['cores']} cores of an "
-        f"{machine['processor']}, while other work ran (load {machine['load']:.0f}): "
+        f"{machine['processor']}: "
         "SmolLM2-135M-Instruct in bfloat16 with the draft of this project, ERSD at temperature 1 "
         "(python -m specdec.payoff --check).",
         _measured_smollm2(),
