@@ -240,6 +240,8 @@ def named(name: str, k: int | None = None) -> Topology:
     ValueError lists the names, or says which k does not fit.
     """
     kind, own_k = parsed(name)
+    if kind == "simple" and own_k not in (None, 1):
+        raise ValueError(f"topology = {name!r:.60}: simple is one token, k = 1; use sequence(k) or batch(k)")
     k = own_k if k is None else k
     if kind not in NAMED or (k is None and kind != "simple"):
         raise ValueError(f"topology = {name!r:.60} is none of simple, sequence(k), batch(k) and specinfer(k)")

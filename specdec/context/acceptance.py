@@ -30,7 +30,8 @@ class Hazards:
     bias: Tensor
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Hazards [n, WIDTH] of features [n, WIDTH, features]."""
+        """Hazards [n, WIDTH] of features [n, WIDTH, features], on the device of the weights."""
+        features = features.to(self.weights.device)
         return ((features * self.weights).sum(-1) + self.bias).sigmoid()
 
 
@@ -95,6 +96,7 @@ class ContextAcceptance:
 
 def tested_features(log_q: Tensor, uniforms: Tensor) -> Tensor:
     """Features of q and of the uniforms that will test the children."""
+    uniforms = uniforms.to(log_q.device)
     return torch.cat([features.of_node(log_q), features.of_uniforms(uniforms, len(log_q))], -1)
 
 

@@ -137,6 +137,19 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
     return 1 + tree.num_draft_tokens + repeated
 
 
+def with_repeated(
+    round: forest.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
+) -> forest.Round:
+    """A round with the time of the tokens that a target with states reads again.
+
+    nodes: those of the tree that each of the texts has.
+    """
+    if not costs.most_repeated:
+        return round
+    rows = texts * _rows(_tree(nodes), acceptance, costs)
+    return round._replace(target=costs.target.seconds(texts, rows))
+
+
 def chosen(
     acceptance: np.ndarray,
     costs: RoundCost,
@@ -156,9 +169,7 @@ def chosen(
         for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):
             if size not in sizes:
                 continue
-            if costs.most_repeated:
-                rows = at_once * _rows(_tree(shallow[:size]), acceptance, costs)
-                round = round._replace(target=costs.target.seconds(at_once, rows))
+            round = with_repeated(round, shallow[:size], acceptance, costs, at_once)
             if size not in best or round.rate > best[size][0].rate:
                 best[size] = round, shallow[:size]
     fastest = max(best, key=lambda size: best[size][0].rate)

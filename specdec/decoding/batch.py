@@ -207,11 +207,11 @@ def generate_many(
         stream(pair, prompt, detail=detail, at_once=beside, **own)
         for prompt, own in zip(prompts, each, strict=True)
     ]
-    deque(ended(pair, runs, most), maxlen=0)
+    deque(decode_together(pair, runs, most), maxlen=0)
     return [run.generation for run in runs]
 
 
-def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
+def decode_together(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
     """Decodes runs that have not begun, at most `at_once` together, and yields each when it has ended.
 
     An error of one run ends all.
@@ -231,7 +231,7 @@ def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
 
 def _each(name: str, value: Any, count: int) -> list[Any]:
     """A list with one value for each run."""
-    if not isinstance(value, list | tuple):
+    if type(value) not in (list, tuple):  # a `Choice` is a tuple too, but one value
         return [value] * count
     if len(value) != count:
         raise ValueError(

@@ -132,7 +132,9 @@ class Engine:
         """Processes the prompt without its last token, which is the root of the first round's tree."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
-        drafting = self.drafter.session  # one that is planted later has to begin with the whole text
+        # A draft without room never drafts, because a text only grows. A drafter that is planted later reads
+        # the whole text by itself.
+        drafting = self.drafter.session if self._room() else None
         while prefix:
             count = most() if most else len(prefix)
             piece, prefix = prefix[:count], prefix[count:]

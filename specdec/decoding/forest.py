@@ -1,9 +1,9 @@
 """Trees for texts that share their forwards: Algorithm 3's queue over the forest of all texts.
 
-A node's key is its chance to be accepted, under its own text's acceptance. The queue gives the nodes of all
-texts in the order of their keys, and the first n of them are the forest of n nodes with the most expected
-tokens. Of these forests, and of those that are cut at each depth, the one with the most expected tokens per
-second is taken, at measured costs. docs/trees.md says what is optimal about it.
+Nodes are ordered by `key`: their chance to be accepted, after siblings whose acceptance increases are
+averaged. Each text has its own acceptance. The first n nodes of all texts in this order are the forest of n
+nodes with the most expected tokens. Of these forests, and of those that are cut at each depth, the one with
+the most expected tokens per second is taken, at measured costs. docs/trees.md says what is optimal about it.
 """
 
 from __future__ import annotations

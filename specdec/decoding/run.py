@@ -114,10 +114,11 @@ def measure_acceptance(
     """Acceptance by child index [up to 8] of a pair, as `optimal_topology` takes it.
 
     It is estimated once per pair, method, sampling and prompt, from about 250 tokens that are decoded after
-    the prompt. Without a prompt a few fixed ones are used, which gives every caller the same result. The
-    rates may increase at some index, by chance or truly. Under traversal verification, SpecInfer and SpecTr,
-    a child's acceptance depends on the rest of its tree. For these methods the result is GSD's acceptance,
-    because trees grown from it yield more tokens than trees grown from the method's own acceptance.
+    the prompt. At most the last 64 tokens of the prompt are read. Without a prompt a few fixed ones are used,
+    which gives every caller the same result. The rates may increase at some index, by chance or truly. Under
+    traversal verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree. For
+    these methods the result is GSD's acceptance, because trees grown from it yield more tokens than trees
+    grown from the method's own acceptance.
     ValueError as in `stream`.
     """
     settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
@@ -152,7 +153,8 @@ class Run(Iterator[Round]):
         _check_room(pair, len(self.prompt_ids))
         at_once = whole("at_once", at_once, 1)
         self.topology, self.choice = _chosen_topology(pair, self.settings, topology, at_once)
-        if self.settings.drafter is None:
+        # The user did not set the depth of a choice's tree. Each round cuts it to the room in both contexts.
+        if self.settings.drafter is None and self.choice is None:
             _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
         self.arithmetic = pair.arithmetic

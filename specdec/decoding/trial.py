@@ -42,7 +42,7 @@ _TEXTS = (
 )
 """Default prompts. With the first user's prompt, all trees would depend on who came first."""
 _PROMPT = 64
-"""Most tokens of a prompt."""
+"""Most tokens of a prompt that are read, which are its last."""
 _SEED = 0x7472_6961_6C73
 """Trials do not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
 _RARE = 1e-4
@@ -50,7 +50,8 @@ _RARE = 1e-4
 _LONGEST = sequence(4)
 _TIMED = {Topology([]): (32, 0.1), sequence(1): (32, 0.1), _LONGEST: (64, 0.1)}
 """Trees whose rounds are timed, and the least tokens and seconds on each of them. The first ten rounds on a
-tree are slow, and a small model decodes 32 tokens in little more."""
+tree are slow. A small model decodes 32 tokens in few more rounds than that, so each tree also gets a least
+time."""
 _TURN = 32
 """Rounds on a tree in a row. The first rounds after a change of the tree are slow."""
 _REMEMBERED = 16
@@ -176,7 +177,7 @@ class _Trial:
         settings = settings._replace(max_new_tokens=_WIDE_TOKENS // len(prompts), detail=False)
         # short enough that every tree fits behind it in both contexts
         room = min(pair.target.context_length, pair.drafting.context_length) - _LONGEST.depth - 2
-        cut = [prompt[: max(1, min(_PROMPT, room))] for prompt in prompts]
+        cut = [prompt[-max(1, min(_PROMPT, room)) :] for prompt in prompts]
         self._to_come = (
             Engine(pair, settings, topology, cut[number % len(cut)], derived_seed(_SEED, number))
             for number in count()

@@ -20,6 +20,8 @@ from specdec.topology import Topology
 
 _LAG = 4
 """Tokens that the draft scores together with the root; more of them are taken in without logits."""
+_PIECE = 256
+"""Most of those in one request. A forward's table of ancestors grows with the square of its tokens."""
 
 Orders = list[list[int]]
 """Tokens for the children of some rows, in order: maybe more than a row has children, or fewer."""
@@ -45,8 +47,10 @@ class DraftSession:
         """
         lag = text_ids[self.session.length :]
         if len(lag) > _LAG:  # it has not drafted for some rounds
-            yield Request(self.session, lag[:-1], None)
-            lag = lag[-1:]
+            *before, root_id = lag
+            for first in range(0, len(before), _PIECE):
+                yield Request(self.session, before[first : first + _PIECE], None)
+            lag = [root_id]
         self._lag = self._scored = len(lag)
         self._numbers = {root: len(lag) - 1}
         logits = yield from self._forward(lag, range(-1, len(lag) - 1))

@@ -41,9 +41,10 @@ def measured(
                 begun[run] = job
                 yield run
 
-    from specdec.decoding.batch import ended  # imports transformers, for which the page must not wait
+    # imports transformers, for which the page must not wait
+    from specdec.decoding.batch import decode_together
 
-    for run in ended(pair, begin(), at_once):
+    for run in decode_together(pair, begin(), at_once):
         (point, topology, tree), prompt, repeat = begun.pop(run)
         record = point._asdict() | {"tree": tree, "prompt": prompt, "repeat": repeat, "seed": run.seed}
         yield record | counts(run.generation, topology)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from specdec.devices import all_threads
+from specdec.devices import all_threads, upload
 from specdec.models.requests import Request
 from specdec.models.sessions import CompiledSession, LeanSession, TreeSession
 from specdec.models.weights import evaluating
@@ -103,10 +103,11 @@ def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
 
 
 def _scored(parts: Sequence[_Part]) -> list[Answer]:
-    session = parts[0].session
+    session, device = parts[0].session, parts[0].session.model.device
     counts = [part.rows for part in parts if part.request.parents is not None]
-    token_ids = torch.cat([torch.as_tensor(part.request.token_ids) for part in parts])  # [rows]
-    token_ids = token_ids.to(session.model.device)
+    each = [part.request.token_ids for part in parts]  # lists for pieces of a prompt
+    uploaded = [ids.to(device) if isinstance(ids, Tensor) else upload(ids, device) for ids in each]
+    token_ids = torch.cat(uploaded)  # [rows]
     with evaluating(session.model.module), all_threads():
         logits = session.score(
             token_ids, [part.pended for part in parts], sum(counts)

@@ -110,9 +110,11 @@ class LeanDecoder:
 
     def rotation(self, positions: Tensor, last: int) -> Tensor:
         """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
-        if last >= len(self._rotation):
-            self._rotation = self._all_rotations(max(512, 1 << last.bit_length()))
-        return self._rotation.index_select(0, positions)
+        table = self._rotation
+        if last >= len(table):
+            # Another thread may replace it by a shorter one, so that it is not read from the attribute again.
+            self._rotation = table = self._all_rotations(max(512, 1 << last.bit_length()))
+        return table.index_select(0, positions)
 
     def _all_rotations(self, count: int) -> Tensor:
         device = self._embedding.device

@@ -91,18 +91,23 @@ class SetUp(NamedTuple):
             "overheads": {texts: asdict(over) for texts, over in costs.overheads.items()},
             "most_repeated": costs.most_repeated,
             "texts": self.texts,
+            "shape": self.shape,
         }
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> SetUp:
-        """The set-up that `as_json` wrote. KeyError or ValueError if it is another object."""
+        """The set-up that `as_json` wrote. KeyError or ValueError if it is another object.
+
+        An entry without a shape has the default.
+        """
         target, draft = (
             JointCost({int(texts): cost_of(table) for texts, table in entry[role].items()})
             for role in ("target", "draft")
         )
         overheads = {int(texts): Overhead(**over) for texts, over in entry["overheads"].items()}
         costs = RoundCost(target, draft, overheads, entry["most_repeated"])
-        return cls(np.array(entry["acceptance"]), costs, entry["texts"])
+        shape = entry.get("shape", "best")
+        return cls(np.array(entry["acceptance"]), costs, entry["texts"], shape)
 
 
 def measured(choice: Choice, texts: int = 1) -> SetUp:
@@ -120,10 +125,11 @@ def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic:
 
     bytes_each: of a parameter. bandwidth: bytes per second. arithmetic: operations per second, of which a row
     takes two for each parameter. Caches, attention and the start of a kernel cost nothing here.
+    The times are exact for whole numbers of rows.
     """
     reading, row = parameters * bytes_each / bandwidth, 2 * parameters / arithmetic
-    ridge = max(1, int(reading / row))
-    return JointCost({1: cost_of({1: max(reading, row), ridge: reading, 2 * ridge: 2 * ridge * row})})
+    ridge = max(1, int(reading / row))  # the most rows whose arithmetic takes no longer than the reading
+    return JointCost({1: cost_of({n: max(reading, n * row) for n in (1, ridge, ridge + 1, ridge + 2)})})
 
 
 def with_first(acceptance: np.ndarray, first: float) -> np.ndarray:

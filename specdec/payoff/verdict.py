@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import astuple, replace
 from typing import NamedTuple
 
-from specdec.decoding.auto import SIZES, chosen
+from specdec.decoding.auto import SIZES, chosen, with_repeated
 from specdec.decoding.costs import JointCost, Overhead
 from specdec.decoding.forest import Node, rounds
 from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of, scaled, with_first
@@ -121,6 +121,7 @@ def gain_of(setup: SetUp, tree: Topology) -> float:
         for row, path in enumerate(tree.paths, start=1)
     ]
     plain, *_, drafting = rounds(nodes, setup.costs, setup.texts, setup.texts)
+    drafting = with_repeated(drafting, nodes, setup.acceptance, setup.costs, setup.texts)
     return drafting.rate / plain.rate
 
 

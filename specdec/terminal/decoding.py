@@ -53,7 +53,7 @@ def named(name: str) -> Topology | str | int:
             f"topology = {name!r:.60} is none of auto, simple, sequence(k), batch(k), specinfer(k) and "
             "optimal(k)"
         )
-    return topologies.named(kind, k)
+    return topologies.named(name)
 
 
 def compared(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> list[Generation]:

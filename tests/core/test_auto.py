@@ -256,6 +256,15 @@ def test_a_prompt_of_ones_own_is_measured_for_itself():
     assert specdec.measure_acceptance(pair, [1])[0] < 0.01
 
 
+def test_acceptance_is_that_of_the_text_after_a_long_prompt():
+    """Behind token 0 the draft is always right, behind token 1 never; the prompt ends with the other one."""
+    p = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    q = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    assert specdec.measure_acceptance(pair, [1] * 100 + [0])[0] == 1.0
+    assert specdec.measure_acceptance(pair, [0] * 100 + [1])[0] < 0.01
+
+
 def test_a_broken_chat_template_ends_no_measurement():
     tokenizer = byte_level_tokenizer()
     tokenizer.chat_template = "{{ 1 / 0 }}"

@@ -220,6 +220,26 @@ def test_features_stay_finite_at_the_edges_of_probability():
     assert of_uniforms(uniforms, 2).clamp_min(-1e9).isfinite().all()
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_rates_are_computed_where_the_hazards_are(device):
+    """The draft may be on another device. Tensors on "meta" have no values and mix with no others."""
+    log_q, times = torch.zeros(3, 20, device=device), torch.ones(3, WIDTH + 1, device=device)
+    children = torch.zeros(3, WIDTH, dtype=torch.int64, device=device)
+    uniforms = torch.ones(WIDTH)
+    for method in STAGES:
+        stages = {
+            name: Hazards(torch.zeros(WIDTH, count, device="meta"), torch.zeros(WIDTH, device="meta"))
+            for name, count in FEATURES[method].items()
+        }
+        there = ContextAcceptance(method, AVERAGE, stages)
+        if method == "ersd":
+            rates = [there.of_drafted_ersd(log_q, times, children)]
+        else:
+            rates = [there.of_node(log_q), there.of_tested(log_q, uniforms)]
+            rates.append(there.of_drafted_gsd(log_q, uniforms, children))
+        assert {(tuple(each.shape), each.device.type) for each in rates} == {((3, WIDTH), "meta")}
+
+
 def log_losses(acceptance, samples):
     """Nats per position that are left about which child is accepted: on average, and by what is known."""
     rates = torch.tensor(acceptance.average)

@@ -9,6 +9,7 @@ import torch
 
 import specdec
 from specdec import methods
+from specdec.decoding.auto import Choice
 from specdec.models import MarkovModel
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Kind
@@ -184,6 +185,16 @@ def test_a_draft_whose_context_ends_is_no_longer_asked():
     )
     assert len(g.token_ids) == 20
     assert all(len(round.tokens) == 1 for round in g.rounds[3:])
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3"])
+@pytest.mark.parametrize("topology", [TREE, Choice(TREE, (), None, None, 1)], ids=["tree", "choice"])
+def test_a_draft_that_has_no_room_takes_in_no_prompt(family, topology):
+    context = "n_positions" if family == "gpt2" else "max_position_embeddings"
+    pair = endless_pair(tiny_model("llama"), tiny_model(family, seed=1, **{context: 32}))
+    prompt, most = [5] * 40, 1 if topology is TREE else 6
+    g = specdec.generate(pair, prompt, topology=topology, max_new_tokens=most, seed=0)
+    assert g.token_ids == specdec.generate(pair, prompt, method="ar", max_new_tokens=most, seed=0).token_ids
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,13 +1,14 @@
 """The verdict whether drafting pays: against gains that are computed by hand, and against decoding."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from specdec.decoding import costs
 from specdec.payoff import Payoff, SetUp, changed, check, command, roofline
-from specdec.payoff.setups import NOTHING, ROWS, cost_of
+from specdec.payoff.setups import NOTHING, ROWS, SHAPES, cost_of
 from specdec.payoff.verdict import gain, gain_of
 from specdec.shipped import ASSETS
 from specdec.topology import Topology, named, sequence, specinfer
@@ -106,6 +107,16 @@ def test_the_gain_of_a_tree_counts_its_tokens_rows_and_levels(tree, texts):
     assert gain_of(own, tree) == pytest.approx((1 + sum(reach)) * plain / seconds)
 
 
+@pytest.mark.parametrize("texts", [1, 4])
+def test_the_gain_of_a_tree_is_that_of_the_verdict_where_the_target_reads_tokens_again(texts):
+    own = setup([0.6], draft=0.1, row=0.05, texts=texts)
+    repeating = own._replace(costs=replace(own.costs, most_repeated=24))
+    curve = Payoff.of(repeating).curve
+    for k in (1, 2, 5):
+        assert gain_of(repeating, sequence(k)) == pytest.approx(curve[k].speed_up)
+        assert gain_of(repeating, sequence(k)) < gain_of(own, sequence(k))
+
+
 def test_changed_values_replace_their_own_and_keep_the_rest():
     own = setup([0.5, 0.2], draft=0.1, row=0.01)
     assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])  # of what remains
@@ -125,10 +136,19 @@ def test_a_roofline_is_flat_up_to_its_ridge_and_then_as_steep_as_the_arithmetic(
     assert [cost.seconds(1, rows) for rows in (200, 1000)] == pytest.approx([4e-3, 20e-3])
 
 
-def test_a_set_up_comes_back_from_json():
-    own = setup([0.5, 0.2], draft=0.1, row=0.01, rest=0.1, texts=2)
+@pytest.mark.parametrize("arithmetic", [50e9, 100e9, 190e9, 1e12, 1e15])
+def test_a_roofline_is_the_longer_of_reading_and_arithmetic_wherever_its_ridge_is(arithmetic):
+    cost = roofline(parameters=1e9, bytes_each=1, bandwidth=50e9, arithmetic=arithmetic)
+    for rows in (*range(1, 40), 10_000, 30_000):
+        assert cost.seconds(1, rows) == pytest.approx(max(1e9 / 50e9, rows * 2e9 / arithmetic))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_set_up_comes_back_from_json(shape):
+    own = setup([0.5, 0.2], draft=0.1, row=0.01, rest=0.1, texts=2, shape=shape)
     again = SetUp.from_json(json.loads(json.dumps(own.as_json())))
     assert Payoff.of(again) == Payoff.of(own)
+    assert again.shape == shape
     assert again.costs.overheads == own.costs.overheads != NOTHING
 
 

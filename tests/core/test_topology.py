@@ -18,6 +18,7 @@ def test_named_shapes_have_the_papers_paths():
     [
         ("simple", None, simple()),
         ("simple", 7, simple()),
+        ("simple(1)", None, simple()),
         ("sequence", 4, sequence(4)),
         ("batch(3)", None, batch(3)),
         ("specinfer( 8 )", None, specinfer(8)),
@@ -35,6 +36,7 @@ def test_topologies_have_names(name, k, tree):
         ("sequence(x)", None, "none of"),
         ("batch", 0, "k = 0"),
         ("batch(0)", None, "k = 0"),
+        ("simple(4)", None, "simple is one token"),
     ],
 )
 def test_names_of_no_topology_are_errors(name, k, message):

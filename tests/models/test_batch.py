@@ -235,6 +235,26 @@ def test_generate_many_takes_one_setting_for_all_or_one_for_each():
     assert specdec.generate_many(pair, []) == []
 
 
+def test_generate_many_takes_one_choice_for_all(monkeypatch):
+    pair, choice = markov_pair(6), auto.Choice(sequence(2), (), None, None, 1)
+    monkeypatch.setattr(SharedTrees, "trees", lambda *_: {})
+    for topology in (choice, [choice, sequence(2)], (sequence(2), choice)):
+        many = specdec.generate_many(pair, [[0], [1]], seeds=[5, 6], topology=topology)
+        assert [g.paths for g in many] == [sequence(2).paths] * 2
+
+
+def test_a_tree_is_planted_on_runs_whose_draft_has_no_room(monkeypatch):
+    pair = specdec.ModelPair(
+        HFModel(tiny_model("llama")), HFModel(tiny_model("llama", max_position_embeddings=64))
+    )
+    plain = auto.Choice(sequence(2).limited(0), (), None, None, 1)
+    monkeypatch.setattr(SharedTrees, "trees", lambda _, runs: dict.fromkeys(runs, sequence(2)))
+    prompts, settings = [[7] * 70, [8] * 100], {"seeds": [1, 2], "max_new_tokens": 8}
+    many = specdec.generate_many(pair, prompts, topology=[plain, plain], **settings)
+    alone = specdec.generate_many(pair, prompts, method="ar", **settings)
+    assert [g.token_ids for g in many] == [g.token_ids for g in alone]
+
+
 def test_what_does_not_fit_is_named():
     pair, other = markov_pair(6), markov_pair(6, seed=4)
     with pytest.raises(ValueError, match="method has 2 values for 3 prompts"):

@@ -7,7 +7,10 @@ import pytest
 import torch
 
 from specdec.decoding.clock import Clock
-from specdec.models import HFModel
+from specdec.models import HFModel, batching
+from specdec.models.kernels import compiled
+from specdec.models.lean import LeanDecoder
+from specdec.models.requests import Request
 from tests.helpers.tiny_checkpoints import tiny_model
 
 
@@ -39,6 +42,24 @@ def test_a_tensor_on_another_device_would_be_noticed():
     session._cache.buffer = session._cache.buffer.new_zeros(session._cache.buffer.shape, device="cpu")
     with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
         session.forward(torch.tensor([4], device="meta"), [-1])
+
+
+def test_rounds_and_a_piece_of_a_prompt_share_a_forward(monkeypatch):
+    """The tokens of a round are on the device, those of a prompt are a list."""
+    monkeypatch.setenv(compiled.SWITCH, "0")
+    model = HFModel(tiny_model("llama")).to("meta")
+    texts, hidden = [], LeanDecoder.hidden
+
+    def counted(self, token_ids, rotation, rows):
+        texts.append(len(rows))
+        return hidden(self, token_ids, rotation, rows)
+
+    monkeypatch.setattr(LeanDecoder, "hidden", counted)
+    rounds = Request(model.session(), torch.tensor([4, 5], device="meta"), [-1, 0])
+    prompt = Request(model.session(), [1, 2, 3], None)
+    logits, none = batching.answers([rounds, prompt])
+    assert (tuple(logits.shape), none, prompt.session.length) == ((2, model.vocab_size), None, 3)
+    assert texts == [2]
 
 
 class Event:

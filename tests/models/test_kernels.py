@@ -6,10 +6,12 @@ import ctypes
 import os
 import pickle
 import shutil
+import threading
 from functools import lru_cache
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,6 +25,7 @@ from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
 from specdec.models.kernels import CompiledDecoder, compiled, forward, layout, processor, tiles
+from specdec.models.kernels.crew import Crew
 from specdec.models.kernels.layout import PAIRS
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
 from specdec.models.selfcheck import relative_error
@@ -244,6 +247,59 @@ def test_a_token_has_the_same_bits_in_every_tree_on_any_threads(dtype, threads):
             rows = _scored(model, text, pieces)
             want = rows if want is None else want
             assert torch.equal(rows, want[-len(rows) :]), pieces
+
+
+def test_a_helper_without_memory_takes_no_part(monkeypatch, threads):
+    """A helper that an earlier call woke may come late, to a call of fewer threads."""
+    calls, run = [], Crew.run
+
+    def with_one_more(self, call, count, layers):
+        record = np.frombuffer(ctypes.string_at(call, layout.CALL.itemsize), layout.CALL).copy()
+        memory = np.zeros((count + 1) * int(record["own_bytes"][0]), dtype=np.int8)
+        record["own"] = memory.ctypes.data
+        words = np.zeros(layout.shared_words(layers), dtype=np.int64)
+        words[[layout.OPEN, layout.GIVEN, layout.NUMBER]] = 1, record.ctypes.data, count
+        self._take_part(words.ctypes.data, 0)
+        calls.append((count, memory.any() or words[layout.PHASES :].any()))
+        run(self, call, count, layers)
+
+    model = HFModel(_larger(torch.float32))
+    torch.set_num_threads(2)
+    monkeypatch.setattr(Crew, "run", with_one_more)
+    _scored(model, [3] * 60, (60,))
+    assert calls == [(2, False)]
+
+
+def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, threads):
+    """Even where the helpers have all of the memory, and the caller none."""
+    model, text, wake = HFModel(_larger(torch.float32)), [3 + 7 * i % 200 for i in range(60)], Crew._wake
+    torch.set_num_threads(1)
+    want = _scored(model, text, (60,))
+    torch.set_num_threads(2)
+    monkeypatch.setattr(Crew, "_wake", lambda self, count: wake(self, count + 4))
+    for _ in range(20):
+        assert torch.equal(_scored(model, text, (60,)), want)
+
+
+def test_of_two_threads_that_need_angles_the_longer_table_stays():
+    """The thread that needs fewer is stopped until the other has made its own, or waits for it."""
+    decoder = HFModel(tiny_model("llama", max_position_embeddings=2048)).decoder
+    angles, begun, grown = decoder._rotary, threading.Event(), threading.Event()
+
+    def slow(x, positions):
+        if positions.shape[1] == 1024:
+            begun.set()
+            grown.wait(0.5)
+        return angles(x, positions)
+
+    decoder._rotary = slow
+    other = threading.Thread(target=decoder._extend_rotation, args=(600,))
+    other.start()
+    assert begun.wait(10)
+    decoder._extend_rotation(1100)
+    grown.set()
+    other.join()
+    assert len(decoder._rotation) == 2048
 
 
 @pytest.fixture

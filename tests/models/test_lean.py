@@ -75,6 +75,15 @@ def test_a_long_text_needs_more_angles_than_the_first():
     assert deviation(HFModel(tiny_model("llama", max_position_embeddings=2048)), 1200) < 5e-5
 
 
+def test_a_shorter_table_of_angles_from_another_thread_does_no_harm(monkeypatch):
+    decoder = LeanDecoder(tiny_model("llama"))
+    places = torch.tensor([3, 700])
+    want, short = decoder.rotation(places, 700), decoder._all_rotations(512)
+    # Whatever this thread assigns, another one assigns its own right after.
+    monkeypatch.setattr(LeanDecoder, "_rotation", property(lambda _: short, lambda *_: None), raising=False)
+    assert torch.equal(decoder.rotation(places, 700), want)
+
+
 @pytest.mark.parametrize("make", [qwen2, lambda: tiny_model("qwen3")], ids=["biases", "more norms"])
 def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatch):
     rows = []

@@ -108,6 +108,7 @@ def test_topologies_have_names(decoded, name):
         (["--method", "none"], "method = 'none'"),
         (["--topology", "bush"], "topology = 'bush'"),
         (["--topology", "sequence(0)"], "k = 0"),
+        (["--topology", "simple(4)"], "simple is one token"),
         (["--topology", "optimal(0)"], "k = 0"),
         (["--tokens", "0"], "max_new_tokens = 0"),
         (["--top-k", "-1"], "top_k = -1"),

@@ -36,7 +36,10 @@ class Crew:
             os.register_at_fork(after_in_child=self._forget)
 
     def run(self, call: int, threads: int, layers: int) -> None:
-        """Run a call, given by its address, on up to `threads` threads; on one if the helpers are busy."""
+        """Run a call, given by its address, on up to `threads` threads; on one if the helpers are busy.
+
+        threads: at most those of the call (`layout.CALL`), which has memory for no more.
+        """
         if threads < 2 or not self._taken.acquire(blocking=False):
             words = np.zeros(shared_words(layers), dtype=np.int64)
             self._take_part(words.ctypes.data, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -140,11 +141,13 @@ class CompiledDecoder:
         self._held: list[Tensor | np.ndarray] = []
         self._stored, self._matrices = stored, list[Packed]()
         self._plan = self._planned(model, attention.scaling)
-        self._rotation = torch.empty(0)
+        self._rotation, self._growing = torch.empty(0), threading.Lock()
 
     def _extend_rotation(self, count: int) -> None:
         """Make the rotations of the first positions, at least `count`."""
-        if count > len(self._rotation):
+        with self._growing:  # two threads may need different numbers, and the larger has to stay
+            if count <= len(self._rotation):
+                return
             count = max(512, 1 << (count - 1).bit_length())
             cos, sin = self._rotary(torch.zeros(1), torch.arange(count)[None])
             sign = torch.ones(self.size)
@@ -249,6 +252,7 @@ class CompiledDecoder:
             scratch=scratch.data_ptr(),
             own=scratch.data_ptr() + 4 * between,
             own_bytes=4 * own,
+            threads=threads,
         )
         self._crew.run(call.ctypes.data, threads, self.kv_shape[0])
         return spread(out[:, : self.scored_ids], self._output)

@@ -230,10 +230,17 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 
 @inner()
 def _work(shared):
-    """Take parts in all phases of the current call."""
+    """Take parts in all phases of the current call, unless all its memory is taken by other threads.
+
+    A helper that an earlier call woke may come late, to a call of fewer threads. A thread without memory
+    leaves its parts to the others, even if it is the caller, which then waits for them in `take_part`.
+    """
     call = call_record(load_word(shared + 8 * at.GIVEN))
+    thread = add_to_word(shared + 8 * at.NUMBER, 1)
+    if thread >= call.threads:
+        return
     plan = plan_record(call.plan)
-    own = call.own + add_to_word(shared + 8 * at.NUMBER, 1) * call.own_bytes
+    own = call.own + thread * call.own_bytes
     rows, width, inner, size = call.rows, plan.width, plan.inner, plan.size
     queries, columns = plan.heads * size, (plan.heads + 2 * plan.kv_heads) * size
     x, qkv = call.x, call.scratch

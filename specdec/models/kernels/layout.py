@@ -43,8 +43,11 @@ LAYER = np.dtype(
         *((name, MATRIX) for name in ("qkv", "out", "gate_up", "down")),
     ]
 )
-CALL = np.dtype(_integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes"))
-"""A forward. table: address of the `ROW` records. scratch, own: memory of all threads, and of each one."""
+CALL = np.dtype(
+    _integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes", "threads")
+)
+"""A forward. table: address of the `ROW` records. scratch: memory of all threads together. own, own_bytes:
+address of the first thread's own memory, and bytes of each thread's. threads: the number that have some."""
 ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
 """A row: address and capacity of its cache, its place there, how many tokens of the prefix it sees, then
 address (of int32) and number of the pending nodes that it sees."""
