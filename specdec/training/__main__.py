@@ -16,7 +16,7 @@ from specdec.training.stories import __doc__ as stories_doc
 from specdec.training.stories import run as stories
 from specdec.training.stories.measure import measure, measure_shapes
 from specdec.training.stories.recipe import SMOKE, Budget, Recipe
-from specdec.training.stories.texts import GENERAL, STORIES
+from specdec.training.stories.texts import STORIES
 
 PROG = "python -m specdec.training"
 
@@ -63,7 +63,7 @@ def stories_command() -> argparse.ArgumentParser:
     """The options of the story pair's training."""
     parser = Parser(prog=f"{PROG} --pair stories", description=stories_doc.split("\n")[0])
     add = parser.add_argument
-    add("--corpus", type=Path, help=f"folder with {GENERAL} and {STORIES}")
+    add("--corpus", type=Path, help=f"folder with {STORIES}")
     add("--work", type=Path, help="folder for checkpoints; a killed run goes on from it")
     add("--out", type=Path, default=Path("assets/tiny"), help="folder of the pair")
     add("--minutes-target", type=float, default=75.0)

@@ -16,7 +16,7 @@ from specdec.training.stories import training
 from specdec.training.stories.recipe import SMOKE, Budget
 from specdec.training.stories.run import Run, train
 from specdec.training.stories.samples import sample_rows
-from specdec.training.stories.texts import END, GENERAL, STORIES, read_texts
+from specdec.training.stories.texts import END, STORIES, read_texts
 
 MODELS = ("target", "draft")
 
@@ -30,7 +30,6 @@ def corpus(tmp_path_factory):
     def text(count):
         return "\n".join(" ".join(draw.choices(words, k=12)) for _ in range(count // 12))
 
-    (folder / GENERAL).write_text(f"\n{END}\n".join(text(600) for _ in range(4)))
     (folder / STORIES).write_text(f"\n{END}\n".join(text(48) for _ in range(120)))
     return folder
 
@@ -109,15 +108,21 @@ def test_a_budget_is_steps_or_minutes():
 
 
 def test_a_missing_text_is_named(tmp_path):
-    with pytest.raises(ValueError, match=GENERAL):
+    with pytest.raises(ValueError, match=STORIES):
         read_texts(tmp_path, SMOKE)
 
 
-def test_held_out_documents_are_the_last_and_no_others(corpus):
+def test_a_text_without_a_story_to_hold_out_is_refused(tmp_path):
+    (tmp_path / STORIES).write_text(END.join(["One.", "Two.", " \n"]))
+    with pytest.raises(ValueError, match="has 2 stories; at least 5"):
+        read_texts(tmp_path, SMOKE)
+
+
+def test_every_fifth_story_is_held_out_and_no_other(corpus):
     parts = read_texts(corpus, SMOKE)
     stories = [text.strip() for text in (corpus / STORIES).read_text().split(END)]
-    assert parts["stories"] + parts["stories_held_out"] == stories
-    assert len(parts["stories_held_out"]) == round(SMOKE.held_out * len(stories))
+    assert parts["stories_held_out"] == stories[4::5]
+    assert parts["stories"] == [story for at, story in enumerate(stories) if at % 5 != 4]
 
 
 def random_distributions(rows, size):

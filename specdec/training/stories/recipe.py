@@ -7,7 +7,7 @@ from transformers import LlamaForCausalLM
 
 from specdec.training.llama import Shape, identity_model
 
-TARGET, DRAFT = Shape(10, 256, 704, 4), Shape(2, 96, 384, 2)
+TARGET, DRAFT = Shape(8, 384, 1024, 6), Shape(2, 128, 384, 2)
 """Of the embedded pair."""
 
 
@@ -17,7 +17,6 @@ class Phase:
 
     until: float
     length: int  # tokens per row
-    general: float  # share of rows from the general text
     dropout: float
 
 
@@ -29,9 +28,8 @@ class Recipe:
     context: int = 512
     target: Shape = TARGET
     draft: Shape = DRAFT
-    phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.85, 0.0), Phase(1.0, 512, 0.3, 0.1))
-    held_out: float = 0.05  # of the stories, the last ones
-    general_held_out: float = 0.01  # of the general text, its end
+    phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.0), Phase(1.0, 512, 0.1))
+    held_out_every: int = 20  # every 20th story is held out
     step_tokens: int = 12288  # of all processes together
     micro_tokens: int = 2048  # of one forward and backward
     matrix_rate: float = 0.02
@@ -52,9 +50,8 @@ SMOKE = Recipe(
     context=128,
     target=Shape(2, 32, 64, 2),
     draft=Shape(1, 16, 32, 1),
-    phases=(Phase(0.5, 32, 0.5, 0.0), Phase(1.0, 128, 0.3, 0.1)),
-    held_out=0.2,
-    general_held_out=0.2,
+    phases=(Phase(0.5, 32, 0.0), Phase(1.0, 128, 0.1)),
+    held_out_every=5,
     step_tokens=256,
     micro_tokens=128,
     warm_up=4,

@@ -16,7 +16,7 @@ from specdec.training.llama import GrowingLayer, next_logits
 from specdec.training.stories.recipe import Recipe
 from specdec.training.stories.texts import draw_rows, next_end
 
-KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "general")
+KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
 """What the chunks of samples hold, in turn."""
 SHORT = 288
 """Tokens of a short row: most stories are shorter."""
@@ -47,19 +47,16 @@ def make_record(
     length = min(SHORT, recipe.context) if kind == "own" else recipe.context
     rows = max(2, recipe.chunk_tokens // length)
     if kind.startswith("own"):
-        return sample_rows(model, openings(tokens, rows, generator), length, recipe.top, generator)
-    ids = draw_rows(tokens, length, float(kind == "general"), rows, generator)
+        return sample_rows(model, openings(tokens["stories"], rows, generator), length, recipe.top, generator)
+    ids = draw_rows(tokens["stories"], length, rows, generator)
     return score_rows(model, ids, recipe.top)
 
 
-def openings(tokens: dict[str, Tensor], rows: int, generator: torch.Generator) -> list[list[int]]:
-    """The beginnings of sampled rows: an end token, and in every second row up to 24 tokens of a text."""
+def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[int]]:
+    """The beginnings of sampled rows: an end token, and in every second row up to 24 tokens of a story."""
     begun = []
     for row in range(rows):
-        general = row % 8 == 1
-        text = tokens["general" if general else "stories"]
-        at = int(torch.randint(len(text) - 24, (1,), generator=generator))
-        at = at if general else next_end(text, at)
+        at = next_end(text, int(torch.randint(len(text) - 24, (1,), generator=generator)))
         length = int(torch.randint(1, 25, (1,), generator=generator)) if row % 2 else 0
         begun.append([0, *text[at + 1 : at + 1 + length].tolist()])
     return begun

@@ -1,4 +1,4 @@
-"""Trains the target: first on general English, then on stories."""
+"""Trains the target on stories."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 
 from specdec.training.llama import ResidualDropout
 from specdec.training.stories.recipe import Budget, Phase, Recipe, new_model, step_generator
-from specdec.training.stories.texts import draw_rows, fixed_rows, story_rows
+from specdec.training.stories.texts import draw_rows, story_rows
 from specdec.training.stories.training import Loss, Trainer
 
 
@@ -24,7 +24,6 @@ def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budg
     parts = {
         "held_out": story_rows(tokens["stories_held_out"], recipe.context)[::4],
         "seen": story_rows(tokens["stories"], recipe.context)[::80],
-        "general": fixed_rows(tokens["general_held_out"], recipe.phases[0].length, 48),
     }
 
     def losses(step: int, progress: float) -> Iterator[Loss]:
@@ -35,7 +34,7 @@ def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budg
         micros = max(1, recipe.step_tokens // world // (rows * phase.length))
         generator = step_generator(recipe.seed, step, rank)
         for _ in range(micros):
-            ids = draw_rows(tokens, phase.length, phase.general, rows, generator)
+            ids = draw_rows(tokens["stories"], phase.length, rows, generator)
             with torch.autocast("cpu", torch.bfloat16):
                 logits = forward(ids[:, :-1], use_cache=False).logits
             loss = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
