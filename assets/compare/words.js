@@ -35,7 +35,6 @@ const STATUS = {
   waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
   running,
   done: () => `Done, seed ${state.setup.seed}. Change draft, topology or k of a column and it runs again by itself.`,
-  stopping: () => "Stopping …",
   stopped: () => "Stopped. Press Run to compare anew.",
   error: () => "",
 };

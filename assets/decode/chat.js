@@ -3,6 +3,7 @@
 import { clear, isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
+import { forget } from "./kept.js";
 import { onModels } from "./models.js";
 import { pause } from "./player.js";
 
@@ -30,20 +31,31 @@ export function conversation(prompt, history) {
   return turns.length > 0 ? JSON.stringify(turns) : "";
 }
 
+const DOUBLE = 500; // milliseconds in which a second click belongs to the first one
+let wanted = null; // the question to click that was pressed last, until it is asked
+
 // Begins a new conversation with this question as soon as Gradio's field holds it.
 function ask(prompt) {
-  if (isExpecting()) return;
+  if (isExpecting() || wanted === prompt) return;
+  wanted = prompt;
   isFresh = true;
   setFields({ prompt });
-  const look = () =>
-    field().value === prompt ? document.getElementById("generate").click() : requestAnimationFrame(look);
+  const look = () => {
+    if (wanted !== prompt) return;
+    if (field().value !== prompt) return void requestAnimationFrame(look);
+    document.getElementById("generate").click();
+    setTimeout(() => wanted === prompt && unwant(), DOUBLE);
+  };
   look();
 }
+
+const unwant = () => (wanted = null);
 
 function begin() {
   pause();
   isFresh = true;
   clear();
+  forget();
   setFields({ prompt: "", history: "" });
   field().focus();
 }
@@ -74,7 +86,14 @@ export function mountPrompts(element, { chats }) {
   element.addEventListener("click", ({ target }) => {
     const button = target.closest("button");
     if (button?.dataset.prompt) ask(button.dataset.prompt);
-    else if (button) begin();
+    else if (button) {
+      unwant();
+      begin();
+    }
+  });
+  // A question that the visitor types replaces the one that was pressed. Gradio's own events are not trusted.
+  document.addEventListener("input", (event) => {
+    if (event.isTrusted && event.target === field()) unwant();
   });
   const fresh = element.querySelector(".new");
   subscribe(

@@ -33,7 +33,7 @@ function parameters(asked) {
     number("top-k", 0),
     number("top-p", 1),
     number("seed", 0),
-    false,
+    ["1", "true"].includes(asked.get("chat")),
     asked.get("tree") ?? "",
   ];
 }
@@ -58,11 +58,11 @@ async function rounds(data) {
 // A run with the settings of an address, decoded now, as JSON.
 export async function decodedRun(asked) {
   const data = parameters(asked);
-  const [prompt, method, , , max_new_tokens, temperature, top_k, top_p, seed] = data;
+  const [prompt, method, , , max_new_tokens, temperature, top_k, top_p, seed, chat] = data;
   const decoded = await rounds(data);
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
   const models = { target: "the large model", draft: method === "ar" ? "" : "the small model" };
   const sampled = { seed, temperature, top_k, top_p, max_new_tokens };
   const run = { method, paths, prompt, prompt_ids: [], ...sampled, ...models, prefill_seconds: 0, rounds: decoded };
-  return JSON.stringify({ ...run, arithmetic: "", draft_temperature: null, baseline: [], timings: [] });
+  return JSON.stringify({ ...run, chat, arithmetic: "", draft_temperature: null, baseline: [], timings: [] });
 }

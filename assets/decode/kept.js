@@ -27,6 +27,15 @@ function keep() {
   }
 }
 
+// Removes the stored run, so that a reload does not show it again.
+export function forget() {
+  try {
+    sessionStorage.removeItem(NAME);
+  } catch {
+    // storage is forbidden, so nothing is stored
+  }
+}
+
 export function mountKept() {
   let last = state.phase;
   subscribe(() => {

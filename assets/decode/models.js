@@ -128,9 +128,12 @@ export function mountLoads(element, props, server, trigger) {
   see = (news) => watch.see(news);
   window.specdec.models = { cancel: (key) => watch.cancel(key) };
   receive(props.value);
-  // If somebody else loaded another pair, the visitor's own run is the first to show it.
+  // If somebody else loaded another pair, the visitor's own run is the first to show it. Each run is compared once: an
+  // older run may show the pair before.
+  let compared = null;
   subscribe(() => {
-    if (run.recorded || !run.setup?.models || state === null) return;
+    if (run.recorded || !run.setup?.models || state === null || run.run === compared) return;
+    compared = run.run;
     const used = JSON.stringify(run.setup.models.map(({ name }) => name));
     if (used === JSON.stringify(state.models.map(({ name }) => name))) return;
     state = { ...state, models: run.setup.models };

@@ -245,7 +245,8 @@ class Replay {
     this.twin.hidden = !recorded?.twin;
     if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);
     this.link.hidden = !recorded || recorded.name === FILE;
-    this.embed.hidden = recorded?.name === FILE;
+    // An embedded run begins without earlier turns.
+    this.embed.hidden = recorded?.name === FILE || (recorded === null && state.setup?.history?.length > 0);
     this.embed.disabled = state.rounds.length === 0 || busy;
     for (const button of this.element.querySelectorAll("[data-save]"))
       button.disabled = state.rounds.length === 0 || busy;

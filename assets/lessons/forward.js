@@ -15,10 +15,18 @@ function set(changes) {
   listener();
 }
 
-export const begin = () => set({ waiting: true, words: "Measuring …", found: null });
+let late; // the timer of the measurement whose stream has ended
+
+export function begin() {
+  clearTimeout(late);
+  set({ waiting: true, words: "Measuring …", found: null });
+}
 
 // The server has ended the stream. Its last update may still be on its way.
-export const ended = () => setTimeout(() => state.waiting && set({ waiting: false, words: LOST }), LATE);
+export function ended() {
+  clearTimeout(late);
+  late = setTimeout(() => state.waiting && set({ waiting: false, words: LOST }), LATE);
+}
 
 export function receive(text) {
   if (!text || !state.waiting) return;

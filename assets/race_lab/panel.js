@@ -106,9 +106,10 @@ class RaceLab {
     rows.addEventListener("input", (event) => {
       const i = index(event);
       const { side } = event.target.dataset;
-      if (side) this.setProbability(i, side, Number(event.target.value));
-      else this.tokens[i].name = visible(event.target.value);
-      this.own();
+      if (side) {
+        this.setProbability(i, side, Number(event.target.value));
+        this.own();
+      } else this.rename(i, visible(event.target.value));
     });
     // The other tokens keep their proportions over one whole drag, even through 1.
     rows.addEventListener("pointerdown", (event) => {
@@ -150,10 +151,21 @@ class RaceLab {
 
   // After a change by hand the tokens are no example any more.
   own() {
+    this.dropPreset();
+    this.lawsChanged();
+  }
+
+  // A name changes no probability, so the measured races stay.
+  rename(i, name) {
+    this.tokens[i].name = name;
+    this.dropPreset();
+    this.changed();
+  }
+
+  dropPreset() {
     this.preset = null;
     this.find(".presets select").value = "own";
     setText(this.find(".preset-note"), "");
-    this.lawsChanged();
   }
 
   dragged() {

@@ -120,10 +120,11 @@ export class Figure {
     if (this.height > 0) layout.height = this.height;
     Object.assign(layout.font, { color: style.color, family: style.fontFamily });
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: GRID, linecolor: GRID });
-    for (const [axis, range] of Object.entries(this.zoom)) layout[axis].range = [...range];
     // plotly compares traces by identity, so changed traces are new objects.
     const [traces, looks] = [data, layout].map((part) => resolved(part, colourOf));
-    await this.Plotly.react(this.element, traces, structuredClone(looks), (this.options ??= this.config()));
+    const copy = structuredClone(looks); // the skeleton keeps its own ranges, which zooming out shows again
+    for (const [axis, range] of Object.entries(this.zoom)) copy[axis].range = [...range];
+    await this.Plotly.react(this.element, traces, copy, (this.options ??= this.config()));
     if (!this.listening) this.listen();
     this.listening = true;
   }

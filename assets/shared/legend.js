@@ -51,7 +51,7 @@ export function legend(element, traces, redraw) {
 function entry(name, members, redraw) {
   const button = Object.assign(make("button", "curve"), { type: "button", title: "show or hide" });
   button.append(swatch(members), make("span", "", name));
-  button.setAttribute("aria-pressed", "true");
+  button.setAttribute("aria-pressed", String(members.every(({ visible }) => visible !== false)));
   button.addEventListener("click", () => {
     const shown = button.getAttribute("aria-pressed") !== "true";
     button.setAttribute("aria-pressed", String(shown));

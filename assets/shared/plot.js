@@ -1,4 +1,5 @@
-// A figure with its title, legend and table. Views come from the server as plain data (`components/*_lab`).
+// A figure with its title, legend and table. Views come from the server as plain data (`components/experiments`,
+// `components/codecs`).
 
 import { Figure } from "./figure.js";
 import { legend } from "./legend.js";

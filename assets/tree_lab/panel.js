@@ -85,6 +85,7 @@ class TreeLab {
     this.nodes = null;
     this.find = (selector) => element.querySelector(selector);
     this.asker = new Asker(this.find(".lab-error"));
+    this.trees = new Asker(this.find(".lab-error"));
     this.canvas = this.find(".canvas");
     this.zoom = new Zoom(this.canvas, () => this.redraw());
     this.growth = new Growth(this.find(".growth"), this.zoom);
@@ -194,6 +195,7 @@ class TreeLab {
 
   changed() {
     this.drawRates();
+    this.trees.forget(); // trees of the old rates
     const use = (result) => {
       this.result = result;
       this.treeOfK();
@@ -209,9 +211,10 @@ class TreeLab {
   // one.
   treeOfK() {
     if (!this.result) return;
+    this.trees.forget();
     if (this.result.order) return this.show(this.result.order.slice(0, this.k + 1));
     const question = () => this.server.best_tree({ acceptance: this.vector(), k: this.k });
-    this.asker.ask(question, ({ rows }) => this.show(rows));
+    this.trees.ask(question, ({ rows }) => this.show(rows));
   }
 
   show(rows) {

@@ -84,7 +84,7 @@ def in_their_place(
 ) -> Kept:
     """Run the same round with the pair's draft model or another drafter, and with a tree of the same shape.
 
-    topology: `Written.topology`. ValueError as in `specdec.stream`.
+    tree: `Written.topology`. ValueError as in `specdec.stream`.
     """
     if not tree.num_draft_tokens:
         return Kept(0, 0, 0.0)

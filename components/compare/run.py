@@ -77,6 +77,7 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
     for column in columns:
         if not isinstance(column, Mapping) or not isinstance(column.get("name"), str):
             raise ValueError(f"a column is {column!r:.80}; give name, method, topology, k and draft")
+        words("column", column["name"])  # each of its updates repeats it
     return columns
 
 

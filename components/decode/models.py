@@ -23,10 +23,10 @@ from specdec import smollm2
 from specdec.checks import among
 
 _SHARED = (
-    "Every visitor of this server uses the same pair. Loading another one changes it for all; runs that have "
-    "begun end with the models they began with."
+    "Every visitor of this server uses the same pair. Loading another one changes it for all. Running "
+    "generations keep their models."
 )
-_SHARED_FIXED = "Every visitor of this server uses this pair. Who runs the server has chosen it."
+_SHARED_FIXED = "Every visitor of this server uses this pair. The server's operator chose it."
 _DTYPE_INFO = (
     "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter. In bfloat16 rounding "
     "changed 25 of 40 texts of 140 tokens on the embedded pair."
@@ -88,7 +88,9 @@ def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any
     def cancel(asked: Cancel) -> dict[str, Any]:
         if not loading.begun_with(asked.ticket):
             if access.key is not None and not access.knows(asked.key):
-                raise ValueError("who began it can cancel it, and whoever has the key")
+                raise ValueError(
+                    "only the visitor who began the load can cancel it, or a visitor with the key"
+                )
             if access.rule == FIXED:
                 raise ValueError("the operator of this server has fixed its models")
         loading.cancel()

@@ -33,7 +33,7 @@ from components.guard.sessions import Sessions
 from components.guard.stored import StoredAnswers
 
 AT_ONCE = 1
-"""Questions of the laboratories that are computed at once. They share the machine with the decoder, so the
+"""Questions of a line that are computed at once. They share the machine with the decoder, so the
 next one begins after a pause as long as the last one's computation.
 """
 _DRAIN = 1.0
@@ -70,7 +70,7 @@ class Guard:
         self.app, self.framed_by = app, framed_by
         self.stored = StoredAnswers(app)
         self.arriving = Arriving()
-        self.questions = Line(AT_ONCE)
+        self.questions, self.quick = Line(AT_ONCE), Line(AT_ONCE)
         self.purses = Purses()
         self.sessions = Sessions()
         self.unsent: Counter[str] = Counter()
@@ -132,7 +132,7 @@ class Guard:
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         _check_sender(scope)
         body = await self.arriving.read(scope, receive, visitor, _bounds())
-        session, event = _check_json(scope, body, route.asks)
+        session, event, function = _check_json(scope, body, route.asks)
         if session:
             self.sessions.check(session, visitor)
         if event:
@@ -140,14 +140,17 @@ class Guard:
             check_owner(queue, session_of(queue, event), visitor)
         app = route.answers or self.app
         if route.asks:
-            await self._asked(app, scope, body, receive, send, visitor)
+            line = self.quick if function in routes.QUICK else self.questions
+            await self._asked(app, scope, body, receive, send, visitor, line)
         else:
             await app(scope, again(body, receive), send)
 
-    async def _asked(self, app: Any, scope: Any, body: bytes, receive: Any, send: Any, visitor: str) -> None:
+    async def _asked(
+        self, app: Any, scope: Any, body: bytes, receive: Any, send: Any, visitor: str, line: Line
+    ) -> None:
         """Compute an answer in this visitor's turn. It is sent after the turn, because the client may read
         slowly."""
-        async with self._turn(visitor, receive) as place:
+        async with self._turn(line, visitor, receive) as place:
             start = time.monotonic()
             status, headers, answer = await collected(app, scope, again(body, receive))
             seconds = time.monotonic() - start
@@ -163,9 +166,9 @@ class Guard:
             self.unsent -= Counter({visitor: len(answer)})
 
     @asynccontextmanager
-    async def _turn(self, visitor: str, receive: Any) -> AsyncIterator[Place]:
-        """This visitor's turn to compute. ConnectionError if the visitor leaves before the turn."""
-        waiting = self.questions.place(visitor, limits.current().questions_per_visitor)
+    async def _turn(self, line: Line, visitor: str, receive: Any) -> AsyncIterator[Place]:
+        """This visitor's turn in the line. ConnectionError if the visitor leaves before the turn."""
+        waiting = line.place(visitor, limits.current().questions_per_visitor)
         coming = asyncio.ensure_future(waiting.__aenter__())
         leaving = asyncio.ensure_future(receive())
         await asyncio.wait([coming, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -288,8 +291,8 @@ def _named_sessions(scope: Any) -> list[str]:
     return sessions
 
 
-def _check_json(scope: Any, body: bytes, asks: bool) -> tuple[str | None, str | None]:
-    """The session and the event that a body names.
+def _check_json(scope: Any, body: bytes, asks: bool) -> tuple[str | None, str | None, Any]:
+    """The session, the event and the function that a body names.
 
     `Refused` if the body has too many values, a name that Gradio would store, or an event that the page does
     not have.
@@ -302,8 +305,8 @@ def _check_json(scope: Any, body: bytes, asks: bool) -> tuple[str | None, str | 
                 _check_session(asked.get(name))
             if asks:
                 _check_component(scope, asked.get("component_id"))
-            return asked.get("session_hash"), asked.get("event_id")
-    return None, None
+            return asked.get("session_hash"), asked.get("event_id"), asked.get("fn_name")
+    return None, None, None
 
 
 def _check_component(scope: Any, number: Any) -> None:

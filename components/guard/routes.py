@@ -27,17 +27,25 @@ FILES = "/files"
 """The folder of the page's own files. Browsers check them on each visit, so no script is out of date."""
 
 
+QUICK = ("stop", "missing", "state", "cancel")
+"""Server functions of the page that compute nothing: they stop a run, repeat its updates, and watch or cancel
+a load of models.
+
+They have a line of their own, because a visitor who presses Stop must not wait for computations of seconds.
+"""
+
+
 @dataclass(frozen=True)
 class Route:
     """One route.
 
     methods: the allowed methods; path: a pattern for the whole path. stored: the answer is the same for all
     visitors and is stored: "page" if it contains the server's address, otherwise "file". body:
-    "json" if the route takes a body. asks: it computes something and waits for its turn (`line`). answers: an
-    ASGI app that replaces Gradio's. price: its cost, if it differs from the usual one. within: decides
-    whether a request comes from within a room. changed: gives a value of a path that changes whenever the
-    stored answer is out of date. framed: whether any other page may show the answer in a frame. listens: the
-    answer is the stream of messages of a session or an event.
+    "json" if the route takes a body. asks: it calls a function of the page and waits for its turn (`line`).
+    answers: an ASGI app that replaces Gradio's. price: its cost, if it differs from the usual one. within:
+    decides whether a request comes from within a room. changed: gives a value of a path that changes
+    whenever the stored answer is out of date. framed: whether any other page may show the answer in a frame.
+    listens: the answer is the stream of messages of a session or an event.
     """
 
     methods: tuple[str, ...]

@@ -71,9 +71,8 @@ _TEMPLATE = f"""
     <header><h2 id="lossless-path-title">The p-value on its way</h2></header>
     <div class="path-area"><svg class="path" role="img" aria-label="p-value against decodes"></svg></div>
     <p class="note">Of {round(1 / ALARM):,} checks of a right decoder, one ends below the alarm level by
-      chance. That holds for the p-value at the number of decodes chosen before. Whoever looks all the time
-      and stops at the first dip below the level raises false alarms more often; so the verdict comes at the
-      end.</p>
+      chance. That holds for the p-value at the number of decodes chosen before. Stopping early inflates false
+      alarms, so the verdict waits for the end.</p>
   </section>
 
   <section class="card how-it-works" aria-labelledby="lossless-how-title">
@@ -81,8 +80,8 @@ _TEMPLATE = f"""
     <p>A tiny target model writes tomorrow's weather from today's, so the {frame.term("distribution")} of what
       follows is known exactly. The real decoder writes thousands of short texts, each with a seed of its
       own, made from that of the check. Their shares may differ from the probabilities by chance
-      only; χ² sums up how far they are apart, and p is the probability that chance alone puts them at least
-      as far apart.</p>
+      only; χ² sums up how far they are apart, and p is the probability of a deviation this large if the
+      decoder is right.</p>
   </section>
 
   <section class="card history-card" aria-labelledby="lossless-history-title" hidden>

@@ -27,8 +27,8 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
     """A persistent element that the view `name` of `assets/main.js` fills. The view gets `props` as plain
     data.
 
-    Views read stores in the browser. The server sends values only to components that receive a run
-    (`components.server.run`, `components.compare`).
+    Views read stores in the browser. The server sends values only to panels that receive updates: a run
+    (`streamed`), a comparison, a measurement of lesson 0, or the loading of models.
     """
     main = json.dumps(script())
     return gr.HTML(

@@ -5,10 +5,10 @@ The address contains only values that differ from their defaults. Names of the D
 are of two kinds:
 
 - Gradio components: its `panel()` returns them by name, and `app.build` hands them to `panel` here as
-  `{"compare": {"k": slider, ...}}`. Kind, range, choices and default are read from the components.
+  `{"lossless": {"k": slider, ...}}`. Kind, range, choices and default are read from the components.
 - A view in the browser: its script calls, when it is mounted,
 
-      import { offer } from "./setup.js";
+      import { offer } from "../page/setup.js";
       offer("race", { get, set });
 
   `get()` returns a flat object of texts, numbers, booleans or lists of numbers: the values that differ from

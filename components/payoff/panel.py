@@ -83,7 +83,12 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
 
 def _measured_here(pair: Pair) -> tuple[SetUp, str]:
-    """This server's pair, measured on first use in turns of the model. ValueError if it can't be."""
+    """This server's pair, measured on first use in turns of the model. ValueError if it can't be.
+
+    It is not waited for: this question would keep the place of all others while models are downloaded.
+    """
+    if not getattr(pair, "loaded", True):
+        raise ValueError("The models of this server are still being loaded; try again later")
     here = lazy.present(pair)
     if not isinstance(here, ModelPair):
         raise ValueError("The models of this server run elsewhere and are not measured; take another set-up")

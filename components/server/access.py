@@ -61,7 +61,7 @@ class Access:
     def check(self, key: object) -> None:
         """Raise ValueError if this key is wrong."""
         if not self.knows(key):
-            raise ValueError("the key is not the one that was shown to whoever runs this server at its start")
+            raise ValueError("this is not the key that the server printed at its start")
 
     def choice(self, name: str, target: str, draft: str, dtype: str, device: str) -> Choice:
         """The models to load for a visitor's choice: a name of `known_pairs`, or "own" with target and draft.
@@ -69,7 +69,7 @@ class Access:
         ValueError if the rule forbids the choice or a part of it is missing.
         """
         if self.rule == FIXED:
-            raise ValueError("the models of this server are fixed by who runs it")
+            raise ValueError("the operator of this server has fixed its models")
         dtype, device = _text("dtype", dtype), _text("device", device)
         if _text("pair", name) == OWN:
             return self._own(target, draft, device, dtype)

@@ -11,6 +11,7 @@ import time
 
 from components.server import lazy
 from components.server.claims import Claim, Model
+from components.server.topologies import can_draft
 from specdec.decoding.auto import Steps
 from specdec.decoding.run import Run, stream
 from specdec.pair import ModelPair, Pair
@@ -92,8 +93,7 @@ def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
 
 
 def _run(pair: ModelPair, seed: int) -> Run:
-    drafts = pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
-    method: Method = "ersd" if drafts else "ar"
+    method: Method = "ersd" if can_draft(pair) else "ar"
     return stream(pair, [0], method=method, topology=sequence(_K), max_new_tokens=_TOKENS, seed=seed)
 
 

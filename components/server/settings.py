@@ -78,7 +78,7 @@ def _conversation(value: Any) -> tuple[str, ...]:
     """The earlier conversation, as texts or as the JSON list of the page. ValueError if it is neither."""
     try:
         messages = json.loads(value or "[]") if isinstance(value, str) else list(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):  # the last for brackets within brackets
         messages = None
     if not isinstance(messages, list) or len(messages) % 2 or not all(isinstance(m, str) for m in messages):
         raise ValueError(f"history = {value!r:.60} is not a list of questions and answers in turn")

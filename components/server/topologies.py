@@ -44,10 +44,15 @@ def has_to_measure(settings: Any) -> bool:
     return settings.method != "ar" and settings.topology in MEASURED and not settings.tree
 
 
+def can_draft(pair: ModelPair) -> bool:
+    """Whether this pair has a draft model and neither of its models can only decode token by token."""
+    return pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
+
+
 def prepare(pair: Pair, model: Model, opening: dict[str, Any]) -> None:
     """Measure the tree for the settings of this run, the page's defaults, in turns of the model, so that no
-    visitor waits for it."""
-    if isinstance(pair, ModelPair) and pair.draft is not None:
+    visitor waits for it. A pair that cannot draft needs no tree."""
+    if isinstance(pair, ModelPair) and can_draft(pair):
         sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
         tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
         for _ in Claim(model).turns(tree):

@@ -33,7 +33,9 @@ from specdec.pair import Pair
 DEFAULT = "qwen3-8b"
 """The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
 LEAST, MOST = 10, 20
-"""The most seconds of GPU that a run asks for."""
+"""The fewest and the most seconds of GPU that a run asks for, without a measurement of acceptance. The
+measurement adds `_TRIAL`.
+"""
 _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
 """Seconds for moving the models, for each token, and for a measurement of acceptance. They are safe guesses
 for 8 B parameters in bfloat16, not measured on ZeroGPU.

@@ -1,6 +1,7 @@
 """The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that go on."""
 
 import json
+from html import unescape
 
 import pytest
 from playwright.sync_api import expect
@@ -61,6 +62,7 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     second = ask(chat, "Another one?")
     assert second["setup"]["history"] == ["Name a colour.", answer(first)]
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
+    expect(chat.locator("#replay .embed")).to_have_attribute("hidden", "")
     generate(chat)  # the same question again, in its place
     again = chat.evaluate("window.specdec.store.state")
     assert again["setup"]["history"] == second["setup"]["history"]
@@ -73,6 +75,31 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     expect(chat.locator("#text .story")).to_be_hidden()
     chat.wait_for_function("document.querySelector('#prompt textarea').value === ''")
     assert ask(chat, "Name an animal.")["setup"]["history"] == []
+
+
+def test_a_new_chat_is_not_undone_by_a_reload(chat):
+    ask(chat, "Name a colour.")
+    chat.get_by_role("button", name="New chat").click()
+    chat.wait_for_url(lambda address: "colour" not in address)
+    chat.reload()
+    ready(chat)
+    assert turns(chat) == []
+    assert chat.evaluate("window.specdec.store.state.setup") is None
+    assert chat.evaluate("sessionStorage.length") == 0
+
+
+def test_an_embedded_answer_is_decoded_with_the_chat_template(chat, someone):
+    chat.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(chat, "Name a colour.")
+    chat.locator("#replay summary").click()
+    chat.get_by_role("button", name="Embed").click()
+    expect(chat.get_by_role("button", name="copied")).to_be_visible()
+    code = chat.evaluate("navigator.clipboard.readText()")
+    frame = someone(unescape(code.partition('src="')[2].partition('"')[0]))
+    frame.get_by_role("button", name="Decode it").click()
+    expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
+    kept = "#text .tokens .token:not(.rejected)"
+    expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
 
 
 def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(chat):

@@ -73,6 +73,42 @@ def test_a_curve_can_be_hidden_and_the_zoom_survives(lab):
     assert lab.evaluate("f => document.querySelector(f).layout.yaxis.range", figure) == [1, 2]
 
 
+def range_of(page, figure):
+    return page.evaluate("f => document.querySelector(f)._fullLayout.yaxis.range", figure)
+
+
+def test_a_double_click_shows_everything_again_after_a_redraw(lab):
+    figure = "#experiments_lab .plot .figure"
+    drawn(lab, figure)
+    whole = range_of(lab, figure)
+    lab.evaluate(
+        "f => window.Plotly.relayout(document.querySelector(f), {'yaxis.range[0]': 1, 'yaxis.range[1]': 2})",
+        figure,
+    )
+    for hidden in (2, 0):  # each press draws the zoomed figure again
+        lab.locator("#experiments_lab .curve", has_text="batch").first.click()
+        lab.wait_for_function(
+            "([f, n]) => document.querySelector(f).data.filter((it) => it.visible === false).length === n",
+            arg=[figure, hidden],
+        )
+    assert range_of(lab, figure) == [1, 2]
+    lab.evaluate("f => document.querySelector(f).emit('plotly_doubleclick')", figure)
+    lab.wait_for_function("f => document.querySelector(f)._fullLayout.yaxis.range[1] !== 2", arg=figure)
+    assert range_of(lab, figure) == pytest.approx(whole)
+
+
+def test_a_hidden_curve_stays_marked_when_the_method_changes_and_returns(lab):
+    curve = lab.locator("#experiments_lab .curve", has_text="batch").first
+    curve.click()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    lab.get_by_role("radio", name="ERSD").check()
+    expect(curve).to_have_attribute("aria-pressed", "true")
+    lab.get_by_role("radio", name="GSD").check()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    curve.click()
+    expect(curve).to_have_attribute("aria-pressed", "true")
+
+
 def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(codecs):
     tokens = codecs.locator("#codec_lab .received .sent")
     expect(tokens).to_have_count(32)

@@ -73,6 +73,22 @@ def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
     assert race_lab.evaluate("window.hacked") is None
 
 
+def test_a_new_name_keeps_the_measured_races(race_lab):
+    shows(race_lab, "#race_lab .outcome", "of 10,000 first drafts")
+    asked = []
+
+    def note(request):
+        asked.extend([request.url] if "component_server" in request.url else [])
+
+    race_lab.on("request", note)
+    race_lab.locator("#race_lab .token-name").first.fill("renamed")
+    shows(race_lab, "#race_lab .lane .name", "renamed")
+    expect(race_lab.locator("#race_lab select")).to_have_value("own")
+    race_lab.wait_for_timeout(300)
+    race_lab.remove_listener("request", note)
+    assert asked == []
+
+
 def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
     shows(race_lab, "#race_lab .verdict", "“⁨mat⁩” arrives first in both races: same winner, accepted")
     race_lab.get_by_role("slider", name="e of mat").focus()
@@ -182,6 +198,24 @@ def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 4: the best tree yields 5 tokens")
     tree_lab.get_by_role("checkbox", name="GSD's decisions").check()
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab g .terminal').length === 5")
+
+
+def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
+    """Where the best trees are not nested, the server is asked for each k."""
+    choose(tree_lab, "tree_lab", "Increasing")
+    shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
+    tree_lab.evaluate(
+        """() => {
+          const [rate, number] = ["#tree_lab .rate input", "#tree_lab .grow input[type=number]"]
+            .map((selector) => document.querySelector(selector));
+          Object.assign(rate, { value: 0 }).dispatchEvent(new Event("input", { bubbles: true }));
+          Object.assign(number, { value: 13 }).dispatchEvent(new Event("change", { bubbles: true }));
+        }"""
+    )
+    verdict = tree_lab.locator("#tree_lab [role=status].verdict")
+    expect(verdict).to_contain_text("k = 13:")
+    expect(verdict).not_to_contain_text("yields 3.")
+    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length === 14")
 
 
 def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_one(tree_lab):

@@ -72,6 +72,44 @@ def test_enter_does_what_generate_does(blank, url, presses):
     assert ends(blank, start, stop, state) == ["done", ""]
 
 
+LOOKS = """() => {
+  const original = window.requestAnimationFrame;
+  const { wanted } = specdec.setup;
+  specdec.setup.wanted = async (values) => {
+    await new Promise((done) => setTimeout(done, 200));
+    return wanted(values);
+  };
+  Object.assign(window, { looks: 0, clicks: 0 });
+  document.querySelector("#generate").addEventListener("click", () => (window.clicks += 1));
+  window.requestAnimationFrame = (work) => {
+    window.looks += Number(work.name === "look");
+    return original.call(window, work);
+  };
+}"""
+"""Fills the field slowly. Counts the frames in which a question waits for it, and the clicks on Generate."""
+
+
+@pytest.mark.parametrize("pressed", [(1, 1), (1, 2)])
+def test_of_two_quick_presses_on_questions_the_last_one_is_asked_once(blank, url, pressed):
+    start, stop, state = opened(blank, url, "live")
+    blank.evaluate(LOOKS)
+    words = blank.evaluate(
+        """(pressed) => {
+          const buttons = document.querySelectorAll("#prompts .stories [data-prompt]");
+          for (const i of pressed) buttons[i].click();
+          return buttons[pressed.at(-1)].dataset.prompt;
+        }""",
+        pressed,
+    )
+    blank.wait_for_function("!specdec.store.state.recorded")
+    assert ends(blank, start, stop, state) == ["done", ""]
+    assert blank.evaluate("specdec.store.state.setup.prompt") == words
+    assert blank.evaluate("window.clicks") == 1
+    looks = blank.evaluate("window.looks")
+    blank.wait_for_timeout(300)
+    assert blank.evaluate("window.looks") == looks  # no earlier question waits
+
+
 def test_two_visitors_who_press_quickly_do_not_hinder_each_other(blank, someone, url):
     pages = [blank, someone(f"{url}/")]
     buttons = [opened(page, url, "live") for page in pages]

@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from specdec.drafters.model import ModelDrafter
+from specdec.models import HFModel
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import markov_pair
+from tests.helpers.tiny_checkpoints import tiny_model
 
 SAMPLINGS = [
     Sampling(),
@@ -55,6 +57,27 @@ def test_broken_logits_are_an_error_and_no_lack_of_support(bad, count):
     model.log_table[3, 5 if bad != -math.inf else slice(None)] = bad
     with pytest.raises(ValueError, match="logits hold NaN"):
         drafted(model, Sampling(), batch(count))
+
+
+@pytest.mark.parametrize("lag", [5, 257, 258, 600])
+def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag):
+    model = HFModel(tiny_model("llama", max_position_embeddings=1024))
+    text_ids = [1 + place % 50 for place in range(lag)]
+    drafter, answer, pieces = ModelDrafter(model, 61, Sampling(), sequence(1)), None, []
+    work = drafter.score_root(text_ids)
+    while True:
+        try:
+            request = work.send(answer)
+        except StopIteration as end:
+            logits = end.value
+            break
+        pieces.append(len(request.token_ids))
+        answer = request.answer()
+    assert (sum(pieces), pieces[-1]) == (lag, 1)
+    assert max(pieces) <= 256
+    whole = model.session()
+    whole.prefill(text_ids[:-1])
+    assert torch.allclose(logits, whole.forward(torch.tensor(text_ids[-1:]), [-1]), atol=1e-5)
 
 
 def test_a_token_without_probability_is_not_drafted():

@@ -8,6 +8,7 @@ import specdec
 from components.be_draft import questions as asking
 from components.be_draft.rounds import Kept, Written, in_their_place, played
 from components.server import zero_gpu
+from components.server.lazy import LazyPair
 from specdec.drafters import NGram
 from specdec.topology import Topology, sequence
 from tests.helpers.distributions import markov_pair
@@ -177,3 +178,11 @@ def test_stories_are_the_small_models_whatever_the_page_has(monkeypatch, pair):
     guessed, alone = asking.questions(markov_pair(5))
     assert alone({**STORY, "length": 2})["ids"]
     assert guessed({**STORY, "written": [], "typed": "he"})["tokens"]
+
+
+def test_a_guess_does_not_wait_for_the_models_of_the_page(monkeypatch, pair):
+    monkeypatch.setattr(zero_gpu, "embedded", lambda: pair)
+    loads = []
+    guessed, _ = asking.questions(LazyPair(lambda: loads.append(1) or pair))
+    assert guessed({**STORY, "written": [], "typed": "he"})["tokens"]
+    assert loads == []

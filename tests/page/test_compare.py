@@ -133,6 +133,7 @@ def test_a_mistake_in_one_column_is_its_own(known, changes, parts):
         ({"columns": [column()] * 5}, ["columns", "at most 4"]),
         ({"columns": "all"}, ["columns", "'all'"]),
         ({"columns": ["ersd"]}, ["'ersd'", "topology"]),
+        ({"columns": [column("x" * 41)]}, ["The column is too long: 41 characters", "at most 40"]),
         ({"reference": False, "models": [{"name": "another"}]}, ["other models", "Run"]),
     ],
 )

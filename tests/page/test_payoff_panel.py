@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.payoff import panel, presets
-from components.server.lazy import shared
+from components.server.lazy import LazyPair, shared
 from specdec import ModelPair
 from specdec.payoff import Payoff, changed
 from tests.helpers.distributions import markov_pair
@@ -70,6 +70,13 @@ def test_this_servers_pair_is_measured_once():
 def test_a_pair_without_a_draft_says_so():
     alone = panel.answering(shared(ModelPair(PAIR.target, None)))
     assert "needs a draft model" in alone({"preset": "here"})["error"]
+
+
+def test_models_that_are_not_loaded_yet_are_not_waited_for():
+    loads = []
+    answer = panel.answering(LazyPair(lambda: loads.append(1) or PAIR))({"preset": "here"})
+    assert "still being loaded" in answer["error"]
+    assert loads == []
 
 
 def test_set_ups_without_their_results_are_left_out(monkeypatch, tmp_path):

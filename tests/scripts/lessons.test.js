@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { measuredBoard } from "../../assets/lessons/board.js";
+import { begin, ended, state as measured, receive } from "../../assets/lessons/forward.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "../../assets/lessons/steps.js";
 import { lecturesOf, minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
 
@@ -118,4 +119,20 @@ test("every lesson's texts are whole sentences, and no goal or title gives an an
       assert.notEqual(`${title} ${goal} ${read}`.includes(why.split(/[:.]/)[0]), true, why);
     }
   }
+});
+
+test("a second measurement is not ended by the timer of the first", ({ mock }) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  begin();
+  ended();
+  mock.timers.tick(9_000);
+  begin();
+  mock.timers.tick(9_000);
+  assert.ok(measured.waiting);
+  receive(JSON.stringify({ run: "second", phase: "done" }));
+  assert.equal(measured.found.run, "second");
+  begin();
+  ended();
+  mock.timers.tick(10_000); // this one gets no answer
+  assert.deepEqual([measured.waiting, measured.words], [false, "The server did not answer. Try again."]);
 });

@@ -16,11 +16,13 @@ import httpx
 import pytest
 from gradio_client import Client
 
+from components.decode import models
 from components.guard import addresses, bodies, guard, hosts, limits, pace, routes
-from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused
+from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused, again
 from components.guard.line import Line
 from components.guard.pace import Purses
 from components.page.assets import ASSETS, PLOTLY, file_url
+from components.server import feed
 from tests.stress.visitors import ROOT, Site, client, serving, stream
 
 SMALL = Bounds(size=1000, seconds=5, each=3, all=5)
@@ -565,6 +567,35 @@ def test_a_place_rests_after_its_computation():
     assert asyncio.run(run()) >= 0.09
 
 
+def test_quick_functions_are_those_that_stop_repeat_watch_and_cancel():
+    functions = [feed.stop, feed.missing, *models.server_functions(None, None)]
+    assert sorted(routes.QUICK) == sorted(function.__name__ for function in functions)
+
+
+def test_quick_functions_pass_computations_and_wait_for_each_other():
+    """While a computation and a quick function go on, others of their kind wait, also those of a strange
+    name."""
+    begun, may_end = [], asyncio.Event()
+
+    async def app(scope, receive, send):
+        begun.append(json.loads((await receive())["body"])["fn_name"])
+        await may_end.wait()
+        await answering(200)(scope, receive, send)
+
+    async def run():
+        _, ask = guarded(app)
+        asked = []
+        for name in ("grown", "exact", ["stop"], "stop", "missing"):
+            body = json.dumps({"session_hash": "a", "component_id": 1, "fn_name": name, "data": {}})
+            asked.append(asyncio.ensure_future(ask("/gradio_api/component_server", body.encode())))
+        await asyncio.sleep(0.1)
+        first = sorted(begun)
+        may_end.set()
+        return first, [answer.status_code for answer in await asyncio.gather(*asked)]
+
+    assert asyncio.run(run()) == (["grown", "stop"], [200] * 5)
+
+
 # ---------------------------------------------------------------- pace
 
 
@@ -709,20 +740,24 @@ def test_no_answer_tells_where_the_server_lies(site):
 
 
 def guarded(app, share=False):
-    """A guard around an app that answers every path, and a function that asks it for a path."""
-    blocks = SimpleNamespace(share=share, custom_mount_path=None)
+    """A guard around an app that answers every path, and a function that asks it for a path, or posts it a
+    body."""
+    blocks = SimpleNamespace(share=share, custom_mount_path=None, blocks={1: None})
     served = SimpleNamespace(get_blocks=lambda: blocks, root_path="")
     fence = guard.Guard(app)
 
-    async def ask(path="/gradio_api/app_id", **headers):
+    async def ask(path="/gradio_api/app_id", posted=None, **headers):
         sent = []
+        coming = again(posted, asyncio.Event().wait) if posted else whole
+        kind = {"content-type": "application/json"} if posted else {}
 
         async def send(message):
             sent.append(message)
 
-        scope = {"type": "http", "method": "GET", "path": path, "app": served, "query_string": b""}
-        headers = httpx.Headers({"host": "localhost", **headers})
-        await fence(scope | {"headers": headers.raw, "client": ("192.0.2.1", 1)}, whole, send)
+        method = "POST" if posted else "GET"
+        scope = {"type": "http", "method": method, "path": path, "app": served, "query_string": b""}
+        headers = httpx.Headers({"host": "localhost", **kind, **headers})
+        await fence(scope | {"headers": headers.raw, "client": ("192.0.2.1", 1)}, coming, send)
         body = b"".join(message.get("body", b"") for message in sent[1:])
         return httpx.Response(sent[0]["status"], headers=sent[0]["headers"], content=body)
 

@@ -97,6 +97,7 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"chat": True, "history": '["Hi"]'}, "history = '[\"Hi\"]' is not a list of questions and answers"),
         ({"chat": True, "history": "[1, 2]"}, "history = '[1, 2]' is not"),
         ({"chat": True, "history": "no list"}, "history = 'no list' is not"),
+        ({"chat": True, "history": "[" * 20_000}, f"history = '{'[' * 59} is not"),
         ({"chat": True, "history": ("Hi", "x" * 20_000)}, "The conversation is too long: 20,002 characters"),
     ],
 )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import specdec
 from components.guard import limits
 from components.server import topologies
+from components.server.claims import Model
 from components.server.settings import VisitorSettings
 from specdec.decoding import auto, costs, trial
 from specdec.decoding.engine import RunSettings
@@ -161,6 +162,16 @@ def test_measuring_can_be_left_between_its_steps():
     pair = markov_pair(6)
     steps = topologies.steps(pair, "optimal", 4, method="gsd", temperature=1.0, top_k=0, top_p=1.0)
     assert sum(1 for _ in itertools.islice(steps, 10)) == 10
+
+
+@pytest.mark.parametrize("slow", ["target", "draft", None])
+def test_only_a_pair_that_can_draft_is_prepared(slow):
+    pair = markov_pair(6)
+    if slow:
+        getattr(pair, slow).capability = "ar"
+    opening = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "paths": [(0,)]}
+    topologies.prepare(pair, Model(), opening)
+    assert bool(pair.measurements) == (slow is None)
 
 
 def test_a_pair_without_a_draft_is_told_before_anything_is_measured():
