@@ -49,10 +49,11 @@ def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, fra
     expect(blank.get_by_role("button", name="copied")).to_be_visible()
     code = blank.evaluate("navigator.clipboard.readText()")
     assert code.startswith(f'<iframe src="{url}/embed?trace=wide-tree"')
-    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     inside = framed(code).frame_locator("iframe")
-    expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text)
     expect(inside.locator("#stepper .play .word")).to_have_text("pause")
+    blank.keyboard.press("End")
+    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text, timeout=60_000)
     expect(inside.get_by_role("link", name="Open the whole page")).to_have_attribute(
         "href", f"{url}/?trace=wide-tree"
     )
