@@ -53,6 +53,7 @@ const unwant = () => (wanted = null);
 
 function begin() {
   pause();
+  unwant();
   isFresh = true;
   clear();
   forget();
@@ -86,10 +87,7 @@ export function mountPrompts(element, { chats }) {
   element.addEventListener("click", ({ target }) => {
     const button = target.closest("button");
     if (button?.dataset.prompt) ask(button.dataset.prompt);
-    else if (button) {
-      unwant();
-      begin();
-    }
+    else if (button) begin();
   });
   // A question that the visitor types replaces the one that was pressed. Gradio's own events are not trusted.
   document.addEventListener("input", (event) => {

@@ -123,7 +123,7 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 def story_models(pair: Pair) -> ModelPair:
     """The page's own pair if it is the embedded pair on a CPU, where no visitor waits for a turn of the
     model. It is not waited for: a question would keep the place of all others while models are downloaded."""
-    here = lazy.present(pair) if getattr(pair, "loaded", True) else zero_gpu.embedded()
+    here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
     embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
     small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()
     assert isinstance(small, ModelPair), "a pair in this process"

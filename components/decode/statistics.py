@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from components.page import frame
-from components.server import run
+from components.server import lazy, run
 from components.server.standalone import alone
 
 
@@ -57,7 +57,7 @@ _TEMPLATE = f"""
 
 def panel(pair: Any = None) -> gr.HTML:
     """The statistics panel. If a pair is loaded, the panel names its models before the first run."""
-    known = pair is not None and getattr(pair, "loaded", True)
+    known = pair is not None and lazy.is_loaded(pair)
     return frame.panel("statistics", _TEMPLATE, models=run.models(pair) if known else [])
 
 

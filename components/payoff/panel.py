@@ -87,7 +87,7 @@ def _measured_here(pair: Pair) -> tuple[SetUp, str]:
 
     It is not waited for: this question would keep the place of all others while models are downloaded.
     """
-    if not getattr(pair, "loaded", True):
+    if not lazy.is_loaded(pair):
         raise ValueError("The models of this server are still being loaded; try again later")
     here = lazy.present(pair)
     if not isinstance(here, ModelPair):

@@ -93,6 +93,11 @@ def present(pair: Pair) -> Pair:
     return pair.load() if isinstance(pair, LazyPair) else pair
 
 
+def is_loaded(pair: Pair) -> bool:
+    """Whether the pair is already in memory; only a `LazyPair` may still have to be loaded."""
+    return not isinstance(pair, LazyPair) or pair.loaded
+
+
 def use_threads(pair: Pair) -> None:
     """Set torch's number of threads for this thread to what suits the pair. torch has one setting per
     thread."""

@@ -7,6 +7,7 @@ import torch
 
 from specdec.drafters.model import ModelDrafter
 from specdec.models import HFModel
+from specdec.models.requests import Request, answered
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
@@ -25,13 +26,8 @@ TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
 def drafted(model, sampling, topology, seed=0):
-    drafter, answer = ModelDrafter(model, 8, sampling, topology), None
-    work = drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1))
-    while True:
-        try:
-            answer = work.send(answer).answer()
-        except StopIteration as end:
-            return end.value
+    drafter = ModelDrafter(model, 8, sampling, topology)
+    return answered(drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1)))
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)
@@ -60,19 +56,17 @@ def test_broken_logits_are_an_error_and_no_lack_of_support(bad, count):
 
 
 @pytest.mark.parametrize("lag", [5, 257, 258, 600])
-def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag):
+def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag, monkeypatch):
     model = HFModel(tiny_model("llama", max_position_embeddings=1024))
     text_ids = [1 + place % 50 for place in range(lag)]
-    drafter, answer, pieces = ModelDrafter(model, 61, Sampling(), sequence(1)), None, []
-    work = drafter.score_root(text_ids)
-    while True:
-        try:
-            request = work.send(answer)
-        except StopIteration as end:
-            logits = end.value
-            break
+    pieces, answer = [], Request.answer
+
+    def noted(request):
         pieces.append(len(request.token_ids))
-        answer = request.answer()
+        return answer(request)
+
+    monkeypatch.setattr(Request, "answer", noted)
+    logits = answered(ModelDrafter(model, 61, Sampling(), sequence(1)).score_root(text_ids))
     assert (sum(pieces), pieces[-1]) == (lag, 1)
     assert max(pieces) <= 256
     whole = model.session()
