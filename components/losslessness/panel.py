@@ -181,16 +181,17 @@ def _known() -> dict[str, Any]:
 def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple[Any, ...]:
     """Show the controls that these choices need: updates of the switch, the faults, the topology and k."""
     own = [name for name, entry in FAULTS.items() if entry.method == method]
-    fault = fault if fault in own else next(iter(own), None)
+    keeps = fault in own  # then its value is not sent: a late update would undo the visitor's next choice
+    fault = fault if keeps else next(iter(own), None)
     breakable, acts = bool(own), FAULTS[fault].siblings if fault else False
     words = _explained(fault) + (_SIBLINGS if acts and topology == "sequence" else "") if fault else ""
     return (
         gr.update(interactive=breakable, info=_BREAK if breakable else _NOTHING_TO_BREAK),
         gr.update(
             choices=[(FAULT_WORDS[name][0], name) for name in own],
-            value=fault,
             info=words,
             visible=broken and breakable,
+            **({} if keeps else {"value": fault}),
         ),
         gr.update(interactive=method != "ar"),
         gr.update(interactive=method != "ar"),

@@ -16,7 +16,7 @@ REST = {
     "experiments": "#experiments_lab .main-svg",
     "codecs": "#codec_lab .sent",
     "payoff": "#payoff .sentences li",
-    "lessons": "#lessons .card h3",
+    "lessons": "#lessons .lessons .card h3",
 }
 """What is there when a tab has opened."""
 RUNS = {
