@@ -68,7 +68,8 @@ export function mountFeed(element) {
     document.body.dataset.phase = state.phase;
     document.body.dataset.method = state.setup?.method ?? "";
     document.body.toggleAttribute("data-lanes", passed() !== null);
-    const words = changedWords() || narration();
+    const waits = state.phase === "waiting" || state.phase === "choosing"; // the story is of the run before
+    const words = waits ? "" : changedWords() || narration();
     setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");
     // A screen reader announces the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");

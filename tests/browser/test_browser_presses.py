@@ -147,3 +147,16 @@ def test_a_page_that_is_left_during_a_run_prints_no_error(blank, url):
         page.wait_for_function("window.specdec?.setup && document.body.dataset.phase === 'idle'")
         expect(page.locator("#generate")).to_be_enabled()
     assert printed == []
+
+
+def test_while_a_run_waits_the_status_says_so_and_not_the_story_of_the_recorded_run(someone, url):
+    page = go(someone(url), url)
+    status = page.locator("#feed .run-status")
+    expect(status).to_contain_text("small model guesses", timeout=60_000)
+    page.route("**/queue/join**", lambda _: None)  # the request stays under way
+    page.click("#generate")
+    page.wait_for_selector("body[data-phase=waiting]")  # set in the frame that writes the words
+    assert status.text_content() == "Waiting for the model …"
+    assert status.is_visible()
+    page.unroute("**/queue/join**")  # which sends it on
+    expect(status).to_contain_text("Done", timeout=120_000)
