@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_core_and_the_pair_alone(wheel):
         "specdec",
         f"specdec_races-{specdec.__version__}.dist-info",
     }
-    assert {"specdec/assets/tiny/target/config.json", "specdec/assets/prompts.txt"} <= set(names)
+    assert {"specdec/assets/stories/target/config.json", "specdec/assets/prompts.txt"} <= set(names)
     assert wheel.stat().st_size < MOST_BYTES
 
 
