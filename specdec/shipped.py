@@ -5,7 +5,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent
 ASSETS = (_PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent) / "assets"
 """Inside an installed package; beside it in a checkout."""
-EMBEDDED = ASSETS / "tiny"
+EMBEDDED = ASSETS / "stories"
 """The pair of story models: folders `target` and `draft`."""
 SMOLLM2_DRAFT = ASSETS / "smollm2" / "draft"
 """The draft for SmolLM2-135M-Instruct, whose weights are not part of the project."""

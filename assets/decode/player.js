@@ -41,7 +41,7 @@ const PACES = {
   fast: { unit: "round", perSecond: 5 },
   fastest: { unit: "round", perSecond: 10 },
 };
-const TOO_FAST = "tiny/target"; // the model of the story pair: nobody can follow it in real time
+const TOO_FAST = "stories/target"; // the model of the story pair: nobody can follow it in real time
 const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
 
 // The name of the pace: a run plays in real time where it can be followed.

@@ -29,7 +29,7 @@ _SHARED = (
 _SHARED_FIXED = "Every visitor of this server uses this pair. The server's operator chose it."
 _DTYPE_INFO = (
     "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter. In bfloat16 rounding "
-    "changed 25 of 40 texts of 140 tokens on the embedded pair."
+    "changed 22 of 40 texts of up to 140 tokens on the embedded pair."
 )
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
 _KEY_INFO = "Printed where the server was started."

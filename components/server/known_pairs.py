@@ -102,7 +102,7 @@ _LLAMA_8B = Known(
     gated=True,
 )
 
-STORIES = KnownPair("stories", "Stories, 8.6 M: instant", shipped="stories")
+STORIES = KnownPair("stories", "Stories, 15 M: instant", shipped="stories")
 PAIRS = (
     KnownPair("smollm2", "SmolLM2, 135 M: chat", _SMOLLM2_DRAFT, shipped="smollm2"),
     STORIES,

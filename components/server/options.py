@@ -36,7 +36,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
         "pair": (
             "smollm2 (135 M parameters, chats; the default where its weights are installed or the hub "
-            "answers) or stories (8.6 M, loads at once)",
+            "answers) or stories (15 M, loads at once)",
             {"choices": ("smollm2", "stories")},
         ),
         "target": ("instead: hub id, folder or GGUF file of the target", {}),

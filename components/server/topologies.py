@@ -117,7 +117,7 @@ def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
 
 def is_embedded(pair: ModelPair) -> bool:
     """Whether these are the models that ship with the page."""
-    return (pair.target.name, getattr(pair.draft, "name", None)) == ("tiny/target", "tiny/draft")
+    return (pair.target.name, getattr(pair.draft, "name", None)) == ("stories/target", "stories/draft")
 
 
 @cache

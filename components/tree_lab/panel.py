@@ -34,7 +34,7 @@ _TAIL, _SMALLEST = 24, 1e-7
 """Child indices beyond those with a slider, and the rate from which on they no longer matter."""
 _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
-_MEASURED = assets.ASSETS / "tiny" / "measurements.json"
+_MEASURED = assets.ASSETS / "stories" / "measurements.json"
 _WEAK = [0.3, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03]
 ALGORITHMS = {
     "greedy": "Algorithm 3 (priority queue): R does not increase anywhere, so its trees are optimal "

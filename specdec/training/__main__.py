@@ -65,7 +65,7 @@ def stories_command() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--corpus", type=Path, help=f"folder with {STORIES}")
     add("--work", type=Path, help="folder for checkpoints; a killed run goes on from it")
-    add("--out", type=Path, default=Path("assets/tiny"), help="folder of the pair")
+    add("--out", type=Path, default=Path("assets/stories"), help="folder of the pair")
     add("--minutes-target", type=float, default=75.0)
     add("--minutes-draft", type=float, default=25.0)
     add("--steps-target", type=int, help="instead of minutes: the same steps give the same weights")

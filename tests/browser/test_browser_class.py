@@ -219,7 +219,7 @@ SHOWN = {
         ("#tree .verdict", "yields 1 token"),
         ("#race_lab .residual", "0.75"),
     ],
-    "trees": [("#tree_lab [role=status].verdict", f"yields {n} tokens") for n in ("2", "2.44", "3.53")],
+    "trees": [("#tree_lab [role=status].verdict", f"yields {n} tokens") for n in ("2", "2.44", "3.65")],
 }
 """What the page itself shows once a question is answered: the numbers that the lesson states."""
 

@@ -170,7 +170,7 @@ def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):
     number.press("Enter")
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length === 3")
     tree_lab.locator("#tree_lab .node.newest").hover()
-    shows(tree_lab, "#tree_lab .inspected", "Path (0, 0): accepted with probability 0.532")
+    shows(tree_lab, "#tree_lab .inspected", "Path (0, 0): accepted with probability 0.551")
     tree_lab.get_by_role("button", name="Play").click()
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 5")
     tree_lab.get_by_role("button", name="Pause").click()

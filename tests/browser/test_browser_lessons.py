@@ -21,7 +21,7 @@ APART = {
     ("rejection", 1): {"0.061": "p of a token before its test", "0.604": "its q", "0.861": "its u"},
     ("drafter", 2): {"94.0%": "acceptance of the good draft"},
     ("lossless", 3): {},
-    ("limit", 2): {"96": "the k before", "0.61": "a gain", "384": "the next k"},
+    ("limit", 2): {"96": "the k before", "0.63": "a gain", "384": "the next k"},
     ("limit", 3): {"10": "a wish"},
     ("traversal", 1): {"42.9%": "p / q of a", "0.429": "the same"},
     ("referee", 1): {"10,000": "classes"},

@@ -36,11 +36,11 @@ def load(page, target, draft):
 
 
 def test_a_visitor_loads_a_pair_and_it_answers(page):
-    shows(page, "#models-accordion", "Models: tiny/target with tiny/draft")
+    shows(page, "#models-accordion", "Models: stories/target with stories/draft")
     expect(page.locator("#loads")).to_be_hidden()  # a script alone: no empty box below the models
     page.locator(".open-settings input").check(force=True)
     page.locator("#models-accordion > .label-wrap").click()
-    shows(page, "#models .now", "tiny/draft")
+    shows(page, "#models .now", "stories/draft")
     pick(page.get_by_label("Pair to load"), "Own models")
     load(page, HOSTILE, "small")
     shows(page, "#models .models-error", "hub id")
@@ -74,5 +74,5 @@ def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_
         expect(blank.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
         expect(blank.locator("#prompts .stories")).to_be_visible()
         generate(blank)
-        assert blank.evaluate("window.specdec.store.state.setup.models[0].name") == "tiny/target"
+        assert blank.evaluate("window.specdec.store.state.setup.models[0].name") == "stories/target"
         blank.goto("about:blank")

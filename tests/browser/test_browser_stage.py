@@ -260,7 +260,7 @@ def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_th
     for field, wrong, right, message in (
         ("#top-k input", "-5", "0", "top-k = -5"),
         ("#seed input", "-1", "6", "seed = -1"),
-        ("#prompt textarea", "word " * 600, prompt, "the prompt has 602 tokens"),
+        ("#prompt textarea", "the " * 600, prompt, "the prompt has 602 tokens"),
     ):
         enter(page.locator(field), wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)

@@ -82,7 +82,7 @@ def test_ersd_on_the_embedded_target_alone_writes_its_text_letter_by_letter(draf
     embedded = specdec.load_pair("stories")
     alone = specdec.ModelPair(embedded.target, tokenizer=embedded.tokenizer)
     texts = [
-        specdec.generate(alone, "The cat, the cat,", method=method, drafter=who, max_new_tokens=60, seed=2)
+        specdec.generate(alone, "The cat, the cat,", method=method, drafter=who, max_new_tokens=60, seed=7)
         for method, who in (("ar", None), ("ersd", drafter))
     ]
     assert texts[1].text == texts[0].text

@@ -234,7 +234,7 @@ def test_no_template_evaluates_data(blocks):
 def test_scripts_are_public_and_weights_are_not():
     public = (assets.file_url(assets.MAIN), assets.file_url(assets.PLOTLY), assets.script())
     assert all(assets.changed(f"/{address}") for address in public)
-    private = (assets.ASSETS / "tiny" / "target" / "config.json", assets.ASSETS / "results", assets.ASSETS)
+    private = (assets.ASSETS / "stories" / "target" / "config.json", assets.ASSETS / "results", assets.ASSETS)
     assert not any(assets.changed(f"/{assets.file_url(path)}") for path in private)
 
 

@@ -111,15 +111,15 @@ def test_a_whole_story_by_questions_is_the_one_without_them(ask):
 
 
 def test_a_word_counts_with_its_space_or_without(ask):
-    """After the comma the target writes " he had": typed with the space and without, it is the same guess."""
+    """After the comma the target writes " he went": typed with the space and without, it is the same guess."""
     first = ask["alone"]({**STORY, "length": 1})["ids"]
     answers = [
         ask["guessed"]({**STORY, "written": first, "typed": typed})
-        for typed in ("he had", " he had", "he had ")
+        for typed in ("he went", " he went", "he went ")
     ]
     assert [token["status"] for token in answers[0]["guess"]] == ["accepted", "accepted"]
     for answer in answers[1:]:
-        assert [token["text"] for token in answer["guess"]] == [" he", " had"]
+        assert [token["text"] for token in answer["guess"]] == [" he", " went"]
         assert answer["tokens"] == answers[0]["tokens"]
     comma = ask["guessed"]({**STORY, "written": [], "typed": ","})
     assert [token["status"] for token in comma["guess"]] == ["accepted"]
@@ -135,8 +135,8 @@ def test_a_rejected_guess_has_its_chance_and_what_was_behind_it_was_not_looked_a
 
 
 def test_a_story_ends_where_the_target_ends_it(pair, ask):
-    """Seed 10's story has 19 tokens: played to its end and beyond, the page is told."""
-    story = {"prompt": "The hungry dog looked for", "seed": 10, "temperature": 0.5}
+    """Seed 18's story has 35 tokens: played to its end and beyond, the page is told."""
+    story = {"prompt": "The hungry dog looked for", "seed": 18, "temperature": 0.5}
     alone = ask["alone"]({**story, "length": 42})
     assert alone["ids"][-1] in pair.eos_ids
     answer = ask["guessed"]({**story, "written": alone["ids"][:-1], "typed": ""})

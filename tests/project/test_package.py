@@ -16,8 +16,8 @@ import specdec
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-MOST_BYTES = 30_000_000
-"""The weights of our two pairs are 25 MB of it, before compression."""
+MOST_BYTES = 40_000_000
+"""The weights of our two pairs are 39 MB of it, before compression."""
 
 DECODE = """
 import socket, sys
@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_core_and_the_pair_alone(wheel):
         "specdec",
         f"specdec_races-{specdec.__version__}.dist-info",
     }
-    assert {"specdec/assets/tiny/target/config.json", "specdec/assets/prompts.txt"} <= set(names)
+    assert {"specdec/assets/stories/target/config.json", "specdec/assets/prompts.txt"} <= set(names)
     assert wheel.stat().st_size < MOST_BYTES
 
 

@@ -87,7 +87,7 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"max_new_tokens": 0}, "length = 0 is not a whole number from 1 to 400"),
         ({"temperature": -1}, "temperature = -1 is not"),
         ({"top_p": 3}, "top-p = 3 is not a number from 0 to 1"),
-        ({"prompt": "word " * 600}, "the prompt has 602 tokens"),
+        ({"prompt": "the " * 600}, "the prompt has 602 tokens"),
         ({"seed": 10**400}, f"seed = 1{'0' * 59} is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": 1e99}, "seed = 1e+99 is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": -1}, "seed = -1 is not a whole number from 0 up"),

@@ -246,7 +246,7 @@ def test_a_space_loads_its_pair_checks_it_on_the_cpu_and_moves_it(spaces, monkey
     monkeypatch.setattr(limits, "_current", limits.Limits())
     folder = specdec.loading.EMBEDDED
     pair = zero_gpu.load(folder / "target", folder / "draft", "float32", run.start)
-    assert moved == [("tiny/target", "cuda"), ("tiny/draft", "cuda")]
+    assert moved == [("stories/target", "cuda"), ("stories/draft", "cuda")]
     assert isinstance(pair, zero_gpu.Lender)
     most = VisitorSettings("Once", max_new_tokens=limits.current().new_tokens, topology="sequence")
     assert pair.seconds(most) == zero_gpu.MOST
@@ -269,7 +269,7 @@ def test_a_space_takes_a_draft_with_another_tokenizer(spaces, monkeypatch, tmp_p
 def test_a_space_without_its_models_falls_back_to_the_embedded_pair(spaces, monkeypatch, caplog):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     pair = zero_gpu.load(None, None, "auto", run.start)
-    assert (pair.target.name, str(pair.target.device)) == ("tiny/target", "cpu")
+    assert (pair.target.name, str(pair.target.device)) == ("stories/target", "cpu")
     assert isinstance(pair, specdec.ModelPair)
     assert known_pairs.BY_NAME[zero_gpu.DEFAULT].target.hub_id in caplog.text
 

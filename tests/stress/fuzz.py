@@ -47,7 +47,7 @@ NAMES = [
 ]
 PRIVATE = [
     *("app.py", ".git/config", "assets", "assets/shared"),
-    *("assets/results/load.json", "assets/tiny/target/config.json"),
+    *("assets/results/load.json", "assets/stories/target/config.json"),
 ]
 PATHS = [
     *("/etc/passwd", "../app.py", "app.py", "/proc/self/environ", "\x00", "a" * 5000),

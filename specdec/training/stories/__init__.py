@@ -2,5 +2,5 @@
 
 The stages are: tokenizer, target, samples (text that the target writes at temperature 1), draft and
 measurements. Each stage leaves its result in the work folder. A run that was stopped goes on from there. The
-model card, `assets/tiny/README.md`, is written by hand from the measurements.
+model card, `assets/stories/README.md`, is written by hand from the measurements.
 """
