@@ -37,7 +37,13 @@ def main() -> None:
     torch.set_num_threads(1)
     pair = specdec.load_pair("stories")
     sentences = [sentence(pair, prompt, method) for method in channel.METHODS for prompt in PROMPTS]
-    head = {"seed": SEED, "top_k": TOP_K, "other": OTHER, "target": "stories/target", "draft": "stories/draft"}
+    head = {
+        "seed": SEED,
+        "top_k": TOP_K,
+        "other": OTHER,
+        "target": "stories/target",
+        "draft": "stories/draft",
+    }
     RECORDED.write_text(json.dumps(head | {"sentences": sentences}, separators=(",", ":")) + "\n")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
 

@@ -31,7 +31,10 @@ from specdec import Generation, Round, Topology
 from specdec.decoding.auto import Steps
 from specdec.trace import Timing
 
-NAMES = {"smollm2": ("SmolLM2-135M-Instruct", "smollm2/draft"), "stories": ("stories/target", "stories/draft")}
+NAMES = {
+    "smollm2": ("SmolLM2-135M-Instruct", "smollm2/draft"),
+    "stories": ("stories/target", "stories/draft"),
+}
 """The names of target and draft in the records of each pair."""
 MOST_BYTES = 1_000_000
 """The largest recorded run: the page must start to play it within a second."""

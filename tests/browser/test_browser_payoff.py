@@ -68,5 +68,7 @@ def test_wrong_values_are_named_and_the_verdict_stays(opened):
 def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
     page = opened()
     page.locator("#payoff select.preset").select_option("here")
-    expect(page.locator("#payoff .source")).to_contain_text("stories/target with stories/draft", timeout=120_000)
+    expect(page.locator("#payoff .source")).to_contain_text(
+        "stories/target with stories/draft", timeout=120_000
+    )
     assert speed_up(page) >= 1

@@ -111,7 +111,7 @@ def test_a_whole_story_by_questions_is_the_one_without_them(ask):
 
 
 def test_a_word_counts_with_its_space_or_without(ask):
-    """After the comma the target writes " he went": typed with the space and without, it is the same guess."""
+    """After the comma the target writes " he went": with the space and without, it is the same guess."""
     first = ask["alone"]({**STORY, "length": 1})["ids"]
     answers = [
         ask["guessed"]({**STORY, "written": first, "typed": typed})
