@@ -210,7 +210,7 @@ WANTED = [
         ("ersd",),
         telling,
         prompt=controls.STORIES[0],
-        seed=6,
+        seed=8,
         pair="stories",
     ),
     Wanted(
