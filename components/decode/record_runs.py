@@ -210,7 +210,7 @@ WANTED = [
         ("ersd",),
         telling,
         prompt=controls.STORIES[0],
-        seed=8,
+        seed=25,
         pair="stories",
     ),
     Wanted(

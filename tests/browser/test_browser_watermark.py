@@ -26,7 +26,7 @@ def p_of(page, version):
 def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     page = watermark()
     assert p_of(page, "key") < p_of(page, "tenth") < 1e-6 < p_of(page, "wrong")
-    expect(page.locator("#watermark .about")).to_contain_text("ERSD, seed 6, 64 tokens")
+    expect(page.locator("#watermark .about")).to_contain_text("ERSD, seed 25, 64 tokens")
     text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
     shown = page.locator("#watermark .scored")
     assert shown.evaluate("element => element.textContent") == text

@@ -112,7 +112,7 @@ def test_two_hundred_tokens_are_less_than_300_kilobytes(topology):
         "Once upon a time",
         topology=topology,
         max_new_tokens=200,
-        seed=1,
+        seed=0,
         detail=True,
     )
     assert len(g.token_ids) == 200
