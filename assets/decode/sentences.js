@@ -6,7 +6,7 @@ import { INVARIANT } from "../shared/catalogue.js";
 import { digits, quoted } from "../shared/labels.js";
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-const LONGEST = 12; // characters of the winner in the race's sentence, which has one line on a wide screen
+const LONGEST = 10; // characters of the winner in the race's sentence, which has one line on a wide screen
 const key = (path) => path.join(".");
 
 // The drafted children of a step's node, in order.

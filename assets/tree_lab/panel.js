@@ -273,9 +273,7 @@ class TreeLab {
     const { tokens, how, order } = this.result;
     const at = (name) => digits(tokens[name][this.k]);
     const newest = this.nodes.at(-1);
-    const added = order
-      ? ` The queue popped (${newest.path.join(", ")}) last: it adds ${digits(newest.acceptance)}.`
-      : "";
+    const added = order ? ` The newest token is ${newest.depth} deep and adds ${digits(newest.acceptance)}.` : "";
     setText(
       this.find("[aria-labelledby=lab-tree-title] .verdict"),
       `k = ${this.k}: the best tree yields ${at("optimal")} tokens per target call; SpecInfer's tree ${at("specinfer")}, a sequence ${at("sequence")}, a batch ${at("batch")}.${added}`,

@@ -210,7 +210,7 @@ WANTED = [
         ("ersd",),
         telling,
         prompt=controls.STORIES[0],
-        seed=25,
+        seed=119,
         pair="stories",
     ),
     Wanted(
