@@ -19,6 +19,7 @@ if __name__ == "__main__":
     from components.server import ending
 
     ending.at_signals()  # before what takes seconds to import
+    gc.disable()  # the collector would search for a second what imports make, and find little
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 # after each event Gradio sums up all events so far, 2 to 10 ms, for a view that is not served
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**9))
@@ -150,8 +151,7 @@ def main(arguments: list[str] | None = None) -> None:
             topologies.prepare(pair.load(), turns.MODEL.model, traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
-    # A full collection of all that was imported and loaded would stop every visitor for .2 to .4 seconds.
-    gc.freeze()
+    memory.give_back()
     blocks.block_thread()
 
 
@@ -162,9 +162,9 @@ def _name(wanted: Namespace) -> str | None:
     """
     if wanted.target or wanted.draft or zero_gpu.here():
         return None
-    if wanted.pair != "stories":
+    if wanted.pair != "stories" and smollm2.installed() is None:
         try:
-            specdec.loading.check_smollm2()
+            specdec.loading.check_smollm2_on_hub()
         except ValueError:
             if wanted.pair:
                 raise

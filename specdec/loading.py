@@ -101,13 +101,9 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
         return load_pair(report=show, **{name: value for name, value in given.items() if value is not None})
 
 
-def check_smollm2() -> None:
-    """ValueError if the weights of SmolLM2 are neither installed nor on the hub nor in its cache.
-
-    Nothing is fetched.
-    """
-    if smollm2.installed() is None:
-        _Part(smollm2.HUB_ID, "cpu", "auto").find()
+def check_smollm2_on_hub() -> None:
+    """ValueError if the weights of SmolLM2 are neither on the hub nor in its cache. Nothing is fetched."""
+    _Part(smollm2.HUB_ID, "cpu", "auto").find()
 
 
 class _Part:

@@ -7,7 +7,6 @@ at rest --begin--> loading --> ready        the pair of the server is another on
 
 from __future__ import annotations
 
-import gc
 import secrets
 import threading
 import time
@@ -15,9 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from components.server import capacity, feed, lazy, run, turns
+from components.server import capacity, feed, lazy, memory, run, turns
 from components.server.lazy import LazyPair
 from specdec.pair import Pair
 
@@ -116,7 +113,7 @@ class Loading:
             ended = {"status": "cancelled"}
         except Exception as error:
             ended = {"status": "failed", "message": _message(error, choice)}
-        _free()
+        memory.give_back()
         self._state = ended | {"title": choice.title, "seconds": time.monotonic() - self._began}
 
     def _loaded(self, choice: Choice) -> Pair:
@@ -140,12 +137,3 @@ def _message(error: Exception, choice: Choice) -> str:
     for hidden, shown in choice.shown:
         message = message.replace(hidden, shown)
     return message
-
-
-def _free() -> None:
-    """Free the memory of a pair that nobody uses any more."""
-    gc.unfreeze()  # `app` has frozen the first pair
-    gc.collect()
-    gc.freeze()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

@@ -1,14 +1,18 @@
-"""The C library's allocator, which the threads of the server share."""
+"""The memory of the server: what its threads share, what is free, what is collected."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import platform
+
+import torch
 
 _M_ARENA_MAX = -8
 """The number of `mallopt`'s option, from glibc's malloc.h."""
 _ARENAS = 2
+_IS_GLIBC = platform.libc_ver()[0] == "glibc"
 
 
 def share_arenas() -> None:
@@ -19,5 +23,21 @@ def share_arenas() -> None:
     hour left 100 MB of such holes. Only one thread decodes, so two arenas cause no waiting. Other C libraries
     are left unchanged, and so is a number set in the environment.
     """
-    if platform.libc_ver()[0] == "glibc" and "MALLOC_ARENA_MAX" not in os.environ:
+    if _IS_GLIBC and "MALLOC_ARENA_MAX" not in os.environ:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+def give_back() -> None:
+    """Free what nobody uses any more, also for other processes, and collect only what comes later.
+
+    Loading a pair leaves hundreds of megabytes free in the allocator. A later collection of all that was
+    imported and loaded would stop every visitor for .2 to .4 seconds.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    gc.enable()  # `app` starts without collections
+    if _IS_GLIBC:
+        ctypes.CDLL(None).malloc_trim(0)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -64,6 +64,8 @@ def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> Pre
         model = _Search(module, name).best()
         if path is not None and model.kind is COMPILED and not model.note:
             verdicts.remember(path, model)
+            # mapped weights take no memory of their own
+            return _remembered(module, name, path) or model
         return model
 
 

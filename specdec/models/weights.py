@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 _NUMBERS = ("variance_epsilon", "scaling", "attention_scaling")
-_SAMPLE = 16
-"""Numbers of each tensor that are compared."""
+_PLACES, _IN_A_ROW = 4, 4
+"""Numbers of each tensor that are compared. They are at few places, because weights may lie in a mapped file:
+the system brings in 64 KiB of it for each place that is read."""
 
 _lock = threading.Lock()
 _evaluated: dict[nn.Module, tuple[int, list[nn.Module]]] = {}
@@ -137,6 +138,9 @@ def _version(tensor: Tensor) -> int:
 
 
 def _some(tensor: Tensor) -> Tensor:
-    """A copy of a few numbers at even distances in the tensor."""
-    flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()[:_SAMPLE]
-    return flat[:: max(1, len(flat) // _SAMPLE)].clone()
+    """A copy of a few numbers: `_IN_A_ROW` of them at each of `_PLACES` places of the tensor."""
+    flat = tensor.detach().flatten()  # a view of a contiguous tensor
+    if len(flat) <= _PLACES * _IN_A_ROW:
+        return flat.clone()
+    apart = len(flat) // _PLACES
+    return flat[: apart * _PLACES].view(_PLACES, apart)[:, :_IN_A_ROW].clone()
