@@ -11,6 +11,7 @@ against the decoder. A large one says that no difference was found in so many de
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -148,7 +149,9 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
     """Pearson's test of counted outcomes against a distribution.
 
     Outcomes with fewer than 5 expected counts are pooled in one cell, or in the last cell if they do not
-    reach 5 together. The p-value is 0 if an outcome of probability 0 was counted.
+    reach 5 together. If this leaves one cell, because one outcome is far likelier than all others together,
+    the test is whether the others are too many; its p-value is exact. The p-value is 0 if an outcome of
+    probability 0 was counted.
 
     The χ² approximation understates small p-values. A statistic whose p-value is stated as 2e-7 is up to 8
     times as likely if all cells expect 5 counts, and twice as likely if they expect 14. For 1e-9 these
@@ -158,11 +161,31 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
     if sum(observed for observed, _ in cells) < sum(counts.values()):
         return ChiSquare(float("inf"), max(len(cells) - 1, 0), 0.0)
     if len(cells) < 2:
-        return ChiSquare(0.0, 0, 1.0)
+        return _too_many_others(counts, distribution)
     # a distribution sums to one up to rounding
     scale = sum(observed for observed, _ in cells) / sum(expected for _, expected in cells)
     statistic = sum((observed - scale * expected) ** 2 / (scale * expected) for observed, expected in cells)
     return ChiSquare(statistic, len(cells) - 1, tail(len(cells) - 1, statistic))
+
+
+def _too_many_others(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
+    """Tests whether all outcomes but the likeliest, of which fewer than 5 are expected, are too many."""
+    likeliest = max(distribution, key=lambda outcome: distribution[outcome])
+    mass = sum(p for outcome, p in distribution.items() if outcome != likeliest)
+    total = sum(counts.values())
+    if not total or not 0 < mass * total < LEAST_EXPECTED <= (1 - mass) * total:
+        return ChiSquare(0.0, 0, 1.0)
+    others = total - counts.get(likeliest, 0)
+    statistic = (others - mass * total) ** 2 / (mass * (1 - mass) * total)
+    return ChiSquare(statistic, 1, binomial_tail(total, mass, others))
+
+
+def binomial_tail(trials: int, p: float, least: int) -> float:
+    """P(at least `least` successes in `trials` independent trials with probability p each)."""
+    k = torch.arange(least, trials + 1, dtype=torch.float64)
+    n = torch.tensor(trials, dtype=torch.float64)
+    choices = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+    return min(1.0, float((choices + k * math.log(p) + (n - k) * math.log1p(-p)).exp().sum()))
 
 
 def tail(degrees_of_freedom: int, x: float) -> float:

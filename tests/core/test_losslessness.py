@@ -17,6 +17,7 @@ from components.losslessness import run as lossless_run
 from components.losslessness.board import board
 from components.losslessness.faults import CASES, FAULT_WORDS
 from components.losslessness.record_checks import SHOWN, shows_after
+from specdec.exactness.audit.evidence import detectable
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_distribution
 from specdec.methods import DRAFTING, METHODS
@@ -114,6 +115,24 @@ def test_too_few_decodes_say_nothing_and_an_outcome_without_probability_says_all
     assert chi_square(Counter(), distribution) == (0.0, 0, 1.0)
     assert chi_square(Counter({(0,): 5}), distribution).p_value == 1
     assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), distribution).p_value == 0
+
+
+@pytest.mark.parametrize("mass", [1e-6, 0.001, 0.02])
+@pytest.mark.parametrize("level", [1e-3, 2e-7])
+@pytest.mark.parametrize("count", [30, 150, 2000])
+def test_others_than_a_far_likelier_outcome_are_counted_exactly(count, level, mass):
+    """A text at a low temperature: one outcome has nearly all counts. `detectable` is what is really found."""
+    mass = min(mass, 4.9 / count)
+    distribution = {(0,): 1 - mass, (1,): 0.75 * mass, (2,): 0.25 * mass}
+
+    def p_value(others):
+        return chi_square(Counter({(0,): count - others, (1,): others}), distribution).p_value
+
+    for others in (0, 1, 4, count // 2, count):
+        assert p_value(others) == pytest.approx(stats.binom.sf(others - 1, count, mass), rel=1e-7)
+    found = next(others for others in range(count) if p_value(others) < level)
+    assert stats.binom.sf(found - 1, count, mass) < level
+    assert stats.binom.sf(found - 1, count, min(1, mass + detectable(count, 1, level))) > 0.99
 
 
 # ---------------------------------------------------------------- decodes

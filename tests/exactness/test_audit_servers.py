@@ -70,7 +70,7 @@ def answering(pair, form, change=lambda asked: asked):
 def test_a_server_of_the_completions_protocol(embedded, served, form):
     """The embedded target behind HTTP; false alarm 1e-6, and a server that samples otherwise is caught."""
     url, state = served
-    asked = {"decodes": 150, "max_new_tokens": 2, "temperature": 0.7}
+    asked = {"decodes": 150, "max_new_tokens": 2, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="embedded")
     state["answer"] = answering(embedded, form)
     report = audit(engine, embedded, "The cat", **asked)
