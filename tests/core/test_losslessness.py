@@ -121,7 +121,7 @@ def test_too_few_decodes_say_nothing_and_an_outcome_without_probability_says_all
 @pytest.mark.parametrize("level", [1e-3, 2e-7])
 @pytest.mark.parametrize("count", [30, 150, 2000])
 def test_others_than_a_far_likelier_outcome_are_counted_exactly(count, level, mass):
-    """A text at a low temperature: one outcome has nearly all counts. `detectable` is what is really found."""
+    """As at a low temperature: one outcome has nearly all counts. `detectable` is what is really found."""
     mass = min(mass, 4.9 / count)
     distribution = {(0,): 1 - mass, (1,): 0.75 * mass, (2,): 0.25 * mass}
 
