@@ -80,6 +80,7 @@ def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
 def test_the_page_does_not_wait_for_transformers():
     code = (
         "import app, sys; from components.server.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
+        "app.smollm2.installed() and app._name(app.options.parse([])); "
         "sys.exit('transformers' in sys.modules)"
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=500, check=False)
