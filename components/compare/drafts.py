@@ -69,7 +69,7 @@ def _draft(pair: Pair, name: str) -> Model:
         from specdec.models import MarkovModel
 
         size = pair.target.vocab_size
-        return MarkovModel(torch.full((size,), 1 / size), name="uniform")
+        return MarkovModel(torch.full((size,), 1 / size, dtype=torch.float32), name="uniform")
     if pair.draft is None:
         raise ValueError("draft = 'noisy': this pair has no draft of its own; take 'target' or 'uniform'")
     return NoisyDraft(pair.draft)
@@ -88,7 +88,9 @@ class NoisyDraft:
         self.capability = model.capability
         self.device = model.device
         noise = torch.Generator().manual_seed(_ERRORS_SEED)
-        self.errors = _ERRORS * torch.randn(model.vocab_size, generator=noise).to(model.device)
+        self.errors = _ERRORS * torch.randn(model.vocab_size, dtype=torch.float32, generator=noise).to(
+            model.device
+        )
 
     def session(self) -> NoisySession:
         """A new session with an empty cache."""

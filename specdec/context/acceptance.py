@@ -113,7 +113,7 @@ def marginal(hazards: Tensor) -> Tensor:
 
 
 def _hazards(stage: dict[str, Any]) -> Hazards:
-    weights, bias = torch.tensor(stage["weights"]), torch.tensor(stage["bias"])
+    weights, bias = (torch.tensor(stage[name], dtype=torch.float32) for name in ("weights", "bias"))
     if weights.dim() != 2 or len(weights) != WIDTH or bias.shape != (WIDTH,):
         raise ValueError(
             f"hazards have shapes {tuple(weights.shape)} and {tuple(bias.shape)}; {WIDTH} rows are needed"

@@ -66,7 +66,8 @@ class ContextDrafter(DraftSession):
         taken: list[Branch] = []
         for above in range(depth):
             log_q = self._log_q(level, logits)
-            tests = torch.tensor([noise.test((0,) * above, index) for index in range(WIDTH)])
+            uniforms = [noise.test((0,) * above, index) for index in range(WIDTH)]
+            tests = torch.tensor(uniforms, dtype=torch.float32)
             counts = self._counts(level, log_q, tests, self.k - len(taken), depth - above)
             _, tokens, _ = _first_arrivals(log_q, _log_e(noise, above).expand_as(log_q))
             rates = self.acceptance.of_drafted_gsd(log_q, tests, tokens[:, :WIDTH]).tolist()

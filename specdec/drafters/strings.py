@@ -73,4 +73,4 @@ class StringDrafter:
         """The draft token that arrives first, among those with the largest q."""
         log_q, candidates = log_probs(logits, self.sampling).topk(min(_CANDIDATES, len(logits)))
         log_e = race.log_e([self._first(token_id) for token_id in candidates.tolist()])
-        return int(candidates[(torch.tensor(log_e) - log_q.cpu()).argmin()])
+        return int(candidates[(torch.tensor(log_e, dtype=torch.float32) - log_q.cpu()).argmin()])

@@ -133,7 +133,7 @@ def _norm(module: Any, pack: bool) -> Project:
         return lambda x: F.rms_norm(x, weight.shape, weight, eps)
     # torch's takes three times as long on a CPU: x / sqrt(mean of squares + eps), from the sum's root
     width = weight.shape[-1]
-    scaled, floor = weight.detach() * width**0.5, torch.tensor((width * eps) ** 0.5)
+    scaled, floor = weight.detach() * width**0.5, torch.tensor((width * eps) ** 0.5, dtype=torch.float32)
     return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(floor)).mul_(scaled)
 
 

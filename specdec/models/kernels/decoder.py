@@ -141,7 +141,7 @@ class CompiledDecoder:
         self._held: list[Tensor | np.ndarray] = []
         self._stored, self._matrices = stored, list[Packed]()
         self._plan = self._planned(model, attention.scaling)
-        self._rotation, self._growing = torch.empty(0), threading.Lock()
+        self._rotation, self._growing = _floats(0), threading.Lock()
 
     def _extend_rotation(self, count: int) -> None:
         """Make the rotations of the first positions, at least `count`."""
@@ -149,9 +149,8 @@ class CompiledDecoder:
             if count <= len(self._rotation):
                 return
             count = max(512, 1 << (count - 1).bit_length())
-            cos, sin = self._rotary(torch.zeros(1), torch.arange(count)[None])
-            sign = torch.ones(self.size)
-            sign[: self.size // 2] = -1
+            cos, sin = self._rotary(_floats(1), torch.arange(count)[None])
+            sign = torch.tensor([-1.0, 1.0], dtype=torch.float32).repeat_interleave(self.size // 2)
             # A run in another thread may still read the former ones.
             self._held.append(self._rotation)
             self._rotation = torch.stack([cos[0], sin[0] * sign], 1).contiguous()
@@ -237,10 +236,10 @@ class CompiledDecoder:
         longest = max(text.longest for text in texts)
         self._extend_rotation(longest)
         x = F.embedding(token_ids, self._embedding).float()
-        out = torch.empty(scored, self.scored_ids + -self.scored_ids % at.LANES)
+        out = _floats(scored, self.scored_ids + -self.scored_ids % at.LANES)
         threads = usual_threads() if self.nbytes * rows > ALONE else 1
         between, own = self._sizes(rows, longest)
-        scratch = torch.empty(between + threads * own)
+        scratch = _floats(between + threads * own)
         call = _record(
             at.CALL,
             plan=self._plan.ctypes.data,
@@ -271,6 +270,13 @@ class CompiledDecoder:
     def nbytes(self) -> int:
         """Bytes of the packed weights."""
         return sum(part.nbytes for part in self._held)
+
+
+def _floats(*shape: int) -> Tensor:
+    """Memory for float32 numbers. torch's usual type of number is that of the whole process, and it is
+    another one while transformers loads a model in another thread.
+    """
+    return torch.empty(*shape, dtype=torch.float32)
 
 
 def _record(dtype: np.dtype, **fields: Any) -> np.ndarray:

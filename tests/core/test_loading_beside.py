@@ -1,0 +1,52 @@
+"""While transformers loads a model in another thread, torch's usual type of number is another one for the
+whole process. Nothing that decodes may depend on it: memory for half as many bytes would be written beyond
+its end.
+"""
+
+import pytest
+import torch
+
+import specdec
+from specdec.drafters import NGram
+from specdec.methods import METHODS
+from specdec.topology import batch, sequence
+from tests.helpers.distributions import markov_pair
+
+RUNS = [
+    *({"method": method, "topology": batch(3) if method != "ar" else None} for method in METHODS),
+    {"method": "ersd", "topology": sequence(4), "temperature": 0.7, "top_k": 20, "top_p": 0.9},
+    {"method": "gsd", "topology": sequence(3), "drafter": NGram()},
+]
+
+
+@pytest.fixture
+def changed():
+    before = torch.get_default_dtype()
+    yield torch.set_default_dtype
+    torch.set_default_dtype(before)
+
+
+def loaded(kind):
+    if kind == "markov":
+        return markov_pair(), [0]
+    return specdec.load_pair("stories", dtype=kind), "Once upon a time"
+
+
+def decoded(pair, prompt):
+    settings = {"max_new_tokens": 24}
+    alone = [
+        specdec.generate(pair, prompt, seed=seed, **settings, **of_run) for seed, of_run in enumerate(RUNS)
+    ]
+    together = specdec.generate_many(pair, [prompt] * 3, seeds=[1, 2, 3], method="ersd", **settings)
+    return [(each.token_ids, [round.nodes for round in each.rounds]) for each in (*alone, *together)]
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+@pytest.mark.parametrize("kind", ["markov", "float32", "bfloat16"])
+@pytest.mark.parametrize("usual", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_model_that_is_loaded_beside_changes_no_text(changed, usual, kind, compiled, monkeypatch):
+    monkeypatch.setenv("SPECDEC_KERNELS", compiled)
+    expected = decoded(*loaded(kind))
+    pair, prompt = loaded(kind)
+    changed(usual)
+    assert decoded(pair, prompt) == expected
