@@ -88,9 +88,8 @@ class NoisyDraft:
         self.capability = model.capability
         self.device = model.device
         noise = torch.Generator().manual_seed(_ERRORS_SEED)
-        self.errors = _ERRORS * torch.randn(model.vocab_size, dtype=torch.float32, generator=noise).to(
-            model.device
-        )
+        errors = torch.randn(model.vocab_size, dtype=torch.float32, generator=noise)
+        self.errors = _ERRORS * errors.to(model.device)
 
     def session(self) -> NoisySession:
         """A new session with an empty cache."""

@@ -1,4 +1,4 @@
-"""The memory of the server: what its threads share, what is free, what is collected."""
+"""The memory of the server process: its allocator and its garbage collector."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def share_arenas() -> None:
 
 
 def give_back() -> None:
-    """Free what nobody uses any more, also for other processes, and collect only what comes later.
+    """Free what nobody uses any more, and give the memory back to the system.
 
-    Loading a pair leaves hundreds of megabytes free in the allocator. A later collection of all that was
-    imported and loaded would stop every visitor for .2 to .4 seconds.
+    Loading a pair leaves hundreds of megabytes free in the allocator. Later collections pass over everything
+    that is there now: a search through all that was imported and loaded would stop every visitor for .2 to .4
+    seconds.
     """
     gc.unfreeze()
     gc.collect()

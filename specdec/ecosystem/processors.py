@@ -95,11 +95,8 @@ def _check_memory(processor: Any, input_ids: Tensor, width: int, eos_ids: frozen
     """
 
     def ask() -> tuple[list[Tensor], Any]:
-        scores = [
-            processor(
-                input_ids, torch.zeros(len(input_ids), width, dtype=torch.float32, device=input_ids.device)
-            )
-        ]
+        zeros = torch.zeros(len(input_ids), width, dtype=torch.float32, device=input_ids.device)
+        scores = [processor(input_ids, zeros)]
         going_on = scores[0].clone()
         going_on[:, [token_id for token_id in eos_ids if token_id < width]] = -math.inf
         likeliest = going_on.max(-1, keepdim=True)

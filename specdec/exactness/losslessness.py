@@ -148,7 +148,7 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
 def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
     """Pearson's test of counted outcomes against a distribution.
 
-    Outcomes with fewer than 5 expected counts are pooled in one cell, or in the last cell if they do not
+    Outcomes with fewer than 5 expected counts are pooled in one cell, or in the smallest cell if they do not
     reach 5 together. If this leaves one cell, because one outcome is far likelier than all others together,
     the test is whether the others are too many; its p-value is exact. The p-value is 0 if an outcome of
     probability 0 was counted.
@@ -215,6 +215,6 @@ def _cells(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> list
     small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
     rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)
     if rest[1] < LEAST_EXPECTED and cells:
-        last = cells.pop()
-        rest = last[0] + rest[0], last[1] + rest[1]
+        smallest = cells.pop(min(range(len(cells)), key=lambda i: cells[i][1]))  # where they show most
+        rest = smallest[0] + rest[0], smallest[1] + rest[1]
     return [*cells, rest] if rest[1] > 0 else cells

@@ -105,9 +105,12 @@ def test_small_cells_are_pooled_by_what_is_expected_of_them():
     expected = stats.chisquare([80, 20], [90, 10])
     assert together.degrees_of_freedom == 1
     assert together.p_value == pytest.approx(expected.pvalue)
-    # 2.5 expected are too few for a cell even together: they join the last one
+    # 2.5 expected are too few for a cell even together: they join the smallest one
     joined = chi_square(Counter({(0,): 20, (1,): 4, (2,): 1}), {(0,): 0.6, (1,): 0.3, (2,): 0.1})
     assert joined.statistic == pytest.approx(stats.chisquare([20, 5], [15, 10]).statistic)
+    # wherever the smallest one is: in a large one 50 for 1 would not be seen
+    hidden = chi_square(Counter({(0,): 20, (1,): 930, (2,): 50}), {(0,): 0.02, (1,): 0.979, (2,): 0.001})
+    assert hidden.statistic == pytest.approx(stats.chisquare([930, 70], [979, 21]).statistic)
 
 
 def test_too_few_decodes_say_nothing_and_an_outcome_without_probability_says_all():

@@ -232,9 +232,7 @@ def _shifted_tail(degrees_of_freedom: int, shift: float, x: float) -> float:
     mean = shift / 2
     width = 12 * math.sqrt(mean) + 30
     steps = torch.arange(max(0, int(mean - width)), int(mean + width), dtype=torch.float64)
-    weights = torch.exp(
-        torch.xlogy(steps, torch.tensor(mean, dtype=torch.float64)) - mean - torch.lgamma(steps + 1)
-    )
+    weights = torch.exp(torch.xlogy(steps, mean) - mean - torch.lgamma(steps + 1))
     tails = torch.special.gammaincc(steps + degrees_of_freedom / 2, torch.full_like(steps, x / 2))
     return float((weights * tails).sum())
 
