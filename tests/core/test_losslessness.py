@@ -19,7 +19,13 @@ from components.losslessness.faults import CASES, FAULT_WORDS
 from components.losslessness.record_checks import SHOWN, shows_after
 from specdec.exactness.audit.evidence import detectable
 from specdec.exactness.faults import FAULTS, Fault
-from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_distribution
+from specdec.exactness.losslessness import (
+    LEAST_EXPECTED,
+    MOST_OUTCOMES,
+    Check,
+    chi_square,
+    joint_distribution,
+)
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
@@ -70,7 +76,7 @@ def test_the_statistic_is_pearson_s():
     assert ours.degrees_of_freedom == 3
 
 
-@pytest.mark.parametrize(("dof", "statistic"), [(1, 0.3), (15, 14.0), (15, 90.0), (63, 400.0)])
+@pytest.mark.parametrize(("dof", "statistic"), [(2, 0.3), (15, 14.0), (15, 90.0), (63, 400.0)])
 def test_tail_probabilities_are_those_of_the_chi_square_distribution(dof, statistic):
     cells = dof + 1
     distribution = {(i,): 1 / cells for i in range(cells)}
@@ -97,14 +103,27 @@ def test_a_small_p_value_is_as_rare_as_the_docstring_says(each, cells, most):
         assert 1 < distribution[first:].sum() / level < times
 
 
+@pytest.mark.parametrize("cells", [2, 3, 4, 6])
+@pytest.mark.parametrize(("each", "most"), [(5, (112, 1400)), (14, (25, 160))])
+def test_beside_a_cell_of_nearly_all_counts_it_is_rarer(each, cells, most):
+    """In the limit, where the counts of the few small cells are independent and Poisson."""
+    x = np.arange(each + 90)
+    one = np.bincount((x - each) ** 2, stats.poisson.pmf(x, each))
+    squares = one
+    for _ in range(cells - 1):
+        squares = np.convolve(squares, one)[: each * 512]
+    for level, times in zip((2e-7, 1e-9), most, strict=True):
+        first = math.ceil(stats.chi2.isf(level, cells) * each)
+        assert times / 2 < squares[first:].sum() / level < times
+
+
 def test_small_cells_are_pooled_by_what_is_expected_of_them():
     distribution = {(0,): 0.9, (1,): 0.04, (2,): 0.03, (3,): 0.03}
     apart = chi_square(Counter({(0,): 900, (1,): 40, (2,): 30, (3,): 30}), distribution)
     assert apart.degrees_of_freedom == 3
     together = chi_square(Counter({(0,): 80, (1,): 9, (2,): 6, (3,): 5}), distribution)
-    expected = stats.chisquare([80, 20], [90, 10])
     assert together.degrees_of_freedom == 1
-    assert together.p_value == pytest.approx(expected.pvalue)
+    assert together.statistic == pytest.approx(stats.chisquare([80, 20], [90, 10]).statistic)
     # 2.5 expected are too few for a cell even together: they join the smallest one
     joined = chi_square(Counter({(0,): 20, (1,): 4, (2,): 1}), {(0,): 0.6, (1,): 0.3, (2,): 0.1})
     assert joined.statistic == pytest.approx(stats.chisquare([20, 5], [15, 10]).statistic)
@@ -113,29 +132,34 @@ def test_small_cells_are_pooled_by_what_is_expected_of_them():
     assert hidden.statistic == pytest.approx(stats.chisquare([930, 70], [979, 21]).statistic)
 
 
-def test_too_few_decodes_say_nothing_and_an_outcome_without_probability_says_all():
+def test_five_decodes_are_tested_exactly_and_an_outcome_without_probability_says_all():
     distribution = {(0,): 0.5, (1,): 0.5, (2,): 0.0}
     assert chi_square(Counter(), distribution) == (0.0, 0, 1.0)
-    assert chi_square(Counter({(0,): 5}), distribution).p_value == 1
+    assert chi_square(Counter({(0,): 5}), distribution).p_value == pytest.approx(2 * 0.5**5)
+    assert chi_square(Counter({(0,): 5}), {(0,): 1.0}).p_value == 1
     assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), distribution).p_value == 0
 
 
-@pytest.mark.parametrize("mass", [1e-6, 0.001, 0.02])
+@pytest.mark.parametrize("mass", [1e-18, 1e-6, 0.001, 0.02, 0.3, 0.5])
 @pytest.mark.parametrize("level", [1e-3, 2e-7])
 @pytest.mark.parametrize("count", [30, 150, 2000])
-def test_others_than_a_far_likelier_outcome_are_counted_exactly(count, level, mass):
+def test_two_cells_are_tested_exactly_by_the_binomial_distribution(count, level, mass):
     """As at a low temperature: one outcome has nearly all counts. `detectable` is what is really found."""
-    mass = min(mass, 4.9 / count)
     distribution = {(0,): 1 - mass, (1,): 0.75 * mass, (2,): 0.25 * mass}
+    if 0.75 * mass * count >= LEAST_EXPECTED:
+        distribution = {(0,): 1 - mass, (1,): mass}
 
     def p_value(others):
         return chi_square(Counter({(0,): count - others, (1,): others}), distribution).p_value
 
     for others in (0, 1, 4, count // 2, count):
-        assert p_value(others) == pytest.approx(stats.binom.sf(others - 1, count, mass), rel=1e-7)
-    found = next(others for others in range(count) if p_value(others) < level)
-    assert stats.binom.sf(found - 1, count, mass) < level
-    assert stats.binom.sf(found - 1, count, min(1, mass + detectable(count, 1, level))) > 0.99
+        smaller = min(stats.binom.sf(others - 1, count, mass), stats.binom.cdf(others, count, mass))
+        assert p_value(others) == pytest.approx(min(1, 2 * smaller), rel=1e-7)
+    mean = round(mass * count)
+    found = next(others for others in range(mean, count) if p_value(others) < level)
+    assert stats.binom.sf(found - 1, count, mass) < level / 2
+    # a little less than 0.99 where counts, which are whole, make the exact test stricter than χ²
+    assert stats.binom.sf(found - 1, count, min(1, mass + detectable(count, 1, level))) > 0.98
 
 
 # ---------------------------------------------------------------- decodes

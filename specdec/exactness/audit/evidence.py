@@ -29,8 +29,9 @@ POWER = 0.99
 class Evidence:
     """One χ² test of one run.
 
-    statistic, degrees_of_freedom, p_value: Pearson's χ². count: number of counted outcomes. would_find: a
-    total variation between engine and distribution, over the cells, that is found with probability 0.99.
+    statistic, degrees_of_freedom, p_value: as `chi_square` computes them. count: number of counted outcomes.
+    would_find: a total variation between engine and distribution, over the cells, that is found with
+    probability 0.99.
     """
 
     name: str
