@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"Others in this network open http://{address}:{blocks.server_port}", flush=True)
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
-        capacity.measure(pair.load(), turns.MODEL.model)
+        capacity.measure(pair, turns.MODEL.model)
         if name is None:
             topologies.prepare(pair.load(), turns.MODEL.model, traces.opening(pair.chats))
     except ValueError as error:

@@ -7,6 +7,7 @@ measured (on ZeroGPU), the number is so small that decoding in turns would serve
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 from components.server import lazy
@@ -35,6 +36,7 @@ _MANY = 1 << 20
 """The number of runs if there is no limit."""
 
 _known = FEWEST
+_measuring = threading.Lock()
 
 
 def known() -> int:
@@ -43,7 +45,15 @@ def known() -> int:
 
 
 def measure(pair: Pair, model: Model) -> None:
-    """Measure the capacity of this pair, in turns of the model."""
+    """Measure the capacity of the pair that is present now, in turns of the model.
+
+    Another thread that measures is waited for. Its pair may have been exchanged meanwhile.
+    """
+    with _measuring:
+        _measure(lazy.present(pair), model)
+
+
+def _measure(pair: Pair, model: Model) -> None:
     global _known
     _known = FEWEST
     if not isinstance(pair, ModelPair):

@@ -105,9 +105,8 @@ class Loading:
 
     def _run(self, choice: Choice) -> None:
         try:
-            pair = self._loaded(choice)
-            self._pair.exchange(pair)
-            capacity.measure(pair, turns.MODEL.model)
+            self._pair.exchange(self._loaded(choice))
+            capacity.measure(self._pair, turns.MODEL.model)
             ended: dict[str, Any] = {"status": "ready"}
         except Cancelled:
             ended = {"status": "cancelled"}

@@ -1,5 +1,7 @@
 """As many runs at once as there are time and memory for; where that can't be found out, a few."""
 
+import threading
+
 import pytest
 
 import specdec
@@ -7,6 +9,7 @@ from components.guard import limits
 from components.server import capacity, turns
 from components.server.capacity import FEWEST, LONGEST
 from components.server.claims import Model
+from components.server.lazy import shared
 from specdec.decoding.auto import finished
 from specdec.models import memory
 from tests.helpers.distributions import markov_pair
@@ -63,6 +66,33 @@ def test_a_real_measurement_leaves_nothing_behind_and_bounds_the_line(monkeypatc
     assert turns._runs().seats == min(capacity.known(), limits.current().seats)
     monkeypatch.setattr(capacity, "_known", 3)
     assert turns._runs().seats == 3
+
+
+def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
+    """A visitor's pair is loaded while the first one is still measured."""
+    pairs = {seats: markov_pair(6) for seats in (20, 30)}
+    first, release = threading.Event(), threading.Event()
+
+    def measuring(pair):
+        yield
+        if pair is pairs[20]:
+            first.set()
+            assert release.wait(10)
+        return next(seats for seats, each in pairs.items() if each is pair)
+
+    monkeypatch.setattr(capacity, "measuring", measuring)
+    served = shared(pairs[20])
+    measured_first = threading.Thread(target=capacity.measure, args=(served, Model()))
+    measured_first.start()
+    assert first.wait(10)
+    served.exchange(pairs[30])
+    second = threading.Thread(target=capacity.measure, args=(served, Model()))
+    second.start()
+    second.join(0.2)
+    release.set()
+    for thread in (measured_first, second):
+        thread.join(10)
+    assert capacity.known() == 30
 
 
 def test_models_without_a_draft_are_measured_too():
