@@ -116,8 +116,8 @@ def fitted(samples: Samples, method: Method) -> ContextAcceptance:
 def _hazards(features: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
     centre, scale = features.mean((0, 1)), features.std((0, 1)).clamp_min(1e-6)
     standard = (features - centre) / scale
-    weights = torch.zeros(WIDTH, features.shape[-1], requires_grad=True)
-    bias = torch.zeros(WIDTH, requires_grad=True)
+    weights = torch.zeros(WIDTH, features.shape[-1], dtype=torch.float32, requires_grad=True)
+    bias = torch.zeros(WIDTH, dtype=torch.float32, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +16,9 @@ from transformers.utils.logging import set_tqdm_hook
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.memory import place
-from specdec.models.progress import Progress, Report, silent
+from specdec.models.progress import READING, Progress, Report, silent
 from specdec.models.source import Source, config_problem, find_source
 from specdec.models.verdicts import files_checksum
-
-_reading = threading.Lock()
-"""transformers has one hook for the progress of all loads, so weights are read for one model at a time."""
 
 _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
@@ -59,7 +55,7 @@ def load_hf_model(
     options["trust_remote_code"] = False
     if placement is None:
         options["device_map"] = "auto"
-    with _reading, _weights_reported(source.name, report):
+    with READING, _weights_reported(source.name, report):
         model = _read(source.name, folder, options)
     if placement is not None:
         model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method

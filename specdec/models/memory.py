@@ -9,6 +9,7 @@ round      logits, probabilities and noise of one target call over `ROWS` tokens
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -94,8 +95,7 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
     ValueError where transformers knows no such model, or its config contradicts itself.
     """
     try:
-        with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        model = without_weights(config)
         vocab_size = model.get_output_embeddings().weight.shape[0]
         cached = _cached_per_token(config.get_text_config(decoder=True))
     except Exception as error:  # each architecture fails in its own way
@@ -113,6 +113,16 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
         context_length=max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS,
         states=_state_bytes(model),
     )
+
+
+def without_weights(config: PreTrainedConfig) -> PreTrainedModel:
+    """A causal language model on the device "meta", in torch's default dtype.
+
+    For the config's own dtype transformers would change the default dtype of all threads.
+    """
+    with torch.device("meta"):
+        # transformers writes the dtype into the config that it is given
+        return AutoModelForCausalLM.from_config(copy.deepcopy(config), dtype=None, trust_remote_code=False)
 
 
 def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
+
+READING = threading.Lock()
+"""Held while transformers reads the weights of a model. It reads one at a time, because it has one hook for
+the progress of all, and meanwhile changes torch's default dtype for the whole process: a second load would
+restore the dtype of the first.
+"""
 
 
 class Progress(NamedTuple):

@@ -16,6 +16,7 @@ from specdec.exactness.losslessness import joint_distribution
 from specdec.experiments import context as experiment
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from tests.helpers.context_trees import AVERAGE, FEATURES, capricious
 from tests.helpers.distributions import (
     FALSE_ALARM,
     adversarial,
@@ -24,22 +25,6 @@ from tests.helpers.distributions import (
     random_table,
     tilted_pair,
 )
-
-AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
-FEATURES = {"gsd": {"node": 4, "tested": 7, "drafted": 9}, "ersd": {"drafted": 8}}
-
-
-def capricious(method, seed=0, scale=2.0):
-    """An acceptance that makes every shape depend strongly on all that it is shown."""
-    generator = torch.Generator().manual_seed(seed)
-    stages = {
-        name: Hazards(
-            torch.randn(WIDTH, FEATURES[method][name], generator=generator) * scale,
-            torch.randn(WIDTH, generator=generator),
-        )
-        for name in STAGES[method]
-    }
-    return ContextAcceptance(method, AVERAGE, stages)
 
 
 def narrow_pair():

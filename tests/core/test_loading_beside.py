@@ -7,15 +7,18 @@ import pytest
 import torch
 
 import specdec
+from specdec.context import ContextTree
 from specdec.drafters import NGram
 from specdec.methods import METHODS
 from specdec.topology import batch, sequence
+from tests.helpers.context_trees import capricious
 from tests.helpers.distributions import markov_pair
 
 RUNS = [
     *({"method": method, "topology": batch(3) if method != "ar" else None} for method in METHODS),
     {"method": "ersd", "topology": sequence(4), "temperature": 0.7, "top_k": 20, "top_p": 0.9},
     {"method": "gsd", "topology": sequence(3), "drafter": NGram()},
+    *({"method": method, "topology": ContextTree(capricious(method), 3)} for method in ("gsd", "ersd")),
 ]
 
 
@@ -50,3 +53,23 @@ def test_a_model_that_is_loaded_beside_changes_no_text(changed, usual, kind, com
     pair, prompt = loaded(kind)
     changed(usual)
     assert decoded(pair, prompt) == expected
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+@pytest.mark.parametrize("usual", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_pair_that_is_loaded_meanwhile_has_the_same_numbers(changed, usual, compiled, monkeypatch):
+    """What is computed at load, and the angles of positions that the first texts do not reach."""
+    monkeypatch.setenv("SPECDEC_KERNELS", compiled)
+
+    def numbers():
+        pair = specdec.load_pair("stories")
+        text = specdec.generate(pair, list(range(3, 203)), max_new_tokens=12, seed=1, topology=sequence(3))
+        angles = None
+        if compiled == "1":
+            pair.target.decoder._extend_rotation(1025)
+            angles = pair.target.decoder._rotation.tolist()
+        return text.token_ids, angles
+
+    expected = numbers()
+    changed(usual)
+    assert numbers() == expected

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 import specdec
-from specdec.context import ContextAcceptance, ContextTree
-from specdec.context.acceptance import STAGES, Hazards
-from specdec.context.features import WIDTH
+from specdec.context import ContextTree
 from specdec.decoding import auto, costs, run
 from specdec.decoding.batch import PIECE, Batch
 from specdec.decoding.shared_trees import SharedTrees
@@ -17,11 +15,11 @@ from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.race import Races
 from specdec.topology import sequence, specinfer
+from tests.helpers.context_trees import capricious
 from tests.helpers.distributions import markov_pair
 from tests.helpers.tiny_checkpoints import tiny_model
 
 PROMPTS = ([1], [3, 4, 5], [7] * 150)
-AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +93,7 @@ def test_models_without_a_lean_forward_answer_one_by_one(family):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_trees_grown_from_what_the_draft_shows_batch_too(pair, method):
-    features = {"node": 4, "tested": 7, "drafted": 9 if method == "gsd" else 8}
-    stages = {
-        name: Hazards(torch.zeros(WIDTH, features[name]), torch.zeros(WIDTH)) for name in STAGES[method]
-    }
-    tree = ContextTree(ContextAcceptance(method, AVERAGE, stages), 5)
+    tree = ContextTree(capricious(method), 5)
     settings = {"method": method, "max_new_tokens": 20}
     many = specdec.generate_many(pair, [[3], [4]], seeds=[1, 2], topology=[tree, sequence(2)], **settings)
     for prompt, seed, topology, g in zip(([3], [4]), (1, 2), (tree, sequence(2)), many, strict=True):

@@ -2,7 +2,7 @@
 
 The folder lies in a private cache. It is written under another name, with a list of its files and their
 checksums, and renamed when it is complete. A folder that does not match its list is made again. Matrices are
-rounded to bfloat16, unless the file holds them in 16 or 32 bits.
+rounded to bfloat16, unless the file holds them in 32 bits, or in 16 bits for an architecture of `CONFIGS`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 
 from specdec.checksum import file_checksum
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
-from specdec.models.gguf.weights import CONFIGS, config_of, names_of, weights_of
+from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, weights_of
 from specdec.models.kernels.compiled import crew
+from specdec.models.memory import without_weights
+from specdec.models.progress import READING
 from specdec.private_cache import make_private, private_folder
 
-VERSION = 1
+VERSION = 2
 """Of the conversion: another one makes its folders anew."""
 LIST = "files.json"
 """Names, sizes and SHA-256 of all files of a folder, written last."""
@@ -94,8 +96,12 @@ def _convert(path: Path, folder: Path, report: Any) -> None:
         _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
         config.save_pretrained(folder)
     else:
-        read = {"gguf_file": path.name, "dtype": torch.bfloat16}
-        model = _transformers(lambda: _dequantised(path.parent, read), header)
+        own = dtype_of(header)
+        # activations of some of these architectures, such as Gemma's, are too large for float16
+        dtype = torch.bfloat16 if own is torch.float16 else own
+        read = {"gguf_file": path.name, "dtype": dtype}
+        with READING:
+            model = _transformers(lambda: _dequantised(path.parent, read), header)
         model.save_pretrained(folder, max_shard_size=SHARD)
     tokenizer = _transformers(lambda: AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name), header)
     tokenizer.save_pretrained(folder)
@@ -114,9 +120,7 @@ def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
     config = config_of(path, header)
 
     def build() -> dict[str, tuple[int, ...]]:
-        with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(config)
-        return {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        return {name: tuple(value.shape) for name, value in without_weights(config).state_dict().items()}
 
     wanted = _transformers(build, header)
     if config.tie_word_embeddings:

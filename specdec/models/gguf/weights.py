@@ -117,7 +117,7 @@ def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
     factors: [head size / 2], the divisors of its wavelengths in the file. BrokenFileError if they are not
     those of Llama 3.1 or 3.2.
     """
-    wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors)) / len(factors))
+    wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors), dtype=torch.float32) / len(factors))
     low, high = 1.0, 4.0
     for factor in _LLAMA3_FACTORS:
         smooth = ((_LLAMA3_CONTEXT / wavelengths - low) / (high - low)).clamp(0, 1)
