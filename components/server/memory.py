@@ -30,14 +30,14 @@ def share_arenas() -> None:
 def give_back() -> None:
     """Free what nobody uses any more, and give the memory back to the system.
 
-    Loading a pair leaves hundreds of megabytes free in the allocator. Later collections pass over everything
-    that is there now: a search through all that was imported and loaded would stop every visitor for .2 to .4
-    seconds.
+    Loading a pair leaves hundreds of megabytes free in the allocator. The search through all that was
+    imported and loaded stops every visitor for .2 to .4 seconds, once: later collections pass over what is
+    there now. This also switches collections on, which `app` switches off for its start.
     """
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-    gc.enable()  # `app` starts without collections
+    gc.enable()
     if _IS_GLIBC:
         ctypes.CDLL(None).malloc_trim(0)
     if torch.cuda.is_available():
