@@ -28,8 +28,9 @@ _SHARED = (
 )
 _SHARED_FIXED = "Every visitor of this server uses this pair. The server's operator chose it."
 _DTYPE_INFO = (
-    "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter. In bfloat16, of 40 "
-    "texts of the embedded pair, rounding changed 22 on torch's operations and none on the compiled forward."
+    "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter. In bfloat16 rounding "
+    "changed 22 of 40 texts of up to 140 tokens on the embedded pair with torch's operations, and none with "
+    "the compiled forward."
 )
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
 _KEY_INFO = "Printed where the server was started."
