@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from specdec.checks import whole
 from specdec.decoding.engine import Engine
@@ -149,49 +150,85 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
 def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
     """Pearson's test of counted outcomes against a distribution.
 
-    Outcomes with fewer than 5 expected counts are pooled in one cell, or in the smallest cell if they do not
-    reach 5 together. Of two cells the test is the exact binomial one. If one cell is left, the likeliest
-    outcome and all others together are the two. The p-value is 0 if an outcome of probability 0 was counted.
+    Outcomes with fewer than 5 expected counts are pooled in one cell. If they do not reach 5 together, they
+    join the smallest other cell; whether they are too many is also tested alone, by the exact binomial
+    distribution, and the p-value is twice the smaller one. Of two cells the test is the exact binomial one.
+    If one cell is left, the likeliest outcome and all others together are the two. The p-value is 0 if an
+    outcome of probability 0 was counted.
 
     For more cells the χ² approximation understates small p-values. A statistic whose p-value is stated as
     2e-7 is up to 8 times as likely if all cells expect 5 counts, and twice as likely if they expect 14. For
     1e-9 these factors are 50 and 4. Where one cell expects nearly all counts, and a few others 5 or 14 each,
     the factors are 111 and 25 for 2e-7, and 1,400 and 160 for 1e-9.
     """
-    cells = _cells(counts, distribution)
+    cells, rare = _cells(counts, distribution)
     total = sum(counts.values())
-    if sum(observed for observed, _ in cells) < total:
+    if sum(observed for observed, _ in cells) + rare[0] < total:
         return ChiSquare(float("inf"), max(len(cells) - 1, 0), 0.0)
-    if len(cells) == 1:
-        cells = _likeliest_and_others(counts, distribution)
     # a distribution sums to one up to rounding
-    scale = total / sum(expected for _, expected in cells) if cells else 1.0
-    cells = [(observed, scale * expected) for observed, expected in cells if expected > 0]
-    if len(cells) < 2:
+    expected = sum(expected for _, expected in cells) + rare[1]
+    scale = total / expected if expected else 1.0
+    cells = [(observed, scale * expected) for observed, expected in cells]
+    rare = rare[0], scale * rare[1]
+    joined = _joined(cells, rare)
+    if len(joined) < 2:
         return ChiSquare(0.0, 0, 1.0)
-    statistic = sum((observed - expected) ** 2 / expected for observed, expected in cells)
-    if len(cells) == 2:
-        return ChiSquare(statistic, 1, _two_sided(*min(cells, key=itemgetter(1)), total))
-    return ChiSquare(statistic, len(cells) - 1, tail(len(cells) - 1, statistic))
+    statistic = sum((observed - expected) ** 2 / expected for observed, expected in joined)
+    if len(joined) == 2:
+        p_value = _two_sided(*min(joined, key=itemgetter(1)), total)
+    else:
+        p_value = tail(len(joined) - 1, statistic)
+    if rare[1] and len(cells) > 1:
+        p_value = min(1.0, 2 * min(p_value, _too_many(*rare, total)))
+    return ChiSquare(statistic, len(joined) - 1, p_value)
 
 
-def _likeliest_and_others(
+def _cells(
     counts: Mapping[Any, int], distribution: Mapping[Any, float]
-) -> list[tuple[int, float]]:
-    """Observed and expected counts of the likeliest outcome, and those of all others together."""
-    likeliest, total = max(distribution, key=lambda outcome: distribution[outcome]), sum(counts.values())
-    others = sum(p for outcome, p in distribution.items() if outcome != likeliest)
-    observed = counts.get(likeliest, 0)
-    return [(observed, distribution[likeliest] * total), (total - observed, others * total)]
+) -> tuple[list[tuple[int, float]], tuple[int, float]]:
+    """Observed and expected counts of each cell, and those of all outcomes that are too rare for a cell."""
+    total = sum(counts.values())
+    pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
+    cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
+    small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
+    if not cells and small:  # the likeliest outcome is a cell of its own
+        small.remove(likeliest := max(small, key=itemgetter(1)))
+        cells = [likeliest]
+    rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)
+    return ([*cells, rest], (0, 0.0)) if rest[1] >= LEAST_EXPECTED else (cells, rest)
+
+
+def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tuple[int, float]]:
+    """Cells of a test: the rare outcomes join the smallest cell, or are the second one."""
+    if not rare[1]:
+        return cells
+    if len(cells) == 1:
+        return [*cells, rare]
+    smallest = min(cells, key=itemgetter(1))  # where they show most
+    others = [*cells]
+    others.remove(smallest)
+    return [*others, (smallest[0] + rare[0], smallest[1] + rare[1])]
 
 
 def _two_sided(observed: int, expected: float, total: int) -> float:
     """Twice the smaller tail of the binomial distribution of a count, at most 1. expected: at most half."""
-    p, n = expected / total, torch.tensor(total, dtype=torch.float64)
-    k = torch.arange(total + 1, dtype=torch.float64)
+    k, mass = _binomial(observed, expected, total)
+    return min(1.0, 2 * float(mass[k >= observed].sum()), 2 * float(mass[k <= observed].sum()))
+
+
+def _too_many(observed: int, expected: float, total: int) -> float:
+    """P(at least so many counts), by the binomial distribution."""
+    k, mass = _binomial(observed, expected, total)
+    return min(1.0, float(mass[k >= observed].sum())) if observed > expected else 1.0
+
+
+def _binomial(observed: int, expected: float, total: int) -> tuple[Tensor, Tensor]:
+    """Counts near the observed one, and their probabilities: others add nothing to its smaller tail."""
+    width = int(40 * math.sqrt(expected)) + 1000
+    k = torch.arange(max(0, observed - width), min(total, observed + width) + 1, dtype=torch.float64)
+    p, n = max(expected / total, 1e-300), torch.tensor(total, dtype=torch.float64)
     choices = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
-    mass = (choices + k * math.log(p) + (n - k) * math.log1p(-p)).exp()
-    return min(1.0, 2 * float(mass[observed:].sum()), 2 * float(mass[: observed + 1].sum()))
+    return k, (choices + k * math.log(p) + (n - k) * math.log1p(-p)).exp()
 
 
 def tail(degrees_of_freedom: int, x: float) -> float:
@@ -211,16 +248,3 @@ def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _cells(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> list[tuple[int, float]]:
-    """Observed and expected counts by cell, small ones pooled."""
-    total = sum(counts.values())
-    pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
-    cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
-    small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
-    rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)
-    if rest[1] < LEAST_EXPECTED and cells:
-        smallest = cells.pop(cells.index(min(cells, key=itemgetter(1))))  # where they show most
-        rest = smallest[0] + rest[0], smallest[1] + rest[1]
-    return [*cells, rest] if rest[1] > 0 else cells

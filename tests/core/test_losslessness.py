@@ -140,6 +140,48 @@ def test_five_decodes_are_tested_exactly_and_an_outcome_without_probability_says
     assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), distribution).p_value == 0
 
 
+@pytest.mark.parametrize("mass", [5e-324, 1e-9, 1e-4])
+def test_too_many_of_what_is_rare_is_found_also_where_its_cell_lacks_as_many(mass):
+    """An excess of a rare outcome and a deficit of the smallest cell cancel where both are one cell."""
+    for others in ([0.6], [0.5, 0.3], [0.4, 0.3, 0.1]):
+        rest = 1 - sum(others) - mass
+        distribution = {(i,): p for i, p in enumerate([*others, rest, mass])}
+        expected = [round(5000 * p) for p in others]
+        for taken in (20, 200):
+            counts = [*expected, 5000 - sum(expected) - taken, taken]
+            found = chi_square(Counter({(i,): count for i, count in enumerate(counts)}), distribution)
+            alone = stats.binom.sf(taken - 1, 5000, mass)
+            assert found.p_value <= max(2.01 * alone, 1e-300) < 1e-9
+        right = [*expected, 5000 - sum(expected), 0]
+        assert chi_square(Counter({(i,): n for i, n in enumerate(right) if n}), distribution).p_value > 0.99
+
+
+@pytest.mark.parametrize(
+    "masses",
+    [
+        [0.5, 0.5],
+        [0.99, 0.01],
+        [0.97, 0.01, 0.01, 0.01],
+        [0.7, 0.29, 0.009, 0.001],
+        [0.6, 0.4, 0.0],
+        [0.1] * 10,
+    ],
+)
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 30, 100, 1000])
+def test_p_values_of_a_right_sampler_are_not_too_small(masses, count):
+    """2,000 samples of each size. The probability of a false alarm is below 1e-9 for each bound."""
+    distribution = {(i,): mass for i, mass in enumerate(masses)}
+    samples = np.random.default_rng(count).multinomial(count, np.array(masses) / sum(masses), 2000)
+    p_values = [
+        chi_square(Counter({(i,): int(n) for i, n in enumerate(each) if n}), distribution).p_value
+        for each in samples
+    ]
+    for level, allowed in ((0.1, 0.125), (0.01, 0.018)):
+        most = stats.binom.isf(1e-9, 2000, allowed)
+        assert sum(p < level for p in p_values) <= most
+    assert all(0 <= p <= 1 for p in p_values)
+
+
 @pytest.mark.parametrize("mass", [1e-18, 1e-6, 0.001, 0.02, 0.3, 0.5])
 @pytest.mark.parametrize("level", [1e-3, 2e-7])
 @pytest.mark.parametrize("count", [30, 150, 2000])

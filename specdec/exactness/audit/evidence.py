@@ -168,7 +168,8 @@ def of_counts(
 ) -> Evidence:
     """Tests counted outcomes against a distribution. level: the probability of a false alarm."""
     test, count = chi_square(counts, distribution), sum(counts.values())
-    smallest = detectable(count, test.degrees_of_freedom, level)
+    # the test of rare outcomes may take half of the level
+    smallest = detectable(count, test.degrees_of_freedom, level / 2)
     return Evidence(name, *test, count, smallest)
 
 
