@@ -66,8 +66,8 @@ def learn_context(
     ValueError for an invalid argument, as in `generate`.
     """
     among("method", method, STAGES)
-    if isinstance(prompts, str) or not len(prompts):
-        raise ValueError(f"prompts = {prompts!r} must be a list of prompts")
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not prompts:
+        raise ValueError(f"prompts = {prompts!r:.60} must be a list of prompts")
     sampling = Sampling(temperature, top_k, top_p)
     noise = torch.Generator().manual_seed(seed)
     texts = _texts(pair, prompts, sampling, whole("tokens", tokens, 1), seed)

@@ -62,7 +62,7 @@ def load_pair(
         target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "") else draft
     if draft == STORIES:
         draft = EMBEDDED / "draft"
-    if dtype == ROUNDED:
+    if _name_of(dtype) == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
     partial = draft is not None and is_partial(Path(checked_name(draft)))
@@ -79,6 +79,10 @@ def load_pair(
         options = draft_device or device, draft_dtype or dtype, target_model.files
         draft_model = load_partial(Path(draft), target_model.module, *options)
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def load_with_progress(options: Namespace, usual: str | None = None, **changes: Any) -> ModelPair:
@@ -113,7 +117,7 @@ class _Part:
 
     def __init__(self, name: str | Path, device: str, dtype: str):
         # by their names, as a plan has them, also where torch's own objects are given
-        self.name, self.device, self.dtype = name, str(device), str(dtype).removeprefix("torch.")
+        self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
         checked_device(self.device), checked_dtype(self.dtype)
 
     def find(self) -> None:

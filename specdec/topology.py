@@ -239,7 +239,7 @@ def named(name: str, k: int | None = None) -> Topology:
 
     ValueError lists the names, or says which k does not fit.
     """
-    kind, own_k = parsed(name)
+    kind, own_k = parsed(name) if isinstance(name, str) else ("", None)
     if kind == "simple" and own_k not in (None, 1):
         raise ValueError(f"topology = {name!r:.60}: simple is one token, k = 1; use sequence(k) or batch(k)")
     k = own_k if k is None else k

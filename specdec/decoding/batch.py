@@ -196,13 +196,15 @@ def generate_many(
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
         raise ValueError(f"prompts = {prompts!r:.60} is no list of prompts")
     prompts = list(prompts)
-    most = len(prompts) if at_once is None else whole("at_once", at_once, 1)
+    most = len(prompts) if at_once is None else min(whole("at_once", at_once, 1), len(prompts))
+    if "seed" in settings:
+        raise ValueError(f"seed = {settings['seed']!r:.60} is for one run; give seeds, one for each prompt")
     several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
-    if seeds is not None and not isinstance(seeds, Iterable):
+    if isinstance(seeds, str) or (seeds is not None and not isinstance(seeds, Iterable)):
         raise ValueError(f"seeds = {seeds!r:.60} is no list of seeds, one for each prompt")
     several["seed"] = _each("seeds", None if seeds is None else list(seeds), len(prompts))
     each = [{name: values[number] for name, values in several.items()} for number in range(len(prompts))]
-    beside = max(1, min(most, len(prompts)))
+    beside = max(1, most)
     runs = [
         stream(pair, prompt, detail=detail, at_once=beside, **own)
         for prompt, own in zip(prompts, each, strict=True)

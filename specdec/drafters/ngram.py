@@ -25,7 +25,7 @@ class NGram:
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
-        """At most one continuation, as long as the topology is deep.
+        """At most one continuation, as long as the topology's path of first children.
 
         If the text's end is reached while copying, copying goes on with the copied tokens.
         """
@@ -34,6 +34,7 @@ class NGram:
         if match is None or match.length < self.shortest:
             return []
         ids = list(text_ids)
-        for place in range(match.before + 1, match.before + 1 + topology.depth):
+        length = sum(not any(path) for path in topology.paths)
+        for place in range(match.before + 1, match.before + 1 + length):
             ids.append(ids[place])
         return [ids[len(text_ids) :]]

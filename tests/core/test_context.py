@@ -294,6 +294,7 @@ def test_texts_are_scored_as_the_models_score_them():
         (lambda: ContextTree([0.5], 4), "acceptance"),
         (lambda: learn.learn_context(markov_pair(), [[0]], method="ar"), "method = 'ar'"),
         (lambda: learn.learn_context(markov_pair(), "text"), "prompts"),
+        (lambda: learn.learn_context(markov_pair(), None), "prompts = None"),
         (lambda: ContextAcceptance("gsd", AVERAGE, {}), "stages"),
         (lambda: ContextAcceptance("gsd", AVERAGE[:3], capricious("gsd").stages), "average"),
         (

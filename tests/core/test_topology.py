@@ -31,6 +31,7 @@ def test_topologies_have_names(name, k, tree):
 @pytest.mark.parametrize(
     ("name", "k", "message"),
     [
+        (None, 4, "topology = None is none of"),
         ("star", 4, "topology = 'star' is none of simple, sequence"),
         ("sequence", None, "'sequence' is none of"),
         ("sequence(x)", None, "none of"),

@@ -214,6 +214,14 @@ def test_n_grams_propose_nothing_where_no_suffix_that_is_long_enough_was_there_b
     assert NGram(2).propose([1, 2, 9, 1, 2], sequence(4)) == [[9, 1, 2, 9]]
 
 
+@pytest.mark.parametrize("paths", [[(0,), (1,), (1, 0)], [(0,), (1,), (0, 0), (1, 0), (1, 0, 0)]])
+def test_n_grams_fill_the_path_of_first_children_of_any_tree(paths):
+    tree, settings = Topology(paths), {"drafter": NGram(), "max_new_tokens": 20, "seed": 0}
+    pair = markov_pair(3)
+    drafted = specdec.generate(pair, [0, 1, 0, 1, 0], topology=tree, **settings)
+    assert drafted.token_ids == specdec.generate(pair, [0, 1, 0, 1, 0], method="ar", **settings).token_ids
+
+
 @pytest.mark.parametrize(
     ("shortest", "drafted", "weights"),
     [

@@ -256,6 +256,10 @@ def test_what_does_not_fit_is_named():
     for prompts in ("once", None, 5):
         with pytest.raises(ValueError, match=f"prompts = {prompts!r} is no list"):
             specdec.generate_many(pair, prompts)
+    with pytest.raises(ValueError, match="seed = 1 is for one run; give seeds"):
+        specdec.generate_many(pair, [[0], [1]], seed=1)
+    with pytest.raises(ValueError, match="seeds = '12' is no list"):
+        specdec.generate_many(pair, [[0], [1]], seeds="12")
     with pytest.raises(ValueError, match="seeds = 5 is no list"):
         specdec.generate_many(pair, [[0], [1]], seeds=5)
     with pytest.raises(ValueError, match="seeds has 1 values for 2 prompts"):

@@ -117,7 +117,7 @@ def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
 
 def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
-    config = config_of(path, header)
+    config = _transformers(lambda: config_of(path, header), header)
 
     def build() -> dict[str, tuple[int, ...]]:
         return {name: tuple(value.shape) for name, value in without_weights(config).state_dict().items()}
@@ -170,13 +170,13 @@ def _write_weights(
 
 
 def _transformers(read: Any, header: Header) -> Any:
-    """The result of transformers' own reader; BrokenFileError with the first line of its error."""
+    """The result of transformers' own code; BrokenFileError with its error in one line."""
     try:
         return read()
-    except (ImportError, MemoryError, torch.OutOfMemoryError):
+    except (BrokenFileError, ImportError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        cause = " ".join(str(error).split()) or type(error).__name__
         raise BrokenFileError(
             f"of the architecture {header.architecture!r:.40} can't be read: {cause:.300}"
         ) from error

@@ -6,6 +6,7 @@ transformers' own reader (`conversion`), which takes ten times as long.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,8 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
         raise BrokenFileError(
             f"claims {number('block_count'):,} layers and has {len(header.tensors):,} tensors"
         )
+    if number("context_length") < 1:
+        raise BrokenFileError(f"has a context of {number('context_length')} tokens")
     heads, width = number("attention.head_count"), number("embedding_length")
     if not heads or not width:
         raise BrokenFileError(f"has {heads} attention heads and the width {width}")
@@ -92,7 +95,12 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
 
 def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, Any]:
     """The entries of a configuration's rotary embedding; BrokenFileError for an unsupported kind."""
-    base: dict[str, Any] = {"rope_type": "default", "rope_theta": float(number("rope.freq_base", 10_000.0))}
+    theta = float(number("rope.freq_base", 10_000.0))
+    if not 1 <= theta < math.inf:
+        raise BrokenFileError(
+            f"has {header.architecture}.rope.freq_base = {theta}, where a number from 1 belongs"
+        )
+    base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
     scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
     if scaling == "linear":
         return base | {"rope_type": "linear", "factor": float(number("rope.scaling.factor"))}
