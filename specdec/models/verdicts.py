@@ -79,11 +79,10 @@ def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
 def recall(path: Path) -> Verdict | None:
     """The verdict in this file; None where there is none, or a damaged one."""
     try:
-        verdict = Verdict(**json.loads(path.read_text()))
+        checksum, text = path.read_text().split("\n")
+        return Verdict(**json.loads(text)) if _checksum(text) == checksum else None
     except (OSError, ValueError, TypeError):
         return None
-    sizes = verdict.vocab_size, verdict.context_length
-    return verdict if all(type(size) is int and size > 0 for size in sizes) else None
 
 
 def stored_weights(path: Path, verdict: Verdict) -> dict[str, Tensor] | None:
@@ -109,7 +108,8 @@ def remember(path: Path, model: PreparedModel) -> None:
         verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), file_checksum(new))
         new.chmod(0o600)
         new.replace(path.with_suffix(WEIGHTS))
-        new.write_text(json.dumps(verdict._asdict()))
+        text = json.dumps(verdict._asdict())
+        new.write_text(f"{_checksum(text)}\n{text}")
         new.chmod(0o600)
         new.replace(path)
     except (OSError, SafetensorError):  # the disk is full: the next start checks again

@@ -464,6 +464,21 @@ def test_it_is_compiled_where_nothing_can_be_cached(tmp_path, monkeypatch, caplo
     compiled._crew.cache_clear()
 
 
+def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
+    from numba.core.caching import IndexDataCacheFile
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(IndexDataCacheFile, "save", full)
+    compiled._crew.cache_clear()
+    compile_all()
+    assert "is not kept: [Errno 28] No space left on device" in caplog.text
+    assert "damaged" not in caplog.text
+    compiled._crew.cache_clear()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
     """Prompts of several pieces, trees of several shapes, in half precision too: each row is on its own."""

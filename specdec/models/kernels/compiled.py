@@ -80,18 +80,27 @@ def _version() -> str:
 
 
 def _loaded(function: Any, signature: Any) -> Any:
-    """A function compiled or from the cache; where the cache is damaged, it is removed and filled again."""
+    """A function compiled or from the cache.
+
+    A cache that can't be read is removed and filled again. Without room on the disk nothing is kept.
+    """
     folder = private_folder(_version())
-    if folder is None or not any(folder.iterdir()):
-        return _compiled(function, signature, folder)
+    if folder is None:
+        return _compiled(function, signature, None)
+    was_empty = not any(folder.iterdir())
     try:
         return _compiled(function, signature, folder)
+    except OSError as error:
+        logging.warning("The compiled forward is not kept: %s", error)
+        return _compiled(function, signature, None)
     except Exception as error:  # a damaged file can raise anything
+        if was_empty:
+            raise
         logging.warning(
             "The compiled forward in %s is damaged (%s) and is compiled again", folder, type(error).__name__
         )
     shutil.rmtree(folder)
-    return _compiled(function, signature, private_folder(_version()))
+    return _loaded(function, signature)
 
 
 def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
