@@ -539,6 +539,7 @@ def test_a_draft_of_int8_leaves_the_distribution_as_it_is(method):
     audit(sample, pair, "Once upon a time", decodes=400, max_new_tokens=4, top_k=4).check()
 
 
-def test_a_target_is_not_rounded():
+@pytest.mark.parametrize("dtype", ["int8", torch.int8, "torch.int8"])
+def test_a_target_is_not_rounded(dtype):
     with pytest.raises(ValueError, match="draft_dtype"):
-        specdec.load_pair("stories", dtype="int8")
+        specdec.load_pair("stories", dtype=dtype)
