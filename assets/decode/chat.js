@@ -94,8 +94,10 @@ export function mountPrompts(element, { chats }) {
     if (event.isTrusted && event.target === field()) unwant();
   });
   const fresh = element.querySelector(".new");
+  const questions = element.querySelectorAll("button[data-prompt]");
   subscribe(
     onFrame(() => {
+      for (const question of questions) question.disabled = isExpecting(); // Stop comes first
       fresh.hidden = !state.setup?.chat || state.recorded !== null || isExpecting();
       drawField();
     }),

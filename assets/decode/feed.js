@@ -5,6 +5,7 @@ import { isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
+import { wasInterrupted } from "./kept.js";
 import { onModels } from "./models.js";
 import { ownStory } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
@@ -16,7 +17,10 @@ const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.leng
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
 const STATUS = {
-  idle: () => (state.run ? "Your last run, as it was before the page was loaded again." : "Ready."),
+  idle: () =>
+    state.run
+      ? `Your last ${wasInterrupted() ? "finished " : ""}run, as it was before the page was loaded again.`
+      : "Ready.",
   waiting: () =>
     state.place
       ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.`

@@ -3,13 +3,21 @@
 import { state, subscribe } from "../shared/store.js";
 
 const NAME = "specdec.run";
+const BEGUN = "specdec.begun"; // there while a run is on its way
+const UNFINISHED = ["waiting", "choosing", "running", "baseline"];
 const MOST = 2_000_000; // characters; browsers give five to ten million to a site
+
+let interrupted = false;
+
+// Whether the reload that opened this page ended a run.
+export const wasInterrupted = () => interrupted;
 
 // The stored run after a reload. null if there is none or the page was opened anew.
 export function keptRun() {
   const [navigation] = performance.getEntriesByType("navigation");
   if (/** @type {PerformanceNavigationTiming} */ (navigation)?.type !== "reload") return null;
   try {
+    interrupted = sessionStorage.getItem(BEGUN) !== null;
     return JSON.parse(sessionStorage.getItem(NAME));
   } catch {
     return null; // storage is forbidden, or its content is foreign
@@ -27,6 +35,15 @@ function keep() {
   }
 }
 
+function mark(isUnfinished) {
+  try {
+    if (isUnfinished) sessionStorage.setItem(BEGUN, "");
+    else sessionStorage.removeItem(BEGUN);
+  } catch {
+    // storage is forbidden, so a reload says nothing
+  }
+}
+
 // Removes the stored run, so that a reload does not show it again.
 export function forget() {
   try {
@@ -41,6 +58,7 @@ export function mountKept() {
   subscribe(() => {
     const ended = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;
     if (ended && state.phase !== last) keep();
+    if (state.phase !== last) mark(UNFINISHED.includes(state.phase));
     last = state.phase;
   });
 }

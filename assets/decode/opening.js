@@ -10,7 +10,7 @@ const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", 
 const count = (n, word) => `${NUMBERS[n] ?? n} ${word}${n === 1 ? "" : "s"}`;
 const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
 const LANES = 6; // seconds that both lanes take in the opening
-const FEWER = "A call reads the large model once, for one token or for several: fewer calls, less time.";
+const FEWER = "A call reads the large model once, for one token or for several: fewer calls, less to read.";
 
 // What both lanes show. The visitor may stop plain decoding meanwhile.
 function both() {

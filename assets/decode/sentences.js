@@ -94,7 +94,7 @@ export function sentence(round, decision, method) {
 
 function draftSentence(round, method) {
   const checked = raced(method) ? "The large model has not raced yet." : "None has been tested yet.";
-  return `${count(round.nodes.length, "token")} guessed: the first arrivals of the small model's race. ${checked}`;
+  return `${count(round.nodes.length, "token")} guessed: first arrivals of the small model's race. ${checked}`;
 }
 
 // The numbers of a decision: probabilities and its random number. The drawing shows the arrival times.

@@ -217,6 +217,18 @@ def test_a_reload_keeps_the_visitors_run(tab):
     assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
 
 
+def test_a_reload_that_ends_a_run_says_so(tab):
+    page = tab((1280, 720), "?length=200&topology=sequence&k=1")
+    page.get_by_role("button", name="Run it").click()
+    page.wait_for_function("window.specdec.store.state.phase === 'running'")
+    page.reload()
+    expect(page.locator(".look")).to_have_text("Your run ended when the page was loaded again.")
+    page.get_by_role("button", name="Run it").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    page.reload()
+    expect(page.locator(".run-status")).to_contain_text("Your last run, as it was")
+
+
 def test_a_link_offers_its_run_and_plays_no_other(tab):
     page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
     expect(page.locator(".look")).to_have_text(re.compile("This link holds a set-up"))
