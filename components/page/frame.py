@@ -95,10 +95,10 @@ def term(name: str, text: str | None = None) -> str:
     return f'<dfn data-term="{name}" tabindex="0">{text or name}</dfn>'
 
 
-# Gradio reports the first tab as selected before the address is read, so nothing is written until then. All
-# other parts of the address stay; an unknown name opens the first tab. Gradio measures whether the tabs fit
-# before they have their final width, and again when the window is resized. The codecs were once part of the
-# experiments' tab, and an old address of them opens their tab.
+# Gradio reports the first tab as selected, before the address is read or soon after it, so only a tab that is
+# open is written. All other parts of the address stay; an unknown name opens the first tab. Gradio measures
+# whether the tabs fit before they have their final width, and again when the window is resized. The codecs
+# were once part of the experiments' tab, and an old address of them opens their tab.
 _TAB_FROM_URL = """() => {{
   const asked = new URLSearchParams(location.search);
   const ofCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));
@@ -111,7 +111,8 @@ _TAB_FROM_URL = """() => {{
   return {{ __type__: "update", ...({names}.includes(wanted) ? {{ selected: wanted }} : {{}}) }};
 }}"""
 _TAB_TO_URL = """() => {{
-  if (!window.tabFromUrl) return;
+  const open = document.querySelector('#tabs > .tab-wrapper [role="tab"][aria-selected="true"]');
+  if (!window.tabFromUrl || (open && open.textContent.trim() !== {label})) return;
   const url = new URL(location.href);
   if (url.searchParams.get("tab") === {name}) return;
   {change};
@@ -130,6 +131,6 @@ def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     blocks.load(None, None, tabs, js=_TAB_FROM_URL.format(names=json.dumps(names)), **quiet)
     for tab in children:
-        name = json.dumps(tab.id if tab.id != names[0] else None)
+        name, label = json.dumps(tab.id if tab.id != names[0] else None), json.dumps(tab.label)
         change = "url.searchParams." + (f'set("tab", {name})' if tab.id != names[0] else 'delete("tab")')
-        tab.select(None, js=_TAB_TO_URL.format(name=name, change=change), **quiet)
+        tab.select(None, js=_TAB_TO_URL.format(name=name, label=label, change=change), **quiet)

@@ -189,7 +189,7 @@ def generate_many(
     """Decodes after all prompts together: the texts of `generate`, in the order of the prompts.
 
     settings: those of `stream`; each is one value for all runs, or a list with a value for each.
-    seeds: one for each run; None draws them.
+    seeds: one for each run, instead of `seed`; without both they are drawn.
     at_once: maximum number of runs decoded together, all by default. Others join when a run ends. ValueError
     as in `stream`, or if a list differs in length from `prompts`. An error of one run ends all.
     """
@@ -197,12 +197,11 @@ def generate_many(
         raise ValueError(f"prompts = {prompts!r:.60} is no list of prompts")
     prompts = list(prompts)
     most = len(prompts) if at_once is None else min(whole("at_once", at_once, 1), len(prompts))
-    if "seed" in settings:
-        raise ValueError(f"seed = {settings['seed']!r:.60} is for one run; give seeds, one for each prompt")
-    several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
     if isinstance(seeds, str) or (seeds is not None and not isinstance(seeds, Iterable)):
         raise ValueError(f"seeds = {seeds!r:.60} is no list of seeds, one for each prompt")
-    several["seed"] = _each("seeds", None if seeds is None else list(seeds), len(prompts))
+    several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
+    if seeds is not None:
+        several["seed"] = _each("seeds", list(seeds), len(prompts))
     each = [{name: values[number] for name, values in several.items()} for number in range(len(prompts))]
     beside = max(1, most)
     runs = [
