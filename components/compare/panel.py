@@ -38,7 +38,7 @@ EXAMPLES = {
 """Columns in the notation of `assets/compare/columns.js`. The first entry is there when the tab opens."""
 
 SHARED: dict[bool, dict[str, Any]] = {
-    True: {"prompt": controls.QUESTIONS[1], "seed": 7, "length": 64, "temperature": 0.7},
+    True: {"prompt": controls.QUESTIONS[0], "seed": 7, "length": 64, "temperature": 0.7},
     False: {"prompt": controls.STORIES[0], "seed": 7, "length": 64, "temperature": 1},
 }
 """The values of the form when the tab opens, by whether the page's models chat."""

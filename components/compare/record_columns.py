@@ -1,12 +1,14 @@
 """Record the comparisons that the tab opens with: `python -m components.compare.record_columns`.
 
-Prompt and seed decide the texts. The seconds belong to the machine that recorded them.
+Prompt and seed decide the texts. The seconds belong to the machine that recorded them, and are the medians of
+several recordings.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import specdec
@@ -16,6 +18,7 @@ from components.compare.panel import EXAMPLES, RECORDED, SHARED
 from specdec.pair import Pair
 
 _SECONDS = ("draft", "evaluate", "verify", "rest")
+_RECORDINGS = 7
 
 
 def main() -> None:
@@ -27,7 +30,8 @@ def main() -> None:
 def write(pair: Pair) -> None:
     """Record the comparison of this pair in its file."""
     path = RECORDED[pair.chats]
-    path.write_text(json.dumps(record(pair), separators=(",", ":")) + "\n")
+    recordings = [record(pair) for _ in range(_RECORDINGS)]
+    path.write_text(json.dumps(_in_the_middle(recordings), separators=(",", ":")) + "\n")
     print(f"written: {path.name}, {path.stat().st_size:,} bytes", flush=True)
 
 
@@ -49,6 +53,15 @@ def record(pair: Pair) -> dict[str, Any]:
     updates = [json.loads(text) for text in compare_run.updates(Drafts(pair), request)]
     lanes = {name: _lane(updates, name) for name in (compare_run.REFERENCE, *drafted)}
     return {"shared": values, "models": updates[0]["setup"]["models"], "lanes": lanes}
+
+
+def _in_the_middle(recordings: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first recording, each of its rounds with the medians of its seconds in all of them."""
+    for name, lane in recordings[0]["lanes"].items():
+        for number, round in enumerate(lane["rounds"]):
+            all_seconds = [each["lanes"][name]["rounds"][number]["seconds"] for each in recordings]
+            round["seconds"] = {stage: median(each[stage] for each in all_seconds) for stage in _SECONDS}
+    return recordings[0]
 
 
 def _parsed(column: str) -> dict[str, Any]:
