@@ -39,7 +39,8 @@ def load_pair(
     "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), and "stories" is the embedded pair.
     Without arguments it is "smollm2" if its weights are installed, else "stories". A target without a draft
     decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and never remote
-    code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded draft.
+    code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded
+    draft, and "smollm2" for another target SmolLM2-135M itself.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
     dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`, `float16`.
@@ -59,12 +60,16 @@ def load_pair(
         target, draft = EMBEDDED / "target", EMBEDDED / "draft" if draft in (None, "") else draft
         dtype = "float32" if dtype == "auto" else dtype
     elif target == SMOLLM2:
-        target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "") else draft
+        target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "", SMOLLM2) else draft
     if draft == STORIES:
         draft = EMBEDDED / "draft"
+    elif draft == SMOLLM2:
+        draft = smollm2.weights()
     if _name_of(dtype) == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
+    checked_device(str(draft_device or device), "draft_device")
+    checked_dtype(_name_of(draft_dtype or dtype), "draft_dtype")
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
         parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))

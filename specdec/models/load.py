@@ -66,8 +66,11 @@ def load_hf_model(
     return HFModel(model, _shown_name(source.name), files)
 
 
-def checked_device(device: str | torch.device) -> torch.device | None:
-    """The device to load to; None to spread the model over all GPUs. ValueError if this machine lacks it."""
+def checked_device(device: str | torch.device, argument: str = "device") -> torch.device | None:
+    """The device to load to; None to spread the model over all GPUs.
+
+    ValueError names the argument if this machine lacks the device.
+    """
     if device == "auto":
         where = place("auto")
         return None if where == "auto" else torch.device(where)
@@ -77,21 +80,26 @@ def checked_device(device: str | torch.device) -> torch.device | None:
         placement = None
     # "mps" is left out: races need float64, which it lacks.
     if placement is None or placement.type not in ("cpu", "cuda"):
-        raise ValueError(f'device = {device!r} is none of "auto", "cpu", "cuda", "cuda:1", ...')
+        raise ValueError(f'{argument} = {device!r:.60} is none of "auto", "cpu", "cuda", "cuda:1", ...')
     there = 1 if placement.type == "cpu" else torch.cuda.device_count()
     if (placement.index or 0) >= there:
-        raise ValueError(f'device = {device!r}: this machine has no such device; "cpu" or "auto" work')
+        raise ValueError(
+            f'{argument} = {device!r:.60}: this machine has no such device; "cpu" or "auto" work'
+        )
     return placement
 
 
-def checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
-    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`. ValueError lists the valid ones."""
+def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | torch.dtype:
+    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`.
+
+    ValueError names the argument and lists the valid ones.
+    """
     if dtype == ROUNDED:
         return torch.float32
     if dtype == "auto" or dtype in DTYPES.values():
         return dtype
     if dtype not in DTYPES:
-        raise ValueError(f"dtype = {dtype!r} is none of auto, {', '.join(DTYPES)}")
+        raise ValueError(f"{argument} = {dtype!r:.60} is none of auto, {', '.join(DTYPES)}")
     return DTYPES[dtype]
 
 

@@ -53,6 +53,33 @@ def test_dtypes_and_devices_may_be_torch_s_own_and_the_draft_s_its_own(folders, 
     assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
 
 
+@pytest.mark.parametrize(
+    "pair", [{"target": "stories"}, {"target": "smollm2"}, {"target": "no/such", "draft": "x/y"}]
+)
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("device", "gpu"),
+        ("draft_device", "cuda:99"),
+        ("dtype", "x" * 90),
+        ("draft_dtype", "int3"),
+        ("draft_dtype", torch.int32),
+    ],
+)
+def test_what_no_model_can_have_is_named_before_anything_is_read(pair, argument, value, monkeypatch):
+    monkeypatch.setattr("specdec.loading.find_source", None)
+    with pytest.raises(ValueError, match=f"^{argument} = .{{1,60}}( is none of|: this machine has no such)"):
+        specdec.load_pair(**pair, **{argument: value})
+
+
+def test_the_name_of_a_pair_is_also_that_of_a_draft_for_other_targets(folders, monkeypatch):
+    monkeypatch.setattr(specdec.smollm2, "weights", lambda: folders / "draft")
+    pair = specdec.load_pair(folders / "target", "smollm2")
+    assert pair.draft.name.endswith("/draft")
+    with pytest.raises(ValueError, match="can't draft for this target"):
+        specdec.load_pair("smollm2", "smollm2")  # its own draft, which reads the real one's embedding
+
+
 def test_models_in_memory_are_wrapped():
     pair = specdec.ModelPair(
         target=tiny_model("llama", vocab_size=SIZE),
