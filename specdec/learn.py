@@ -7,7 +7,7 @@ drawn. The hazards learn to predict which child would have been accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,7 +66,7 @@ def learn_context(
     ValueError for an invalid argument, as in `generate`.
     """
     among("method", method, STAGES)
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence) or not prompts:
+    if isinstance(prompts, str) or not isinstance(prompts, Iterable) or not (prompts := list(prompts)):
         raise ValueError(f"prompts = {prompts!r:.60} must be a list of prompts")
     sampling = Sampling(temperature, top_k, top_p)
     noise = torch.Generator().manual_seed(seed)

@@ -81,7 +81,7 @@ def load_pair(
     (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
     if partial:
         assert draft is not None
-        options = draft_device or device, draft_dtype or dtype, target_model.files
+        options = str(draft_device or device), _name_of(draft_dtype or dtype), target_model.files
         draft_model = load_partial(Path(draft), target_model.module, *options)
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 

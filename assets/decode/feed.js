@@ -16,10 +16,13 @@ const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.length, 0);
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
+const INTERRUPTED = "Your run ended when the page was loaded again. This is the one before it.";
 const STATUS = {
   idle: () =>
     state.run
-      ? `Your last ${wasInterrupted() ? "finished " : ""}run, as it was before the page was loaded again.`
+      ? wasInterrupted()
+        ? INTERRUPTED
+        : "Your last run, as it was before the page was loaded again."
       : "Ready.",
   waiting: () =>
     state.place

@@ -54,6 +54,7 @@ export function forget() {
 }
 
 export function mountKept() {
+  mark(false); // a reload is told once
   let last = state.phase;
   subscribe(() => {
     const ended = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;

@@ -90,13 +90,13 @@ class Replay {
     return differing({ trace: state.recorded.name, ...place }, this.fields);
   }
 
-  // The first view: the visitor's own run after a reload, no run if a link brought settings, otherwise the first
-  // recorded run.
+  // The first view: the visitor's own run after a reload, no run if the reload ended the first one or a link brought
+  // settings, otherwise the first recorded run.
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
     if (kept) return restore(kept);
-    this.linked = names.some((name) => this.settings.includes(name));
+    this.linked = wasInterrupted() || names.some((name) => this.settings.includes(name));
     if (this.linked) {
       document.body.toggleAttribute("data-linked", true);
       return this.draw();

@@ -112,7 +112,7 @@ _TAB_FROM_URL = """() => {{
 }}"""
 _TAB_TO_URL = """() => {{
   const open = document.querySelector('#tabs > .tab-wrapper [role="tab"][aria-selected="true"]');
-  if (!window.tabFromUrl || (open && open.textContent.trim() !== {label})) return;
+  if (!window.tabFromUrl || (open && open.dataset.tabId !== {tab})) return;
   const url = new URL(location.href);
   if (url.searchParams.get("tab") === {name}) return;
   {change};
@@ -131,6 +131,7 @@ def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     blocks.load(None, None, tabs, js=_TAB_FROM_URL.format(names=json.dumps(names)), **quiet)
     for tab in children:
-        name, label = json.dumps(tab.id if tab.id != names[0] else None), json.dumps(tab.label)
+        name = json.dumps(tab.id if tab.id != names[0] else None)
         change = "url.searchParams." + (f'set("tab", {name})' if tab.id != names[0] else 'delete("tab")')
-        tab.select(None, js=_TAB_TO_URL.format(name=name, label=label, change=change), **quiet)
+        script = _TAB_TO_URL.format(tab=json.dumps(tab.id), name=name, change=change)
+        tab.select(None, js=script, **quiet)

@@ -151,8 +151,9 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
     """Pearson's test of counted outcomes against a distribution.
 
     Outcomes with fewer than 5 expected counts are pooled in one cell. If they do not reach 5 together, they
-    join the smallest other cell; whether they are too many is also tested alone, by the exact binomial
-    distribution, and the p-value is twice the smaller one. Of two cells the test is the exact binomial one.
+    join the smallest other cell. Whether they are too many is then also tested alone, by the exact binomial
+    distribution: the p-value is twice the smaller of the two tests' p-values, at most 1, and the statistic is
+    that of the first test. Of two cells the test is the exact binomial one.
     If one cell is left, the likeliest outcome and all others together are the two. The p-value is 0 if an
     outcome of probability 0 was counted.
 
@@ -223,7 +224,10 @@ def _too_many(observed: int, expected: float, total: int) -> float:
 
 
 def _binomial(observed: int, expected: float, total: int) -> tuple[Tensor, Tensor]:
-    """Counts near the observed one, and their probabilities: others add nothing to its smaller tail."""
+    """Counts near the observed one, and their probabilities.
+
+    Counts further away add nothing to the smaller of the two tails.
+    """
     width = int(40 * math.sqrt(expected)) + 1000
     k = torch.arange(max(0, observed - width), min(total, observed + width) + 1, dtype=torch.float64)
     p, n = max(expected / total, 1e-300), torch.tensor(total, dtype=torch.float64)

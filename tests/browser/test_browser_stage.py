@@ -222,11 +222,28 @@ def test_a_reload_that_ends_a_run_says_so(tab):
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("window.specdec.store.state.phase === 'running'")
     page.reload()
-    expect(page.locator(".look")).to_have_text("Your run ended when the page was loaded again.")
+    ended = "Your run ended when the page was loaded again."
+    expect(page.locator(".look")).to_have_text(ended)
+    page.reload()  # it is said once
+    expect(page.locator(".look")).to_contain_text("This link holds a set-up")
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
     page.reload()
     expect(page.locator(".run-status")).to_contain_text("Your last run, as it was")
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_function("window.specdec.store.state.phase === 'running'")
+    page.reload()
+    expect(page.locator(".run-status")).to_have_text(f"{ended} This is the one before it.")
+
+
+def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.get_by_role("button", name="Generate").click()
+    page.wait_for_function("window.specdec.store.state.phase === 'running'")
+    page.reload()
+    expect(page.locator(".look")).to_have_text("Your run ended when the page was loaded again.")
+    page.get_by_role("button", name="Run it").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
 
 
 def test_a_link_offers_its_run_and_plays_no_other(tab):

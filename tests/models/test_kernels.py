@@ -479,6 +479,19 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
     compiled._crew.cache_clear()
 
 
+def test_a_cache_whose_file_can_t_be_opened_is_filled_again(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    for repaired in (False, True):
+        compiled._crew.cache_clear()
+        compile_all()
+        assert ("damaged (IsADirectoryError)" in caplog.text) == repaired
+        assert "not kept" not in caplog.text
+        index = next(tmp_path.rglob("*.nbi"))
+        assert index.is_file()
+        index.unlink(), index.mkdir()
+    compiled._crew.cache_clear()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
     """Prompts of several pieces, trees of several shapes, in half precision too: each row is on its own."""

