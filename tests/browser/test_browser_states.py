@@ -9,7 +9,7 @@ from tests.conftest import go, pointed_at, serious_findings
 REST = {
     "live": "#tree .drawing .node",
     "compare": "#compare .story .token",
-    "draft": "#be_draft .play",
+    "draft": "#be_draft .prompt:not(:empty)",  # its script has begun
     "race": "#race_lab .lane",
     "trees": "#tree_lab .node",
     "losslessness": "#lossless .outcome",

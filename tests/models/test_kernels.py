@@ -6,6 +6,8 @@ import ctypes
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +34,7 @@ from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
 from tests.helpers.tiny_checkpoints import tiny_model
-from tests.models.test_lean import MODELS, deviation
+from tests.models.test_lean import MODELS, ROOT, deviation
 
 pytest.importorskip("numba")
 
@@ -477,6 +479,30 @@ def test_it_is_compiled_where_the_disk_is_full(tmp_path, monkeypatch, caplog):
     assert "is not kept: [Errno 28] No space left on device" in caplog.text
     assert "damaged" not in caplog.text
     compiled._crew.cache_clear()
+
+
+_LOGITS = """
+import specdec, torch
+pair = specdec.load_pair("stories", dtype="bfloat16")
+assert "compiled forward" in pair.target.arithmetic
+found = []
+for model in (pair.target, pair.draft):
+    for length in (3, 63, 64, 70, 100, 197, 300):
+        session = model.session()
+        session.prefill(list(range(3, 3 + length)))
+        found += session.forward(torch.arange(6, 9), [-1, 0, 1]).double().sum(1).tolist()
+print(found)
+"""
+
+
+def test_a_process_that_compiles_computes_the_bits_of_those_that_read_its_cache(tmp_path):
+    """Code that LLVM may reorder must not exist twice, as a function of its own and within another."""
+    options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 300, "check": True}
+    environment = os.environ | {VARIABLE: str(tmp_path)}
+    command = [sys.executable, "-c", _LOGITS]
+    compiling, reading = (subprocess.run(command, env=environment, **options).stdout for _ in range(2))
+    assert compiling == reading
+    assert compiling.startswith("[")
 
 
 def test_a_cache_whose_file_can_t_be_opened_is_filled_again(tmp_path, monkeypatch, caplog):

@@ -14,7 +14,7 @@ from numba import types
 from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 
-from specdec.models.kernels.atomics import floats, inner, scaled_by_two, small_ints
+from specdec.models.kernels.atomics import floats, inner, reordered, scaled_by_two, small_ints
 from specdec.models.kernels.layout import LANES
 
 _INT, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -61,7 +61,7 @@ def _divide(head, total):
         head[i] /= total
 
 
-@inner(fastmath={"contract", "reassoc", "nsz"})
+@reordered()
 def _softmax(scores, scale):
     """Replace scores by exp(scale * (score - largest)); returns the sum."""
     highest = scores[0]

@@ -28,6 +28,7 @@ from specdec.models.kernels.atomics import (
     layer_record,
     load_word,
     plan_record,
+    reordered,
     row_record,
     shorts,
     small_ints,
@@ -43,7 +44,7 @@ SET, ADD, GATE = range(3)
 _ONE = np.float32(1)
 
 
-@inner(fastmath={"contract", "reassoc", "nsz"})
+@reordered()
 def _normed(row, norm, into):
     """RMSNorm of one row. norm: address of its weights, and epsilon behind them."""
     weight, eps = floats(norm, len(row)), floats(norm, len(row) + 1)[len(row)]
