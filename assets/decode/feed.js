@@ -5,7 +5,7 @@ import { isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
-import { wasInterrupted } from "./kept.js";
+import { INTERRUPTED, wasInterrupted } from "./kept.js";
 import { onModels } from "./models.js";
 import { ownStory } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
@@ -16,12 +16,11 @@ const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.length, 0);
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
-const INTERRUPTED = "Your run ended when the page was loaded again. This is the one before it.";
 const STATUS = {
   idle: () =>
     state.run
       ? wasInterrupted()
-        ? INTERRUPTED
+        ? `${INTERRUPTED} This is the one before it.`
         : "Your last run, as it was before the page was loaded again."
       : "Ready.",
   waiting: () =>

@@ -1,12 +1,12 @@
 // The visitor's last own run, stored across a reload of the page, only in this browser tab.
 
-import { state, subscribe } from "../shared/store.js";
+import { isExpecting, state, subscribe } from "../shared/store.js";
 
 const NAME = "specdec.run";
 const BEGUN = "specdec.begun"; // there while a run is on its way
-const UNFINISHED = ["waiting", "choosing", "running", "baseline"];
 const MOST = 2_000_000; // characters; browsers give five to ten million to a site
 
+export const INTERRUPTED = "Your run ended when the page was loaded again.";
 let interrupted = false;
 
 // Whether the reload that opened this page ended a run.
@@ -59,7 +59,7 @@ export function mountKept() {
   subscribe(() => {
     const ended = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;
     if (ended && state.phase !== last) keep();
-    if (state.phase !== last) mark(UNFINISHED.includes(state.phase));
+    if (state.phase !== last) mark(isExpecting());
     last = state.phase;
   });
 }

@@ -19,13 +19,12 @@ import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
-import { keptRun, mountKept, wasInterrupted } from "./kept.js";
+import { INTERRUPTED, keptRun, mountKept, wasInterrupted } from "./kept.js";
 import { story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
 
 const LINKED = "This link holds a set-up. It is ready to run.";
-const INTERRUPTED = "Your run ended when the page was loaded again.";
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // a run from a file
 const calm = matchMedia("(prefers-reduced-motion: reduce)");

@@ -217,31 +217,33 @@ def test_a_reload_keeps_the_visitors_run(tab):
     assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
 
 
-def test_a_reload_that_ends_a_run_says_so(tab):
-    page = tab((1280, 720), "?length=200&topology=sequence&k=1")
-    page.get_by_role("button", name="Run it").click()
+ENDED = "Your run ended when the page was loaded again."
+
+
+def reload_in_a_run(page, button):
+    page.get_by_role("button", name=button).click()
     page.wait_for_function("window.specdec.store.state.phase === 'running'")
     page.reload()
-    ended = "Your run ended when the page was loaded again."
-    expect(page.locator(".look")).to_have_text(ended)
+
+
+def test_a_reload_that_ends_a_run_says_so(tab):
+    page = tab((1280, 720), "?length=200&topology=sequence&k=1")
+    reload_in_a_run(page, "Run it")
+    expect(page.locator(".look")).to_have_text(ENDED)
     page.reload()  # it is said once
     expect(page.locator(".look")).to_contain_text("This link holds a set-up")
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
     page.reload()
     expect(page.locator(".run-status")).to_contain_text("Your last run, as it was")
-    page.get_by_role("button", name="Generate").click()
-    page.wait_for_function("window.specdec.store.state.phase === 'running'")
-    page.reload()
-    expect(page.locator(".run-status")).to_have_text(f"{ended} This is the one before it.")
+    reload_in_a_run(page, "Generate")
+    expect(page.locator(".run-status")).to_have_text(f"{ENDED} This is the one before it.")
 
 
 def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
     page = tab((1280, 720), reduced_motion="reduce")
-    page.get_by_role("button", name="Generate").click()
-    page.wait_for_function("window.specdec.store.state.phase === 'running'")
-    page.reload()
-    expect(page.locator(".look")).to_have_text("Your run ended when the page was loaded again.")
+    reload_in_a_run(page, "Generate")
+    expect(page.locator(".look")).to_have_text(ENDED)
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
 
