@@ -68,11 +68,11 @@ def load_pair(
     if _name_of(dtype) == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
-    checked_device(str(draft_device or device), "draft_device")
-    checked_dtype(_name_of(draft_dtype or dtype), "draft_dtype")
+    draft_device, draft_dtype = str(draft_device or device), _name_of(draft_dtype or dtype)
+    checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
-        parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))
+        parts.append(_Part(draft, draft_device, draft_dtype))
     for part in parts:
         report(Progress("asking", str(part.name)))
         part.find()
@@ -81,7 +81,7 @@ def load_pair(
     (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
     if partial:
         assert draft is not None
-        options = str(draft_device or device), _name_of(draft_dtype or dtype), target_model.files
+        options = draft_device, draft_dtype, target_model.files
         draft_model = load_partial(Path(draft), target_model.module, *options)
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
