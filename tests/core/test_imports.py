@@ -27,7 +27,7 @@ LAYERS = {
         {"notebook"},
         {"other_rules", "probs", "race", "topology"},
         {"methods", "optimal", "smollm2"},
-        {"theory", "trace", "verify"},
+        {"simple", "theory", "trace", "verify"},
         {"figures", "stats"},
         {"channel", "context", "models"},
         {"drafters", "pair"},
@@ -49,7 +49,7 @@ LAYERS = {
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
 HEAVY = {
-    "transformers": {"models", "pair", "loading", "ecosystem", "bench", "terminal", "training"},
+    "transformers": {"models", "pair", "loading", "simple", "ecosystem", "bench", "terminal", "training"},
     "gradio": set(),
     "plotly": {"figures"},
 }
