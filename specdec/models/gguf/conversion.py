@@ -52,6 +52,9 @@ def _read_config(path: Path, header: Header) -> PreTrainedConfig:
     else:
         options = {"gguf_file": path.name}
         config = _transformers(lambda: AutoConfig.from_pretrained(path.parent, **options), header)
+        window = header.keys.get(f"{header.architecture}.attention.sliding_window")
+        if header.architecture == "phi3" and window is not None:
+            config.sliding_window = window  # transformers' reader leaves it out
     _transformers(lambda: check_keys(header, config), header)
     _transformers(lambda: check_tokenizer(header), header)
     return config
@@ -109,7 +112,7 @@ def _convert(path: Path, folder: Path, report: Any) -> None:
         own = dtype_of(header)
         # activations of some of these architectures, such as Gemma's, are too large for float16
         dtype = torch.bfloat16 if own is torch.float16 else own
-        read = {"gguf_file": path.name, "dtype": dtype}
+        read = {"gguf_file": path.name, "dtype": dtype, "config": config}
         with READING:
             model = _transformers(lambda: _dequantised(path.parent, read), header)
         model.save_pretrained(folder, max_shard_size=SHARD)

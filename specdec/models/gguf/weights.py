@@ -109,9 +109,10 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
     factor = float(number("rope.scaling.factor", number("rope.scale_linear", 1.0))) or 1.0
     # a file that names a factor and no kind of scaling means the linear one
-    scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "linear")
+    key = f"{header.architecture}.rope.scaling.type"
+    scaling = header.keys.get(key, "linear")
     if scaling not in ("none", "linear", "yarn"):
-        raise BrokenFileError(f"scales its positions by {scaling!r:.40}; linear and yarn are read")
+        raise BrokenFileError(f"has {key} = {scaling!r:.40}; none, linear and yarn are read")
     stored = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
     if stored is not None and (scaling == "yarn" or factor != 1.0):
         raise BrokenFileError(

@@ -1,0 +1,64 @@
+"""Loads the tokenizer of a model's folder, as its `tokenizer.json` states it.
+
+A folder may also name a class of transformers (`tokenizer_class`), which builds a tokenizer of its own from
+the same vocabulary. Where the two cut a text into other tokens, the file is right: it is what the model's
+makers saved, and what other engines read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from specdec.models.source import Source
+
+_TRIED = (
+    " The  year 2023,\n\n    x_1 = 12345678.5e-10;\t// I'll DON'T CamelCase\r\n"
+    "e\u0301\u00e9 \ufb01 \u00bd \u0661\u0662 \u65e5\u672c\u8a9e \ud55c\uad6d \u0939\u093f\u0928 "
+    "\U0001f600!? \n \n  end  "
+)
+"""Places where rules for cutting words differ: spaces, lines, digits, capitals, signs, many scripts."""
+_TOKENS = 2000
+"""Tokens of the vocabulary that are tried beside this text."""
+
+
+def load_tokenizer(source: Source) -> Any:
+    """The tokenizer of a model; ValueError if there is none or a broken one.
+
+    A UserWarning says where transformers' class cuts texts into other tokens than tokenizer.json.
+    """
+    folder = source.fetch()
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        if not _contradicts(tokenizer, folder / "tokenizer.json"):
+            return tokenizer
+        own = PreTrainedTokenizerFast.from_pretrained(folder, **options)
+    except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
+        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), source.name)
+        raise ValueError(f"no tokenizer in {source.name!r}, or a broken one: {cause}") from error
+    warnings.warn(
+        f"{source.name!r}: transformers' {type(tokenizer).__name__} cuts texts into other tokens than the "
+        "folder's tokenizer.json, which is used",
+        stacklevel=2,
+    )
+    return own
+
+
+def _contradicts(tokenizer: Any, file: Path) -> bool:
+    """Whether a tokenizer gives other tokens than a folder's tokenizer.json."""
+    is_other = type(tokenizer) is not PreTrainedTokenizerFast and getattr(tokenizer, "is_fast", False)
+    if not is_other or not file.is_file():
+        return False  # it is the file's own, or is written in Python
+    own = Tokenizer.from_file(str(file))
+    own.no_padding()
+    own.no_truncation()
+    count = own.get_vocab_size()
+    spread = [own.decode([token_id]) for token_id in range(0, count, max(1, count // _TOKENS))]
+    text = "".join([_TRIED, *spread, " ".join(spread)])
+    have = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return have != own.encode(text, add_special_tokens=False).ids
