@@ -8,10 +8,8 @@ makers saved, and what other engines read.
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from specdec.models.source import Source
@@ -35,30 +33,30 @@ def load_tokenizer(source: Source) -> Any:
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        if not _contradicts(tokenizer, folder / "tokenizer.json"):
+        if not _is_rebuilt(tokenizer) or not (folder / "tokenizer.json").is_file():
             return tokenizer
         own = PreTrainedTokenizerFast.from_pretrained(folder, **options)
+        text = _tried_text(own)
+        differs = own(text, verbose=False)["input_ids"] != tokenizer(text, verbose=False)["input_ids"]
     except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
         cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), source.name)
         raise ValueError(f"no tokenizer in {source.name!r}, or a broken one: {cause}") from error
-    warnings.warn(
-        f"{source.name!r}: transformers' {type(tokenizer).__name__} cuts texts into other tokens than the "
-        "folder's tokenizer.json, which is used",
-        stacklevel=2,
-    )
+    if differs:
+        warnings.warn(
+            f"{source.name!r}: transformers' {type(tokenizer).__name__} cuts texts into other tokens than "
+            "the folder's tokenizer.json, which is used",
+            stacklevel=2,
+        )
     return own
 
 
-def _contradicts(tokenizer: Any, file: Path) -> bool:
-    """Whether a tokenizer gives other tokens than a folder's tokenizer.json."""
-    is_other = type(tokenizer) is not PreTrainedTokenizerFast and getattr(tokenizer, "is_fast", False)
-    if not is_other or not file.is_file():
-        return False  # it is the file's own, or is written in Python
-    own = Tokenizer.from_file(str(file))
-    own.no_padding()
-    own.no_truncation()
-    count = own.get_vocab_size()
-    spread = [own.decode([token_id]) for token_id in range(0, count, max(1, count // _TOKENS))]
-    text = "".join([_TRIED, *spread, " ".join(spread)])
-    have = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    return have != own.encode(text, add_special_tokens=False).ids
+def _is_rebuilt(tokenizer: Any) -> bool:
+    """Whether a class built the tokenizer from a vocabulary, instead of reading tokenizer.json as it is."""
+    return type(tokenizer) is not PreTrainedTokenizerFast and bool(getattr(tokenizer, "is_fast", False))
+
+
+def _tried_text(tokenizer: Any) -> str:
+    """A text on which rules for cutting words differ, with tokens of this vocabulary in several orders."""
+    ids = range(0, len(tokenizer), max(1, len(tokenizer) // _TOKENS))
+    texts = [tokenizer.decode([token_id], skip_special_tokens=True) for token_id in ids]
+    return "".join([_TRIED, *texts, " ".join(texts), ", 1".join(texts)])

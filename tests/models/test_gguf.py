@@ -409,6 +409,16 @@ def test_an_unknown_architecture_is_named(tmp_path):
         specdec.load_pair(path)
 
 
+def test_a_file_of_another_kind_is_not_called_missing(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("print()")
+    for name in (file, str(file)):
+        with pytest.raises(ValueError, match=r"file\.py' is neither a folder with a model nor a GGUF file"):
+            specdec.load_pair(name)
+    with pytest.raises(ValueError, match="is not there"):
+        specdec.load_pair(tmp_path / "nothing.gguf")
+
+
 def test_a_folder_is_made_private(tmp_path):
     path = written(tmp_path / "model.gguf", model_of("llama"))
     folder = conversion.converted(path, lambda *_: None)
