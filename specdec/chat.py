@@ -34,7 +34,9 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
     turns = _turns((*history, message))
     shown = message.strip()
     text, error = _rendered(tokenizer, turns)
-    if text is None or shown not in text:  # some templates read a list of parts, each with a type and its text
+    if (
+        text is None or shown not in text
+    ):  # some templates read a list of parts, each with a type and its text
         parts = [turn | {"content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
         listed, _ = _rendered(tokenizer, parts)
         if listed is not None and shown in listed:

@@ -68,9 +68,9 @@ def explained(candidates: Iterable[Candidate]) -> str:
 def harmless(text: str) -> str:
     """The text without characters that could command the terminal or turn the text around them.
 
-    These are controls, and overrides and isolates of the writing direction. Joiners and direction marks belong
-    to the words of many languages. A carriage return belongs to a line's end; at the end of a token it is left
-    out, because a line's end may follow.
+    These are controls, and overrides and isolates of the writing direction. Joiners and direction marks are
+    parts of words in many languages. A carriage return belongs to a line's end; at the end of a token it is
+    left out, because a line's end may follow.
     """
     return _DANGEROUS.sub("\N{REPLACEMENT CHARACTER}", text.removesuffix("\r"))
 

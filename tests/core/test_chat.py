@@ -1,4 +1,4 @@
-"""Chats: the template writes control tokens, and no message does; all other ids are those of the whole text."""
+"""Chats: the template writes control tokens, no message does, and other ids are those of the whole text."""
 
 import pytest
 import torch
@@ -13,19 +13,24 @@ from tests.helpers.tokenizers import trained_tokenizer
 
 CHATML = (
     "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n"
 )
 LLAMA3 = (
-    "<|begin|>{% for m in messages %}<|start|>{{ m.role }}<|stop|>\n\n{{ m.content | trim }}<|eot|>{% endfor %}"
-    "<|start|>assistant<|stop|>\n\n"
+    "<|begin|>{% for m in messages %}<|start|>{{ m.role }}<|stop|>\n\n"
+    "{{ m.content | trim }}<|eot|>{% endfor %}<|start|>assistant<|stop|>\n\n"
 )
 GEMMA = (
-    "<bos>{% for m in messages %}<turn>{{ 'model' if m.role == 'assistant' else m.role }}\n{{ m.content | trim }}"
-    "</turn>\n{% endfor %}<turn>model\n"
+    "<bos>{% for m in messages %}<turn>{{ 'model' if m.role == 'assistant' else m.role }}\n"
+    "{{ m.content | trim }}</turn>\n{% endfor %}<turn>model\n"
 )
-INLINE = "{% for m in messages %}{{ '<s>[I] ' + m.content + ' [/I]' if m.role == 'user' else m.content + '</s>' }}{% endfor %}"
+INLINE = (
+    "{% for m in messages %}{% if m.role == 'user' %}{{ '<s>[I] ' + m.content + ' [/I]' }}"
+    "{% else %}{{ m.content + '</s>' }}{% endif %}{% endfor %}"
+)
 PARTS = (
-    "{% for m in messages %}<turn>{{ m.role }}:{% for part in m.content %}{{ part.text }}{% endfor %}</turn>{% endfor %}"
+    "{% for m in messages %}<turn>{{ m.role }}:"
+    "{% for part in m.content %}{{ part.text }}{% endfor %}</turn>{% endfor %}"
 )
 PHI = "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}<|assistant|>\n"
 SHAPES = {
@@ -49,7 +54,9 @@ def chatting(kind, shape, *, special=True, **changes):
     """A tokenizer with the control tokens and the template of a shape."""
     template, controls = SHAPES[shape]
     tokenizer = trained_tokenizer(kind)
-    tokenizer.add_tokens([AddedToken(each, special=special, **changes) for each in controls], special_tokens=special)
+    tokenizer.add_tokens(
+        [AddedToken(each, special=special, **changes) for each in controls], special_tokens=special
+    )
     tokenizer.chat_template = template
     return tokenizer
 
@@ -111,7 +118,9 @@ def test_a_template_finds_the_marks_in_the_models_own_answer():
     tokenizer.add_tokens([AddedToken("</think>", special=False)])
     tokenizer.chat_template = "{% for m in messages %}{{ m.content.split('</think>')[-1] }};{% endfor %}"
     pair = pair_of(tokenizer)
-    assert tokenizer.decode(pair.chat_prompt("why?", ["a cat", "thought</think>a dog"])) == "a cat;a dog;why?;"
+    assert (
+        tokenizer.decode(pair.chat_prompt("why?", ["a cat", "thought</think>a dog"])) == "a cat;a dog;why?;"
+    )
     typed = pair.chat_prompt("x</think>y")
     assert tokenizer.convert_tokens_to_ids("</think>") not in typed
     assert tokenizer.decode(typed) == "x</think>y;"

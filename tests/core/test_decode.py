@@ -11,6 +11,7 @@ import specdec
 from specdec import methods
 from specdec.decoding.auto import Choice
 from specdec.models import MarkovModel
+from specdec.models.kernels.compiled import crew
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Kind
 from tests.helpers.distributions import markov_pair, random_table
@@ -201,7 +202,7 @@ def test_a_draft_that_has_no_room_takes_in_no_prompt(family, topology):
 @pytest.mark.parametrize("draft_context", [32, 30, 28, 27, 20])
 @pytest.mark.parametrize("topology", [sequence(8), batch(8)], ids=["sequence", "batch"])
 def test_a_prompt_that_fits_is_decoded_with_the_drafts_that_fit(method, draft_context, topology):
-    """The draft model can score the 27 tokens before a root at position 28 only if its context is 28 or more."""
+    """A draft must score the root, the 28th token, to propose anything."""
     pair = counting_pair([], draft_context=draft_context, context=32)
     prompt = [number % 10 for number in range(28)]
     alone = specdec.generate(pair, prompt, method=method, topology=topology, seed=0)
@@ -238,6 +239,23 @@ def test_real_models_reach_their_contexts_end(method):
     g = specdec.generate(pair, [5, 6, 7], method=method, topology=TREE, max_new_tokens=100, seed=0)
     assert len(g.token_ids) == 37
     assert g.rounds[-1].finish == "context"
+
+
+@pytest.mark.skipif(crew() is None, reason="what is promised of ties is promised of the compiled forward")
+@pytest.mark.parametrize("top_k", [1, 3])
+def test_tied_tokens_keep_the_text_of_plain_decoding_on_the_compiled_forward(top_k):
+    """Half the rows of the output matrix are copies of the others, so that top-k cuts between equal tokens."""
+    target = tiny_model("llama")
+    with torch.no_grad():
+        rows = target.get_output_embeddings().weight
+        rows[30:60] = rows[:30]
+    pair = endless_pair(target, tiny_model("llama", seed=1))
+    assert "compiled forward" in pair.target.arithmetic
+    for seed in range(12):
+        settings = {"max_new_tokens": 30, "top_k": top_k, "seed": seed}
+        plain = specdec.generate(pair, [5, 6, 7], method="ar", **settings)
+        drafted = specdec.generate(pair, [5, 6, 7], topology=specinfer(8), **settings)
+        assert drafted.token_ids == plain.token_ids
 
 
 @pytest.mark.slow
