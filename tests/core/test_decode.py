@@ -244,7 +244,7 @@ def test_real_models_reach_their_contexts_end(method):
 @pytest.mark.skipif(crew() is None, reason="what is promised of ties is promised of the compiled forward")
 @pytest.mark.parametrize("top_k", [1, 3])
 def test_tied_tokens_keep_the_text_of_plain_decoding_on_the_compiled_forward(top_k):
-    """Half the rows of the output matrix are copies of the others, so that top-k cuts between equal tokens."""
+    """Half the rows of the output matrix are copies, so that top-k cuts between equal tokens."""
     target = tiny_model("llama")
     with torch.no_grad():
         rows = target.get_output_embeddings().weight
