@@ -15,6 +15,7 @@ LAYERS = {
     "specdec": [
         {
             "algorithms",
+            "chat",
             "checks",
             "checksum",
             "commands",
