@@ -1,8 +1,8 @@
 """Sums of float32 numbers in one fixed order, as vector code for LLVM.
 
-LLVM would choose the order of a sum by the width of the processor's registers, so that processors would round
-it differently. Here the order is part of the code. There are four sums of 16 lanes. As long as 64 numbers are
-left, lane i of sum s adds number 16 s + i of the next 64. The four sums are added in pairs, then the halves of
+LLVM would choose the order of a sum by the width of the processor's registers, so processors would round
+it differently. Here the order is part of the code: there are four sums of 16 lanes. While 64 numbers are
+left, lane i of sum s adds number 16 s + i of the next 64. The sums are added in pairs, then the halves of
 the result. The numbers that are left go eight at a time into eight lanes, the first of which begins with the
 sum so far. The last few are added one by one.
 """
