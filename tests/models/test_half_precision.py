@@ -1,4 +1,4 @@
-"""Models in half precision are checked against their own code in float32: a forward that rounds less is right."""
+"""Models in half precision are checked against their own code in float32: less rounding is no fault."""
 
 from __future__ import annotations
 
@@ -90,9 +90,8 @@ def test_a_refused_forward_is_named(monkeypatch, caplog):
     monkeypatch.setattr(CompiledDecoder, "forward", lambda *args: forward(*args).neg())
     model = HFModel(rounding_model(KINDS[0], *SHAPES[0]), "model")
     assert not isinstance(model.decoder, CompiledDecoder)
-    assert model.note.startswith(
-        "a slower forward is used (its compiled forward gives logits that are off by"
-    )
+    fault = "a slower forward is used (its compiled forward gives logits that are off by"
+    assert model.note.startswith(fault)
     assert model.note in model.capability_reason
     assert model.note in caplog.text
 
