@@ -379,3 +379,10 @@ def test_models_of_other_kinds_are_refused():
     t5 = transformers.T5Config(vocab_size=20, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     with pytest.raises(ValueError, match="encoder-decoder"):
         HFModel(transformers.T5ForConditionalGeneration(t5))
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_the_check_shows_a_bar_where_nothing_else_tells_the_progress(reported, tmp_path, capsys):
+    save_checkpoint(tmp_path, "llama")
+    load_hf_model(tmp_path, "cpu", **({"report": lambda progress: None} if reported else {}))
+    assert (f"Checking {tmp_path.parent.name}/{tmp_path.name}: 100%" in capsys.readouterr().err) != reported
