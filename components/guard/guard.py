@@ -32,17 +32,12 @@ MOST_QUERY, LONGEST_PATH, LONGEST_NAME = 32_768, 1000, 200
 it: file systems allow hardly longer names."""
 _TUNNEL = "https://gradio.s3-us-west-2.amazonaws.com"
 """Gradio's own page loads its scripts from here if it comes through Gradio's tunnel."""
-_POLICY = {
-    "default-src": "'self'",
-    "script-src": "'self' 'unsafe-inline' blob:",
-    "style-src": "'self' 'unsafe-inline'",
-    "img-src": "'self' data: blob:",
-    "font-src": "'self' data:",
-    "worker-src": "'self' blob:",
-    "object-src": "'none'",
-    "base-uri": "'self'",
-    "form-action": "'self'",
-}
+_POLICY = (
+    "default-src 'self'{more}; script-src 'self' 'unsafe-inline' blob:{eval}{more}; style-src 'self' "
+    "'unsafe-inline'{more}; img-src 'self' data: blob:{more}; font-src 'self' data:{more}; worker-src 'self' "
+    "blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors {frames}"
+)
+"""What a page may load, and which pages may show it in a frame."""
 
 
 def _work() -> tuple[float, float]:
@@ -59,15 +54,9 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass on valid requests and refuse the others."""
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008})
-        elif scope["type"] == "http":
-            await self._http(scope, receive, send)
-        else:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
-
-    async def _http(self, scope: Any, receive: Any, send: Any) -> None:
+            return
         begun, route = False, None
 
         async def sending(message: Any) -> None:
@@ -103,24 +92,16 @@ class Guard:
     def _headers(self, scope: Any, route: routes.Route | None, message: Any) -> list[tuple[bytes, bytes]]:
         """The headers that are added to every answer."""
         more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
-        kinds = [value for name, value in message["headers"] if name.lower() == b"content-type"]
-        if any(b"text/event-stream" in kind for kind in kinds):
+        kind = dict(message["headers"]).get(b"content-type", b"")
+        if kind.startswith(b"text/event-stream"):
             more.append((b"x-accel-buffering", b"no"))  # nginx passes on each message at once
-        if any(b"text/html" in kind for kind in kinds):
-            ancestors = "*" if route and route.framed else f"'self' {self.framed_by}".strip()
+        if kind.startswith(b"text/html"):
             gradios = EVAL and scope["path"] == "/"
-            policy = _policy(gradios, gradios and scope["app"].get_blocks().share)
-            more.append((b"content-security-policy", f"{policy}; frame-ancestors {ancestors}".encode()))
+            tunnel = f" {_TUNNEL}" if gradios and scope["app"].get_blocks().share else ""
+            frames = "*" if route and route.framed else f"'self' {self.framed_by}".strip()
+            policy = _POLICY.format(eval=" 'unsafe-eval'" * gradios, more=tunnel, frames=frames)
+            more.append((b"content-security-policy", policy.encode()))
         return more
-
-
-def _policy(gradios: bool, shared: bool) -> str:
-    """The content security policy: what a page may load. gradios: it is Gradio's own page; shared: it comes
-    through Gradio's tunnel."""
-    parts = _POLICY | ({"script-src": f"{_POLICY['script-src']} 'unsafe-eval'"} if gradios else {})
-    from_tunnel = ("default-src", "script-src", "style-src", "font-src", "img-src") if shared else ()
-    parts |= {name: f"{parts[name]} {_TUNNEL}" for name in from_tunnel}
-    return "; ".join(f"{name} {value}" for name, value in parts.items())
 
 
 def _checked(scope: Any) -> routes.Route:

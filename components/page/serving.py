@@ -10,10 +10,10 @@ from typing import Any
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
-from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
+from fastapi.middleware import Middleware
+from fastapi.middleware.gzip import GZipMiddleware
 
-from components.guard import addresses, guard, limits
+from components.guard import guard, limits
 from components.page import additions, gradio_files, questions, unheard
 from components.page.assets import ASSETS, file_url, publish, script, style
 
@@ -46,7 +46,6 @@ _THREADS = 40
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and styles. `options` are passed to `Blocks.launch`."""
     most = limits.current()
-    addresses.trust_only_stated()
     framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
     # Runs wait in `turns`, and each waiting run holds a thread. Other events wait for nothing.

@@ -32,7 +32,7 @@ def configured(address: str, port: int, folder: Path) -> str:
     paths = "".join(f"\n    {name}_temp_path {folder}/{name};" for name in _FOLDERS)
     text = documented("nginx")
     for shown, used in (
-        ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("listen 80 ", f"listen 127.0.0.1:{port} "),
         ("server 127.0.0.1:7860;", f"server {urlsplit(address).netloc};"),
         ("/var/cache/nginx-decoding", f"{folder}/cache"),
         ("http {", f"http {{{paths}\n    access_log off;"),

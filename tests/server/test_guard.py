@@ -490,22 +490,6 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
     assert "OSError('late')" in caplog.text
 
 
-def test_no_web_socket_is_taken():
-    sent = []
-
-    async def run():
-        async def receive():
-            return {"type": "websocket.connect"}
-
-        async def send(message):
-            sent.append(message)
-
-        await guard.Guard(answering())({"type": "websocket"}, receive, send)
-
-    asyncio.run(run())
-    assert sent == [{"type": "websocket.close", "code": 1008}]
-
-
 def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_same(site):
     for path in ("/files/main.js", "/files/bundle/main.js", "/files/made/page.css"):
         first = get(site, path)

@@ -71,37 +71,46 @@ def _repeated(clients: int, once: Callable[[httpx.AsyncClient, Got], Awaitable[N
     return attack
 
 
-def _written(begin: bytes, again: bytes, rate: float, connections: int) -> Attack:
-    """An attack that writes `begin` once and then `again` for ever, and reads no answer. rate: bytes a second
-    over all connections."""
+def _written(begin: bytes, again: bytes, rate: float, connections: int, reads: bool = True) -> Attack:
+    """An attack that writes `begin` once and then `again` for ever. rate: bytes a second over all
+    connections. reads: whether it reads the answers, whose statuses it counts."""
 
     async def attack(url: str, seconds: float) -> Got:
         got, end = Got(), time.monotonic() + seconds
         host, port = urlsplit(url).hostname, urlsplit(url).port
 
+        async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(OSError):
+                while data := await reader.read(65_536):
+                    got.update(answer[:3].decode("latin-1") for answer in data.split(b"HTTP/1.1 ")[1:])
+            writer.transport.abort()
+
         async def one() -> None:
-            with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(seconds):
-                    # the buffers of this side add nothing to those of the kernel
-                    _, writer = await asyncio.open_connection(host, port, limit=1)
-                got["connected"] += 1
-                writer.write(begin)
-                start = time.monotonic()
-                for number in itertools.count(1):
-                    await asyncio.sleep(number * len(again) * connections / rate - (time.monotonic() - start))
-                    if time.monotonic() > end or writer.is_closing():
-                        break
-                    writer.write(again)
-                got["ended"] += writer.is_closing()
-                writer.transport.abort()
+            # the buffers of this side add nothing to those of the kernel
+            reader, writer = await asyncio.open_connection(host, port, limit=1 if not reads else 65_536)
+            got["connected"] += 1
+            reading = asyncio.create_task(count(reader, writer)) if reads else None
+            writer.write(begin)
+            start = time.monotonic()
+            for number in itertools.count(1):
+                if time.monotonic() > end or writer.is_closing():
+                    break
+                writer.write(again)
+                await asyncio.sleep(number * len(again) * connections / rate - (time.monotonic() - start))
+                await writer.drain()
+            got["ended"] += writer.is_closing()
+            writer.transport.abort()
+            if reading:
+                await reading
 
         async def connection() -> None:
             while time.monotonic() < end:
-                await one()
+                with suppress(OSError):
+                    await one()
                 await asyncio.sleep(0.1)
 
         tasks = [asyncio.create_task(connection()) for _ in range(connections)]
-        await asyncio.wait(tasks, timeout=seconds + 1)
+        await asyncio.wait(tasks, timeout=seconds)
         for task in tasks:
             task.cancel()
         return got
@@ -160,7 +169,7 @@ ATTACKS: dict[str, tuple[str, Attack]] = {
     "slow bodies": ("200 bodies of which a byte a second comes", _written(_POST, b" ", 200, 200)),
     "slow readers": (
         "400 requests for a file of 4.7 MB, of which nothing is read",
-        _written(_FILE, b"", 1, 400),
+        _written(_FILE, b"", 1, 400, reads=False),
     ),
     "connections": (
         "1,000 connections whose heads never end",
@@ -227,7 +236,7 @@ def measured(name: str, site: Site, server: psutil.Process, seconds: float, visi
 @contextmanager
 def site(proxied: bool, *options: str) -> Iterator[tuple[Site, psutil.Process]]:
     """A running server whose models are loaded, behind nginx or not."""
-    behind = ["--proxy", "127.0.0.1", "--runs-per-address", "8"] if proxied else []
+    behind = ["--proxy", "127.0.0.1", "--runs-per-address", "2"] if proxied else []
     with contextlib.ExitStack() as stack:
         address, process = stack.enter_context(serving(*behind, *options))
         asyncio.run(wait(Site(address), 2))
@@ -244,7 +253,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each (default: %(default)s)")
     parser.add_argument("--bare", action="store_true", help="without a proxy")
     parser.add_argument("--only", nargs=3, metavar=("NAME", "URL", "SECONDS"), help=argparse.SUPPRESS)
-    parser.add_argument("--out", help="JSON file (default: attacks.json or attacks.bare.json of the results)")
+    parser.add_argument("--out", help="JSON file for the report (default: none)")
     options = parser.parse_args(arguments)
     if options.only:
         name, url, seconds = options.only
@@ -258,9 +267,9 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.names or ATTACKS:
         with site(not options.bare) as (served, process):
             rows.append(measured(name, served, process, options.seconds, VISITS))
-        print(f"{name}: {rows[-1]['ratio']:.2f}", flush=True)
-    out = options.out or ROOT / "assets" / "results" / f"attacks{'.bare' * options.bare}.json"
-    write(out, {"attacks": rows})
+        print(" ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
+    if options.out:
+        write(options.out, {"attacks": rows})
 
 
 if __name__ == "__main__":
