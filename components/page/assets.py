@@ -6,13 +6,14 @@ import mimetypes
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import plotly
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
+from fastapi.staticfiles import StaticFiles
 
 from components.guard import routes
 from specdec.notebook import bundle, player
@@ -105,13 +106,13 @@ def _address(path: Path) -> str:
     return f"{_FILES}/{path.name if path == PLOTLY else path.relative_to(ASSETS).as_posix()}"
 
 
-def changed(path: str) -> float | None:
-    """The time of the last change of the file at this path. None if there is no such file or its text was
-    made in memory."""
-    file = _public.get(path.removeprefix("/"))
-    if isinstance(file, _Made):
-        return max(source.stat().st_mtime for source in file.sources)
-    return file.stat().st_mtime if isinstance(file, Path) and file.is_file() else None
+_STATIC = StaticFiles(directory=ASSETS)
+
+
+@lru_cache(256)
+def _text(made: _Made, _changed: float) -> bytes:
+    """A text that is made once for each change of its files."""
+    return made.make().encode()
 
 
 async def _answer(scope: Any, receive: Any, send: Any) -> None:
@@ -119,17 +120,21 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
     kind = mimetypes.guess_type(scope["path"])[0]
     response: Response
     if isinstance(file, _Made):
-        file = file.make().encode()
+        file = _text(file, max(source.stat().st_mtime for source in file.sources))
     if isinstance(file, bytes):
-        response = Response(file, media_type=kind, headers={"etag": f'"{zlib.crc32(file):x}"'})
+        etag = f'"{zlib.crc32(file):x}"'
+        known = dict(scope["headers"]).get(b"if-none-match", b"").decode("latin-1")
+        response = Response(b"", 304) if etag in known else Response(file, media_type=kind)
+        response.headers["etag"] = etag
     elif file is not None and file.is_file():
-        response = FileResponse(file)
+        response = _STATIC.file_response(file, file.stat(), scope)
     else:
         response = Response(status_code=404)
+    response.headers["cache-control"] = "no-cache"  # browsers check on each visit: no script is out of date
     await response(scope, receive, send)
 
 
-routes.add_files(_answer, changed)
+routes.add(f"/{_FILES}/.+", _answer)
 # scripts, styles and plotly's file; no weights
 publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))
 _publish_scripts()

@@ -10,9 +10,11 @@ from typing import Any
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware import Middleware
+from fastapi.middleware.gzip import GZipMiddleware
 
-from components.guard import connections, events, guard, limits, routes
-from components.page import gradio_files, questions
+from components.guard import guard, limits
+from components.page import additions, gradio_files, questions, unheard
 from components.page.assets import ASSETS, file_url, publish, script, style
 
 
@@ -44,14 +46,11 @@ _THREADS = 40
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and styles. `options` are passed to `Blocks.launch`."""
     most = limits.current()
-    connections.allow_many()
-    connections.install()
-    os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn must trust no proxy: `addresses` does it
+    framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
     # Runs wait in `turns`, and each waiting run holds a thread. Other events wait for nothing.
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     _look_seldom(blocks)
-    events.bound(blocks)
     _write_page(blocks)
     blocks.launch(
         max_threads=threads,
@@ -66,7 +65,12 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         state_session_capacity=threads,
         ssr_mode=False,
         app_kwargs={
-            "lifespan": _guarded,
+            "lifespan": _forgetting,
+            "middleware": [
+                Middleware(GZipMiddleware, compresslevel=6),
+                Middleware(guard.Guard, framed_by),
+                Middleware(additions.Additions),
+            ],
             "exception_handlers": {RequestValidationError: questions.refuse},
         },
         **options,
@@ -83,7 +87,7 @@ def _write_page(blocks: gr.Blocks) -> None:
     """
     publish(_PICTURE)
     ours = f'<link rel="stylesheet" href="{style()}"><link rel="modulepreload" href="{script()}">'
-    routes.add_to_page(
+    additions.add_to_page(
         gradio_files.links(blocks) + ours + _LEAVE_QUIETLY,
         _WITHOUT_SCRIPTS.format(picture=file_url(_PICTURE)),
     )
@@ -107,12 +111,9 @@ which is switched off in this browser.</p>
 
 
 @asynccontextmanager
-async def _guarded(app: Any) -> AsyncIterator[None]:
-    """Put the guard around the app when its server starts. Gradio's middleware, added later, would lie
-    outside a guard that was added before."""
-    framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
-    app.middleware_stack = guard.Guard(app.middleware_stack, framed_by)
-    watching = asyncio.create_task(connections.watch(app))
+async def _forgetting(app: Any) -> AsyncIterator[None]:
+    """Let runs end whose visitors never listen, while the server runs."""
+    watching = asyncio.create_task(unheard.forget(app.get_blocks()._queue))
     yield
     watching.cancel()
 
