@@ -1,7 +1,7 @@
 """The settings of a run, one row each. Decoder, record, command, endpoint, page and address read these rows.
 
 `SETTINGS` says which values a setting takes and how people call it; `RunSettings` holds the values of a run.
-The page has further rows, in `components.server.settings`.
+The page has further rows, in `components.page.settings`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import pytest
 import app
 import specdec
 from components.page import assets, gradio_files, serving
+from components.page.settings import VisitorSettings
 from components.server import feed, run, topologies, turns
-from components.server.settings import VisitorSettings
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent

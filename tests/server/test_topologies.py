@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import specdec
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import topologies
 from components.server.claims import Model
-from components.server.settings import VisitorSettings
 from specdec.decoding import auto, costs, trial
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
