@@ -53,10 +53,9 @@ from components.server import (
     lazy,
     memory,
     options,
+    queue,
     run,
-    scheduler,
     topologies,
-    turns,
     zero_gpu,
 )
 from components.server.access import Access
@@ -120,7 +119,7 @@ def main(arguments: list[str] | None = None) -> None:
     nobody is shown a page whose models do not load.
     """
     memory.share_arenas()
-    sys.setswitchinterval(scheduler.SWITCH_INTERVAL)
+    sys.setswitchinterval(queue.SWITCH_INTERVAL)
     try:
         wanted = options.parse(arguments)
         name = _name(wanted)
@@ -146,9 +145,9 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"Others in this network open http://{address}:{blocks.server_port}", flush=True)
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
-        capacity.measure(pair, turns.MODEL.model)
+        capacity.measure(pair)
         if name is None:
-            topologies.prepare(pair.load(), turns.MODEL.model, traces.opening(pair.chats))
+            topologies.prepare(pair.load(), traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
     memory.give_back()

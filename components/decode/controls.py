@@ -12,7 +12,7 @@ from components.decode import models as models_panel
 from components.decode import traces
 from components.page import frame
 from components.page.settings import TABLE, VisitorSettings
-from components.server import feed, run, topologies, turns
+from components.server import feed, run, seats, topologies
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from specdec import Topology, shipped
@@ -192,7 +192,7 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
         *chosen, name = values
         settings = VisitorSettings(**dict(zip(inputs, chosen, strict=True)))
-        yield from run.updates(pair, settings, visitor=turns.visitor(request), name=name)
+        yield from run.updates(pair, settings, visitor=seats.visitor(request), name=name)
 
     # Only `decode` is an event of the server; everything else happens in the browser.
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}

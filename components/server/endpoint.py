@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 
 import specdec
 from components.page.settings import VisitorSettings, parameters
-from components.server import feed, run, topologies, turns
+from components.server import feed, run, seats, topologies
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -44,7 +44,7 @@ def endpoint(pair: Pair) -> None:
     async def generate(request: gr.Request, *values: Any) -> AsyncIterator[str]:
         settings = VisitorSettings(**dict(zip((each.name for each in parameters()), values)))
         try:
-            with turns.MODEL.seat(turns.Visitor(turns.visitor(request).address)) as seat:
+            with seats.MODEL.seat(seats.Visitor(seats.visitor(request).address)) as seat:
                 in_thread = partial(run_sync, limiter=_limiter(request))
                 async with aclosing(_rounds(pair, settings.checked(), seat, in_thread)) as rounds:
                     decoded: list[specdec.Round] = []
@@ -74,7 +74,7 @@ def _with_acceptance(rounds: Sequence[specdec.Round]) -> str:
 
 
 async def _rounds(
-    pair: Pair, settings: VisitorSettings, seat: turns.Seat, in_thread: Callable[..., Awaitable[Any]]
+    pair: Pair, settings: VisitorSettings, seat: seats.Seat, in_thread: Callable[..., Awaitable[Any]]
 ) -> AsyncGenerator[specdec.Round]:
     """The rounds of a run. A run that waits for a seat occupies no thread. in_thread: calls a function in a
     thread."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import specdec
 from components.guard import limits
-from components.server.claims import Claim, Model
+from components.server.queue import QUEUE, Nobody
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Choice, choosing, finished
@@ -49,14 +49,13 @@ def can_draft(pair: ModelPair) -> bool:
     return pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
 
 
-def prepare(pair: Pair, model: Model, opening: dict[str, Any]) -> None:
-    """Measure the tree for the settings of this run, the page's defaults, in turns of the model, so that no
-    visitor waits for it. A pair that cannot draft needs no tree."""
+def prepare(pair: Pair, opening: dict[str, Any]) -> None:
+    """Measure the tree for the settings of this run, the page's defaults, as a job beside the runs, so
+    that no visitor waits for it. A pair that cannot draft needs no tree."""
     if isinstance(pair, ModelPair) and can_draft(pair):
         sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
         tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
-        for _ in Claim(model).turns(tree):
-            pass
+        QUEUE.submit(Nobody(), tree).wait()
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:

@@ -158,7 +158,8 @@ class Run(Iterator[Round]):
 
     topology, seed: those in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so
     far. begun: whether a caller advances it. choice: of "auto"; else None. changed_tree: whether it had other
-    trees than `topology` too. `close()` frees the caches early; so does the end of the run.
+    trees than `topology` too. planted: the tree of the last step of a batch. `close()` frees the caches
+    early; so does the end of the run.
     """
 
     def __init__(
@@ -175,6 +176,7 @@ class Run(Iterator[Round]):
         _check_room(pair, len(self.prompt_ids))
         at_once = whole("at_once", at_once, 1)
         self.topology, self.choice = _chosen_topology(pair, self.settings, topology, at_once)
+        self.planted = self.topology
         # The user did not set the depth of a choice's tree. Each round cuts it to the room in both contexts.
         if self.settings.drafter is None and self.choice is None:
             _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
