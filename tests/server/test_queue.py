@@ -315,6 +315,52 @@ def test_an_address_with_large_trees_takes_part_in_fewer_steps(queue, steps, hea
     assert max(step["heavy"] for step in found) == 1, "a step is short, so a newcomer is soon served"
 
 
+def seconds_of_a_short_run(queue, pair):
+    run = specdec.stream(
+        pair, "Once upon a time", topology=sequence(4), seed=1, max_new_tokens=40, detail=False
+    )
+    start, job = time.monotonic(), submitted(queue, run, "normal")
+    assert len(token_ids_of(job)) == 40
+    return time.monotonic() - start
+
+
+def token_ids_of(job):
+    ended(job)
+    return token_ids(job)
+
+
+def test_a_short_run_beside_one_address_with_the_longest_runs_takes_at_most_three_times_as_long(pair, queue):
+    """The fastest of five, because other work on the machine only adds time."""
+    alone = min(seconds_of_a_short_run(queue, pair) for _ in range(5))
+    longest = [
+        submitted(
+            queue,
+            specdec.stream(
+                pair, "Once upon a time", topology=specinfer(64), seed=seed, max_new_tokens=400, detail=False
+            ),
+            "flood",
+        )
+        for seed in range(16)
+    ]
+    next(longest[0].batches(0))
+    beside = [seconds_of_a_short_run(queue, pair) for _ in range(5)]
+    assert longest[-1].state is State.RUNNING, "the flood was there all the time"
+    assert min(beside) <= 3 * alone
+    for job in longest:
+        job.close()
+    ended(*longest)
+
+
+def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):
+    pair = markov_pair(6)
+    runs = [specdec.stream(pair, [0], seed=seed, max_new_tokens=48) for seed in range(40)]
+    jobs = [submitted(queue, run, str(seed)) for seed, run in enumerate(runs)]
+    steps.go_on.set()
+    ended(*jobs)
+    assert {*runs} == {run for stepped in steps.runs[:3] for run in stepped}
+    assert {job.state for job in jobs} == {State.DONE}
+
+
 def test_a_step_of_one_address_has_so_many_tokens(queue, steps):
     found = counts(addresses_of_steps(queue, steps, [("alone", 64)] * 5, tokens=200))[:10]
     assert {step["alone"] for step in found} == {STEP // 65}
