@@ -6,7 +6,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from specdec import smollm2
@@ -16,6 +15,7 @@ from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, checked_name, find_source
+from specdec.models.tokenizer_files import load_tokenizer
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting
@@ -77,7 +77,7 @@ def load_pair(
         report(Progress("asking", str(part.name)))
         part.find()
     check_fits(part.plan() for part in parts)
-    loaded = [(part.load(report), _load_tokenizer(part.source)) for part in parts]
+    loaded = [(part.load(report), load_tokenizer(part.source)) for part in parts]
     (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
     if partial:
         assert draft is not None
@@ -145,12 +145,3 @@ class _Part:
 
     def load(self, report: Report) -> HFModel:
         return load_hf_model(self.source, self.device, self.dtype, report=report)
-
-
-def _load_tokenizer(source: Source) -> Any:
-    folder = source.fetch()
-    try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
-        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), source.name)
-        raise ValueError(f"no tokenizer in {source.name!r}, or a broken one: {cause}") from error
