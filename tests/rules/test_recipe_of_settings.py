@@ -11,7 +11,7 @@ from components.page.settings import TABLE, VisitorSettings
 from specdec import stream
 from specdec.decoding.run import generate
 from specdec.settings import SETTINGS, RunSettings
-from tests.rules.test_recipe import insert, project, run  # noqa: F401 - the fixture
+from tests.rules.test_recipe import ROOT, insert, project, run  # noqa: F401 - the fixture
 
 ROW = """    draft_temperature: float | None = _row("draft_temperature", form="number", step=0.1)
     chat: bool = _row("""
@@ -54,6 +54,7 @@ print(json.dumps({
 
 @pytest.mark.slow
 def test_a_new_setting_takes_one_row(project):  # noqa: F811 - the fixture
+    (project / "research").symlink_to(ROOT / "research")  # which the page's panel of experiments reads
     insert(project / "components" / "page" / "settings.py", "    chat: bool = _row(", ROW)
     run(project, "-m", "components.page.settings")
     found = json.loads(run(project, "-c", CHECKS).splitlines()[-1])
@@ -66,7 +67,7 @@ def test_a_new_setting_takes_one_row(project):  # noqa: F811 - the fixture
         "record": 0.5,
     }
     script = (project / "assets" / "shared" / "settings.js").read_text()
-    assert '"address": "draft-temperature"' in script
+    assert 'address: "draft-temperature"' in script
 
 
 def test_every_setting_of_the_decoder_is_an_argument_with_the_default_of_its_row():
