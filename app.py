@@ -54,10 +54,9 @@ from components.server import (
     memory,
     options,
     ports,
+    queue,
     run,
-    scheduler,
     topologies,
-    turns,
     zero_gpu,
 )
 from components.server.access import Access
@@ -122,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     memory.share_arenas()
     ports.allow_connections()
-    sys.setswitchinterval(scheduler.SWITCH_INTERVAL)
+    sys.setswitchinterval(queue.SWITCH_INTERVAL)
     try:
         wanted = options.parse(arguments)
         name = _name(wanted)
@@ -148,9 +147,9 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"Others in this network open http://{address}:{blocks.server_port}", flush=True)
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
-        capacity.measure(pair, turns.MODEL.model)
+        capacity.measure(pair)
         if name is None:
-            topologies.prepare(pair.load(), turns.MODEL.model, traces.opening(pair.chats))
+            topologies.prepare(pair.load(), traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
     memory.give_back()

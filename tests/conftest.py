@@ -51,10 +51,10 @@ def answering(answers):
 
 def let_closed_runs_end():
     """Wait for closed runs. Each ends after the round in progress, in the decoding thread."""
-    from components.server import scheduler  # the core's tests need no package of the page
+    from components.server import queue  # the core's tests need no package of the page
 
     for thread in threading.enumerate():
-        if thread.name == scheduler.THREAD:
+        if thread.name == queue.THREAD:
             thread.join(60)
 
 

@@ -1,5 +1,8 @@
 // The run that the address of the embedded page names: a recorded one, or settings with which the server decodes.
 
+import { SETTINGS } from "../shared/settings.js";
+import { recordedSettings } from "../shared/trace.js";
+
 /** @import { Generation, Round } from "../types.d.ts" */
 
 const NAME = /^[\w-]+$/;
@@ -20,22 +23,15 @@ export async function recordedRun(name) {
   return (await answered(`files/traces/${name}.json`)).text();
 }
 
-// The settings of an address in the order of the endpoint's parameters; `components/server/endpoint.py` has them.
+// The settings of an address in the order of the endpoint's parameters, by name. `components/page/settings.py` has them.
 function parameters(asked) {
-  const number = (name, other) => (asked.has(name) ? Number(asked.get(name)) : other);
-  return [
-    asked.get("prompt"),
-    asked.get("method") ?? "ersd",
-    "optimal",
-    number("k", 4),
-    number("length", 64),
-    number("temperature", 1),
-    number("top-k", 0),
-    number("top-p", 1),
-    number("seed", 0),
-    ["1", "true"].includes(asked.get("chat")),
-    asked.get("tree") ?? "",
-  ];
+  const valueIn = ({ kind, address, remote }) => {
+    if (!asked.has(address)) return remote;
+    const text = asked.get(address);
+    return kind === "number" ? Number(text) : kind === "flag" ? ["1", "true"].includes(text) : text;
+  };
+  const values = SETTINGS.filter(({ endpoint }) => endpoint).map((setting) => [setting.name, valueIn(setting)]);
+  return { ...Object.fromEntries(values), topology: "optimal" };
 }
 
 // The rounds of a run that the server decodes now.
@@ -57,12 +53,10 @@ async function rounds(data) {
 
 // A run with the settings of an address, decoded now, as JSON.
 export async function decodedRun(asked) {
-  const data = parameters(asked);
-  const [prompt, method, , , max_new_tokens, temperature, top_k, top_p, seed, chat] = data;
-  const decoded = await rounds(data);
+  const values = parameters(asked);
+  const decoded = await rounds(Object.values(values));
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
-  const models = { target: "the large model", draft: method === "ar" ? "" : "the small model" };
-  const sampled = { seed, temperature, top_k, top_p, max_new_tokens };
-  const run = { method, paths, prompt, prompt_ids: [], ...sampled, ...models, prefill_seconds: 0, rounds: decoded };
-  return JSON.stringify({ ...run, chat, arithmetic: "", draft_temperature: null, baseline: [], timings: [] });
+  const models = { target: "the large model", draft: values.method === "ar" ? "" : "the small model" };
+  const run = { ...recordedSettings(values), paths, prompt_ids: [], ...models, prefill_seconds: 0, rounds: decoded };
+  return JSON.stringify({ ...run, arithmetic: "", baseline: [], timings: [] });
 }

@@ -8,6 +8,7 @@ import { legend } from "../shared/legend.js";
 import { fillRows, fillTable, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
+const ASK_AGAIN = 1000; // milliseconds
 const times = (value) => `${value.toFixed(2)}×`;
 const percent = (value) => (value < 0.005 ? "under 1%" : `${(100 * value).toFixed(0)}%`);
 const SHOWN = { acceptance: percent, draft_step: (value) => value.toFixed(3), rest: (value) => value.toFixed(3) };
@@ -42,6 +43,7 @@ export function mount(element, props, server) {
   let [preset, answer] = [props.start, null];
   /** @type {Record<string, any>} */
   let changes = {};
+  let again; // the timer of the next question while the server is measured
 
   const figure = new Figure(find(".plot.curve"), {
     skeleton: props.curve,
@@ -57,7 +59,13 @@ export function mount(element, props, server) {
   }
 
   function ask() {
+    clearTimeout(again);
     const use = (next) => {
+      if (next.measuring) {
+        setText(find(".source"), next.measuring);
+        again = setTimeout(ask, ASK_AGAIN);
+        return;
+      }
       answer = next;
       show();
     };

@@ -21,7 +21,7 @@ from components.page import frame
 from components.page.assets import ASSETS
 from components.page.catalogue import method_menu, topology_menu
 from components.page.questions import Answer, answers
-from components.server import feed, topologies, turns
+from components.server import feed, seats, topologies
 from specdec.pair import Pair
 
 
@@ -121,10 +121,10 @@ def panel(pair: Pair) -> gr.HTML:
 def _connect(drafts: Drafts, view: gr.HTML) -> None:
     # The generator is synchronous, so that Stop takes effect after a round and ZeroGPU can run it.
     def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
-        yield from compare_run.updates(drafts, event._data, visitor=turns.visitor(request))
+        yield from compare_run.updates(drafts, event._data, visitor=seats.visitor(request))
 
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    # Gradio sets no limit: runs wait in `turns`, which tells their place. With "once" instead of "multiple",
+    # Gradio sets no limit: runs wait in `seats`, which tells their place. With "once" instead of "multiple",
     # a run would be dropped if the previous one has not quite ended.
     running = view.submit(compared, None, view, concurrency_limit=None, trigger_mode="multiple", **private)
     frame.when_ended(running, "() => window.specdec.compare.ended()")

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from components.compare.drafts import Drafts
-from components.server import feed, run, topologies, turns
-from components.server.settings import VisitorSettings, words
+from components.guard.values import words
+from components.page.settings import VisitorSettings
+from components.server import feed, run, seats, topologies
 
 REFERENCE = "reference"
 """The name of the autoregressive run."""
@@ -24,7 +25,7 @@ _OWN = ("method", "topology", "k")
 
 
 def updates(
-    drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+    drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: seats.Visitor = seats.NOBODY
 ) -> Iterator[str]:
     """Run a request as JSON updates. All runs share one seat at the model.
 
@@ -40,10 +41,10 @@ def updates(
     yield from log.until_stopped(_updates(log, drafts, request, visitor))
 
 
-def _updates(log: feed.Log, drafts: Drafts, request: Any, visitor: turns.Visitor) -> Generator[str]:
+def _updates(log: feed.Log, drafts: Drafts, request: Any, visitor: seats.Visitor) -> Generator[str]:
     try:
         shared, columns, drafts = _shared(request), _listed(request), drafts.now()
-        with turns.MODEL.seat(visitor, log.is_stopped) as seat:
+        with seats.MODEL.seat(visitor, log.is_stopped) as seat:
             yield from map(log.waits, seat.wait())
             models = _expected(request, run.models(drafts.pair))
             yield log.flush("running", setup={"seed": shared.seed, "models": models})
@@ -82,7 +83,7 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
 
 
 def _column(
-    log: feed.Log, seat: turns.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
+    log: feed.Log, seat: seats.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
     """The updates of one column. An error becomes a message that names the column."""
     name: str = wanted["name"]
@@ -95,13 +96,13 @@ def _column(
 
 
 def _decoded(
-    log: feed.Log, seat: turns.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
+    log: feed.Log, seat: seats.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
 ) -> Iterator[str]:
     phase = "choosing" if topologies.has_to_measure(settings) else "running"
     named: dict[str, Any] = {"column": name}
     yield log.flush(phase, **named)
     with closing(run.begin(seat, drafts.pair_with(draft), settings, detail=False)) as job:
-        for _ in job.beginning(turns.TOLD_EVERY):
+        for _ in job.beginning(seats.TOLD_EVERY):
             yield log.flush(phase, **named)
         assert job.run is not None, "a run that has begun"
         topology = job.run.topology

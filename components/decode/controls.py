@@ -10,13 +10,11 @@ import gradio as gr
 
 from components.decode import models as models_panel
 from components.decode import traces
-from components.guard import limits
 from components.page import frame
-from components.page.catalogue import method_menu, topology_menu
-from components.server import feed, run, topologies, turns
+from components.page.settings import TABLE, VisitorSettings
+from components.server import feed, run, seats, topologies
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
-from components.server.settings import VisitorSettings
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -34,10 +32,8 @@ _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "
 _LABELS = dict(zip(QUESTIONS, _WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
-BASELINE_INFO = "The same prompt and seed without a small model, timed in turns with the run."
-SEED_INFO = "Same seed, same text."
-
-_IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
+BASELINE_INFO = TABLE["baseline"].setting.help
+SEED_INFO = TABLE["seed"].setting.help
 
 _CONVERSATION = "(prompt, history) => window.specdec?.conversation(prompt, history) ?? history"
 _NEW = (
@@ -69,19 +65,20 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
             max_lines=4,
             elem_id="prompt",
         )
-        method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
+        method = _input("method", info=_METHODS_INFO)
         generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=100)
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=100)
     frame.panel("drawer", _SETTINGS)
     chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _NEW
     frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats)
     with gr.Column(elem_id="settings"):
-        inputs = {"prompt": prompt, "method": method} | _decoding(method, opening) | _sampling(opening)
+        inputs = {"prompt": prompt, "method": method} | _decoding(opening) | _sampling(opening)
+        _connect_needed(inputs)
         models = models_panel.panel(pair, access or Access())
     updates = feed.panel()
     inputs |= {"chat": models["chat"]} | _tree(pair, inputs, models, opening) | {"history": _history()}
     _connect(pair, inputs, generate, stop, updates)
-    return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
+    return models | {TABLE[name].setting.address: component for name, component in inputs.items()}
 
 
 def _chips(prompts: list[str], kind: str) -> str:
@@ -90,37 +87,58 @@ def _chips(prompts: list[str], kind: str) -> str:
     return f'<span class="{kind}">{"".join(buttons)}</span>'
 
 
-def _decoding(method: gr.Radio, opening: dict[str, Any]) -> Inputs:
-    most = limits.current()
-    topology = gr.Dropdown(
-        topology_menu(), value="optimal", label="Topology of the draft", elem_id="topology"
-    )
-    k = gr.Slider(
-        1,
-        most.draft_tokens,
-        min(len(opening["paths"]), most.draft_tokens),
-        step=1,
-        label="k: drafted tokens per round",
-        elem_id="k",
-    )
-    length = gr.Slider(
-        1,
-        most.new_tokens,
-        min(opening["max_new_tokens"], most.new_tokens),
-        step=1,
-        label="Length in tokens",
-        elem_id="length",
-    )
-    baseline = gr.Checkbox(True, label="Measure plain decoding too", info=BASELINE_INFO, elem_id="baseline")
+def _decoding(opening: dict[str, Any]) -> Inputs:
+    """The settings of drafting, of length and of plain decoding, and all that have no place of their own."""
+    drafted = {"k": len(opening["paths"]), "max_new_tokens": opening["max_new_tokens"]}
+    inputs = {name: _input(name, drafted.get(name)) for name in ("topology", "k", "max_new_tokens")}
+    inputs |= {name: _input(name) for name in TABLE if name not in _PLACED}
+    inputs["baseline"] = _input("baseline")
+    return inputs
+
+
+_PLACED = {
+    *("prompt", "method", "topology", "k", "max_new_tokens", "baseline", "chat", "history", "tree"),
+    *("seed", "temperature", "top_p", "top_k"),
+}
+"""The settings that have a place of their own in the form."""
+
+
+def _input(name: str, value: Any = None, **changes: Any) -> Any:
+    """The input of the setting with this name, as its row describes it. value: the first one."""
+    row = TABLE[name].described()
+    value = row["default"] if value is None else value
+    shared: dict[str, Any] = {
+        "label": row["label"],
+        "info": row["help"] or None,
+        "elem_id": row["address"],
+    } | changes
+    match row["form"]:
+        case "slider":
+            least, most = row["least"], row["most"]
+            first = min(max(least if value is None else value, least), most)
+            return gr.Slider(least, most, first, step=row["step"], **shared)
+        case "number":
+            digits = 0 if row["whole"] else None
+            return gr.Number(value, precision=digits, minimum=row["least"], maximum=row["most"], **shared)
+        case "checkbox":
+            return gr.Checkbox(value, **shared)
+        case "radio":
+            return gr.Radio(row["choices"], value=value, **shared)
+        case "menu":
+            return gr.Dropdown(row["choices"], value=value, **shared)
+    return gr.Textbox(value, **shared)
+
+
+def _connect_needed(inputs: Inputs) -> None:
+    method, topology = inputs["method"], inputs["topology"]
     gr.on(
         [topology.change, method.change],
         _needed,
         [method, topology],
-        [topology, k],
+        [topology, inputs["k"]],
         show_progress="hidden",
         api_visibility="private",
     )
-    return {"topology": topology, "k": k, "max_new_tokens": length, "baseline": baseline}
 
 
 def _needed(method: str, topology: str) -> tuple[Any, Any]:
@@ -132,28 +150,21 @@ def _needed(method: str, topology: str) -> tuple[Any, Any]:
 
 def _sampling(opening: dict[str, Any]) -> Inputs:
     with gr.Row():
-        seed = gr.Number(
-            opening["seed"],
-            label="Seed",
-            info=SEED_INFO,
-            precision=0,
-            minimum=0,
-            min_width=120,
-            elem_id="seed",
-        )
+        seed = _input("seed", opening["seed"], min_width=120)
         dice = gr.Button("New seed", size="sm", min_width=90, elem_id="dice")
-    temperature = gr.Slider(0, 2, opening["temperature"], step=0.05, label="Temperature", info="0 is greedy")
-    top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
-    top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
+    inputs = {
+        name: _input(name, opening[name] if name == "temperature" else None)
+        for name in ("temperature", "top_p", "top_k")
+    }
     dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
-    return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
+    return inputs | {"seed": seed}
 
 
-_MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
+_MEASURED_FOR = tuple(name for name, row in TABLE.items() if row.shapes)
 """The settings that a measured tree depends on, besides the models."""
 
 
-FOLLOWS = {"tree": [_IN_ADDRESS.get(name, name) for name in _MEASURED_FOR]}
+FOLLOWS = {"tree": [TABLE[name].setting.address for name in _MEASURED_FOR]}
 """The values of the address that a value was computed for, for `setup.panel`."""
 _ASKED = f"{list(_MEASURED_FOR)}, values, {list(topologies.WITHOUT_K)}"
 _CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {_ASKED}) ?? tree"
@@ -181,7 +192,7 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
         *chosen, name = values
         settings = VisitorSettings(**dict(zip(inputs, chosen, strict=True)))
-        yield from run.updates(pair, settings, visitor=turns.visitor(request), name=name)
+        yield from run.updates(pair, settings, visitor=seats.visitor(request), name=name)
 
     # Only `decode` is an event of the server; everything else happens in the browser.
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}

@@ -8,12 +8,12 @@ Measuring takes turns with visitors' runs; each of its turns times every number 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import torch
 
 from components.guard import limits
-from components.server import feed, turns, zero_gpu
+from components.server import feed, seats, zero_gpu
 from components.server.lazy import present, use_threads
 from specdec.models import Model
 from specdec.pair import Pair
@@ -67,34 +67,35 @@ class Forwards:
         return time.perf_counter()
 
 
-def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
+def updates(pair: Pair, visitor: seats.Visitor = seats.NOBODY) -> Iterator[str]:
     """One measurement of this visitor's as JSON updates: places in line, then "done" with `rows` as
     `Forwards.fastest`, or "error" with a message."""
     log = feed.Log(feed.INTERVAL)
     try:
         if zero_gpu.here():
             raise ValueError("here a GPU is lent to runs only; the recorded times stay")
-        with turns.CHECKS.seat(visitor) as seat:
+        with seats.CHECKS.seat(visitor) as seat:
             yield from map(log.waits, seat.wait())
             model = present(pair).target
-            with seat.turn():
-                use_threads(pair)
-                forwards = Forwards(model, pair.encode(PROMPT))
-                forwards.one_pass()
-                forwards.forget()
-            passes = _passes(pair, forwards, seat)
+            forwards, passes = seat.do(_steps(pair, seat)).wait()
             yield log.flush("done", rows=forwards.fastest(), passes=passes, model=model.name)
     except Exception as error:
         yield log.flush("error", message=feed.error_message(error))
 
 
-def _passes(pair: Pair, forwards: Forwards, seat: turns.Seat) -> int:
-    """Do passes until there are enough or the time is over; return their number."""
+def _steps(pair: Pair, seat: seats.Seat) -> Generator[None, None, tuple[Forwards, int]]:
+    """Do one pass a step, until there are enough or the time is over. Returns the times and the number of
+    passes."""
+    use_threads(pair)
+    forwards = Forwards(present(pair).target, pair.encode(PROMPT))
+    forwards.one_pass()
+    forwards.forget()
+    yield
     end = seat.worked + limits.current().forward_seconds
     done = 0
     while done == 0 or (done < PASSES and seat.worked < end):
-        with seat.turn():
-            use_threads(pair)
-            forwards.one_pass()
+        use_threads(pair)
+        forwards.one_pass()
         done += 1
-    return done
+        yield
+    return forwards, done

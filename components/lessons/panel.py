@@ -16,7 +16,7 @@ import gradio as gr
 from components.lessons import facts as lesson_facts
 from components.lessons import forward
 from components.page import assets, frame
-from components.server import turns
+from components.server import seats
 from specdec.pair import Pair
 
 TEXTS = assets.ASSETS / "lessons.json"
@@ -81,7 +81,7 @@ def panel(pair: Pair) -> gr.HTML:
     view = frame.panel("lessons", _TAB)
 
     def measure(request: gr.Request) -> Iterator[str]:
-        yield from forward.updates(pair, turns.visitor(request))
+        yield from forward.updates(pair, seats.visitor(request))
 
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     measured = view.submit(measure, None, view, concurrency_limit=None, **private)

@@ -21,7 +21,7 @@ from components.losslessness.record_checks import RECORDED, SHOWN
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
-from components.server import feed, turns
+from components.server import feed, seats
 from specdec.exactness.faults import FAULTS
 from specdec.figures.topologies import FIXED
 
@@ -220,6 +220,6 @@ def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr
     def check(request: gr.Request, *values: Any) -> Iterator[str]:
         *chosen, name = values
         settings = CheckSettings(**dict(zip(inputs, chosen, strict=True)))
-        yield from lossless_run.updates(settings, visitor=turns.visitor(request), name=name)
+        yield from lossless_run.updates(settings, visitor=seats.visitor(request), name=name)
 
     frame.streamed(view, start, stop, check, list(inputs.values()), "lossless")

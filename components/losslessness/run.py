@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from components.guard.values import whole, words
 from components.losslessness import models
-from components.server import feed, topologies, turns
-from components.server.settings import whole, words
+from components.server import feed, seats, topologies
 from specdec.checks import among
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
@@ -93,7 +93,7 @@ def new_check(settings: CheckSettings) -> Check:
 def updates(
     settings: CheckSettings,
     interval: float = feed.INTERVAL,
-    visitor: turns.Visitor = turns.NOBODY,
+    visitor: seats.Visitor = seats.NOBODY,
     name: object = None,
 ) -> Iterator[str]:
     """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
@@ -102,15 +102,14 @@ def updates(
     yield from log.until_stopped(_updates(log, settings, visitor))
 
 
-def _updates(log: feed.Log, settings: CheckSettings, visitor: turns.Visitor) -> Generator[str]:
+def _updates(log: feed.Log, settings: CheckSettings, visitor: seats.Visitor) -> Generator[str]:
     try:
         settings = settings.checked()
-        with turns.CHECKS.seat(visitor, log.is_stopped) as seat:
+        with seats.CHECKS.seat(visitor, log.is_stopped) as seat:
             yield from map(log.waits, seat.wait())
-            with seat.turn():
-                check = new_check(settings)
-            yield log.flush("running", **opening(settings, check))
-            yield from _decoded(log, seat, check, settings.decodes)
+            for updates in seat.do(_decoded(settings, log.interval)).batches(0):
+                for phase, update in updates:
+                    yield log.flush(phase, **update)
     except Exception as error:
         yield log.flush("error", message=feed.error_message(error))
 
@@ -127,16 +126,23 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
     }
 
 
-def _decoded(log: feed.Log, seat: turns.Seat, check: Check, decodes: int) -> Iterator[str]:
-    end = time.monotonic() + MOST_SECONDS
+def _decoded(
+    settings: CheckSettings, interval: float
+) -> Generator[tuple[str, dict[str, Any]] | None, None, None]:
+    """The check in small steps. Now and then a step yields the phase and the fields of an update."""
+    check = new_check(settings)
+    yield "running", opening(settings, check)
+    end = due = time.monotonic()
+    end += MOST_SECONDS
     path: list[tuple[int, float]] = []
-    while check.decodes < decodes and time.monotonic() < end:
-        with seat.turn():
-            path += _some(check, decodes)
-        if time.monotonic() - log.flushed_at >= log.interval:
-            yield log.flush("running", path=path, **_so_far(check))
-            path = []
-    yield log.flush("done", path=path, **_so_far(check))
+    while check.decodes < settings.decodes and time.monotonic() < end:
+        path += _some(check, settings.decodes)
+        if time.monotonic() < due:
+            yield None
+            continue
+        yield "running", {"path": path, **_so_far(check)}
+        path, due = [], time.monotonic() + interval
+    yield "done", {"path": path, **_so_far(check)}
 
 
 def _some(check: Check, decodes: int) -> list[tuple[int, float]]:

@@ -64,7 +64,7 @@ def streamed(
         view,
         js=f"(...values) => [...values.slice(0, -1), {here}.sent()]",
         preprocess=False,
-        concurrency_limit=None,  # runs wait in `components.server.turns`, which tells them their place
+        concurrency_limit=None,  # runs wait in `components.server.seats`, which tells them their place
         trigger_mode="multiple",  # with "once", a run would be dropped if the previous one has not ended
         **private,
     )

@@ -48,7 +48,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     most = limits.current()
     framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
-    # Runs wait in `turns`, and each waiting run holds a thread. Other events wait for nothing.
+    # Runs wait in `seats`, and each waiting run holds a thread. Other events wait for nothing.
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     _look_seldom(blocks)
     _write_page(blocks)

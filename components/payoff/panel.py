@@ -14,17 +14,14 @@ from pydantic import Field
 
 from components.page import assets, frame
 from components.page.questions import Answer, Question, answers
+from components.payoff.here import Measurement
 from components.payoff.presets import HERE, presets
-from components.server import lazy, turns
-from components.server.claims import Claim
+from components.server import lazy
 from specdec.checks import among
-from specdec.decoding.auto import choosing, finished
-from specdec.decoding.engine import RunSettings
 from specdec.figures import labs, looks
 from specdec.pair import ModelPair, Pair
 from specdec.payoff import Payoff, SetUp, changed, measured
 from specdec.payoff.setups import ROWS
-from specdec.probs import Sampling
 
 MOST_TEXTS = 256
 _START = "smollm2"
@@ -54,16 +51,21 @@ class Asked(Question):
 def answering(pair: Pair) -> Callable[[Any], Answer]:
     """The server function of the panel for the page's pair."""
 
+    measurement = Measurement(pair)
+
     @answers
     def verdict(asked: Asked) -> Answer:
         """What drafting gains.
 
         values: those in use, by the names of `Asked`. curve: rows of k, tokens per call and speed-up. source:
         where the numbers of the set-up are from.
+        Instead of all that, measuring: a sentence for a visitor who has to ask again in a second.
         """
         among("preset", asked.preset, [HERE, *presets()])
         if asked.preset == HERE:
-            setup, source = _measured_here(pair)
+            if (found := _measured_here(measurement)) is None:
+                return {"measuring": "This server is being measured, which takes up to a minute."}
+            setup, source = found
         else:
             setup, source = presets()[asked.preset].setup, presets()[asked.preset].source
         changes = asked.model_dump(exclude={"preset"})
@@ -82,19 +84,20 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
     return verdict
 
 
-def _measured_here(pair: Pair) -> tuple[SetUp, str]:
-    """This server's pair, measured on first use in turns of the model. ValueError if it can't be.
+def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
+    """This server's pair, or None while it is measured. ValueError if it can't be.
 
-    It is not waited for: this question would keep the place of all others while models are downloaded.
+    Its loading is not waited for, because a download can take minutes.
     """
+    pair = measurement.pair
     if not lazy.is_loaded(pair):
         raise ValueError("The models of this server are still being loaded; try again later")
     here = lazy.present(pair)
     if not isinstance(here, ModelPair):
         raise ValueError("The models of this server run elsewhere and are not measured; take another set-up")
-    lazy.use_threads(here)
-    settings = RunSettings("ersd", 1, Sampling(), None, False)
-    setup = measured(finished(Claim(turns.MODEL.model).turns(choosing(here, settings))))
+    if (choice := measurement.ask(here)) is None:
+        return None
+    setup = measured(choice)
     draft = "no draft" if here.draft is None else here.draft.name
     return setup, (
         f"Measured on this server, once for each pair: {here.target.name} with {draft}, ERSD at temperature "

@@ -1,11 +1,9 @@
 """The server between visitors and the decoder.
 
 options      settings of the server's operator
-settings     the checked settings of a visitor's run
 capacity     how many runs are decoded at once
-turns        which runs have a seat
-claims       whose turn at the model is next
-scheduler    begins and decodes all runs with a seat, in one thread and one batch
+queue        all jobs of the model, advanced in one thread, and which comes next
+seats        which visitors have a seat, and the line of the others
 run          one run and its updates for the page
 timing       the speed of a run compared with plain decoding
 feed         updates on their way to the browser

@@ -1,6 +1,6 @@
 """How many runs are decoded at once: as many as the pair and its device have memory and time for.
 
-It is measured once for a pair, after loading, in turns of the model. Until then, and where it cannot be
+It is measured once for a pair, after loading, as a job beside the runs. Until then, and where it cannot be
 measured (on ZeroGPU), the number is so small that decoding in turns would serve as well.
 """
 
@@ -11,7 +11,7 @@ import threading
 import time
 
 from components.server import lazy
-from components.server.claims import Claim, Model
+from components.server.queue import QUEUE, Nobody, Queue
 from components.server.topologies import can_draft
 from specdec.decoding.auto import Steps
 from specdec.decoding.run import Run, stream
@@ -44,27 +44,22 @@ def known() -> int:
     return _known
 
 
-def measure(pair: Pair, model: Model) -> None:
-    """Measure the capacity of the pair that is present now, in turns of the model.
+def measure(pair: Pair, queue: Queue = QUEUE) -> None:
+    """Measure the capacity of the pair that is present now, as a job of the queue.
 
     Another thread that measures is waited for. Its pair may have been exchanged meanwhile.
     """
     with _measuring:
-        _measure(lazy.present(pair), model)
+        _measure(lazy.present(pair), queue)
 
 
-def _measure(pair: Pair, model: Model) -> None:
+def _measure(pair: Pair, queue: Queue) -> None:
     global _known
     _known = FEWEST
     if not isinstance(pair, ModelPair):
         return
-    lazy.use_threads(pair)
     try:
-        turns = Claim(model).turns(measuring(pair))
-        while True:
-            next(turns)
-    except StopIteration as end:
-        _known = end.value
+        _known = queue.submit(Nobody(), measuring(pair)).wait()
     except Exception:  # a server without a measurement still serves
         logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
 
@@ -72,6 +67,7 @@ def _measure(pair: Pair, model: Model) -> None:
 def measuring(pair: ModelPair) -> Steps[int]:
     """The number of runs for which there is memory and time. Time is estimated from rounds of one and of
     `FEWEST`."""
+    lazy.use_threads(pair)
     in_time = yield from _in_time(pair)
     return max(1, min(_in_memory(pair), max(FEWEST, in_time)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, closing
@@ -15,8 +16,8 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 import specdec
-from components.server import feed, run, topologies, turns
-from components.server.settings import VisitorSettings
+from components.page.settings import VisitorSettings, parameters
+from components.server import feed, run, seats, topologies
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -40,24 +41,10 @@ visitors.
 def endpoint(pair: Pair) -> None:
     """Add `/generate` to the page that is being built."""
 
-    async def generate(
-        request: gr.Request,
-        prompt: str,
-        method: str = "ersd",
-        topology: str = "sequence",
-        k: int = 4,
-        max_new_tokens: int = 64,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        chat: bool = False,
-        tree: str = "",
-    ) -> AsyncIterator[str]:
-        sampled = (max_new_tokens, temperature, top_k, top_p, seed)
-        settings = VisitorSettings(prompt, method, topology, k, *sampled, chat=chat, tree=tree)
+    async def generate(request: gr.Request, *values: Any) -> AsyncIterator[str]:
+        settings = VisitorSettings(**dict(zip((each.name for each in parameters()), values)))
         try:
-            with turns.MODEL.seat(turns.Visitor(turns.visitor(request).address)) as seat:
+            with seats.MODEL.seat(seats.Visitor(seats.visitor(request).address)) as seat:
                 in_thread = partial(run_sync, limiter=_limiter(request))
                 async with aclosing(_rounds(pair, settings.checked(), seat, in_thread)) as rounds:
                     decoded: list[specdec.Round] = []
@@ -68,7 +55,17 @@ def endpoint(pair: Pair) -> None:
             raise gr.Error(feed.error_message(error), print_exception=False) from None
 
     generate.__doc__ = _DESCRIPTION
+    _declare(generate)
     gr.api(generate, api_name="generate", concurrency_limit=None)
+
+
+def _declare(generate: Callable[..., Any]) -> None:
+    """Give the function the parameters of the settings, from which Gradio makes the endpoint."""
+    request = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=gr.Request)
+    signature = inspect.Signature([request, *parameters()], return_annotation=AsyncIterator[str])
+    types = {each.name: each.annotation for each in signature.parameters.values()}
+    generate.__annotations__ = types | {"return": AsyncIterator[str]}
+    generate.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
 
 
 def _with_acceptance(rounds: Sequence[specdec.Round]) -> str:
@@ -77,7 +74,7 @@ def _with_acceptance(rounds: Sequence[specdec.Round]) -> str:
 
 
 async def _rounds(
-    pair: Pair, settings: VisitorSettings, seat: turns.Seat, in_thread: Callable[..., Awaitable[Any]]
+    pair: Pair, settings: VisitorSettings, seat: seats.Seat, in_thread: Callable[..., Awaitable[Any]]
 ) -> AsyncGenerator[specdec.Round]:
     """The rounds of a run. A run that waits for a seat occupies no thread. in_thread: calls a function in a
     thread."""

@@ -26,7 +26,7 @@ import gradio as gr
 import torch
 
 from components.page import frame
-from components.server import turns
+from components.server import seats
 from specdec import Round
 
 INTERVAL = 0.25
@@ -74,7 +74,7 @@ class Log:
         self.flushed_at = time.monotonic()
         return update
 
-    def waits(self, place: turns.Place | None, phase: str = "waiting") -> str:
+    def waits(self, place: seats.Place | None, phase: str = "waiting") -> str:
         """The update of a run that has not begun, with the visitor's place in line, if any.
 
         It has no sequence number, because a lost one is never asked for again. The page shows the result
@@ -98,7 +98,7 @@ class Log:
 def _keep(log: Log) -> None:
     _logs[log.run] = log.sent
     _logs.move_to_end(log.run)
-    while len(_logs) > _KEPT_RUNS + turns.MODEL.num_seated:
+    while len(_logs) > _KEPT_RUNS + seats.MODEL.num_seated:
         _logs.popitem(last=False)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from components.server import capacity, feed, lazy, memory, run, turns
+from components.server import capacity, feed, lazy, memory, run
 from components.server.lazy import LazyPair
 from specdec.pair import Pair
 
@@ -106,7 +106,7 @@ class Loading:
     def _run(self, choice: Choice) -> None:
         try:
             self._pair.exchange(self._loaded(choice))
-            capacity.measure(self._pair, turns.MODEL.model)
+            capacity.measure(self._pair)
             ended: dict[str, Any] = {"status": "ready"}
         except Cancelled:
             ended = {"status": "cancelled"}

@@ -1,35 +1,35 @@
 """A visitor's run: settings, seat, run, and the updates that the page gets.
 
 updates   settings are checked ─▶ a seat ─▶ `begin` ─▶ rounds as updates of `feed` ─▶ plain decoding
-starting  prompt ─▶ tree ─▶ `specdec.stream`, in steps that the scheduler takes
+starting  prompt ─▶ tree ─▶ `specdec.stream`, in steps of a job
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import specdec
 from components.guard import limits
-from components.server import feed, lazy, topologies, turns, zero_gpu
-from components.server.scheduler import RUNS, Job
-from components.server.settings import VisitorSettings
+from components.page.settings import VisitorSettings
+from components.server import feed, lazy, seats, topologies, zero_gpu
+from components.server.queue import Job
 from components.server.timing import Repeats
 from components.server.zero_gpu import BorrowedJob, Decoding
 from specdec.decoding.auto import finished
 from specdec.pair import Pair
+from specdec.probs import Sampling
 
 
 def updates(
     pair: Pair,
     settings: VisitorSettings,
     interval: float = feed.INTERVAL,
-    visitor: turns.Visitor = turns.NOBODY,
+    visitor: seats.Visitor = seats.NOBODY,
     name: object = None,
 ) -> Iterator[str]:
     """Run this visitor's request as JSON updates. An error becomes a last update with its message.
@@ -40,10 +40,10 @@ def updates(
     yield from log.until_stopped(_updates(log, pair, settings, visitor))
 
 
-def _updates(log: feed.Log, pair: Pair, settings: VisitorSettings, visitor: turns.Visitor) -> Generator[str]:
+def _updates(log: feed.Log, pair: Pair, settings: VisitorSettings, visitor: seats.Visitor) -> Generator[str]:
     try:
         settings = settings.checked()
-        with turns.MODEL.seat(visitor, log.is_stopped) as seat:
+        with seats.MODEL.seat(visitor, log.is_stopped) as seat:
             yield from map(log.waits, seat.wait())
             # this run uses the pair that is current now, even if another one is loaded meanwhile
             yield from _decoded(log, seat, lazy.present(pair), settings)
@@ -51,7 +51,7 @@ def _updates(log: feed.Log, pair: Pair, settings: VisitorSettings, visitor: turn
         yield log.flush("error", message=feed.error_message(error))
 
 
-def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
+def _decoded(log: feed.Log, seat: seats.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
     phase = "choosing" if topologies.has_to_measure(settings) else "waiting"
     note: dict[str, Any] = {}
     yield log.waits(None, phase)
@@ -62,7 +62,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
         pair = zero_gpu.embedded()
         job = begin(seat, pair, settings)
     with closing(job):
-        for _ in job.beginning(turns.TOLD_EVERY):
+        for _ in job.beginning(seats.TOLD_EVERY):
             yield log.waits(None, phase)  # a visitor can stop the run at each update
         run = job.run
         assert run is not None, "a run that has begun"
@@ -79,7 +79,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
 
 
 def _baseline(
-    log: feed.Log, seat: turns.Seat, run: Decoding, settings: VisitorSettings
+    log: feed.Log, seat: seats.Seat, run: Decoding, settings: VisitorSettings
 ) -> Generator[str, None, dict[str, Any]]:
     """Time plain decoding after a run: in turns with the run, or once if other runs are being decoded.
 
@@ -88,7 +88,7 @@ def _baseline(
     yield log.flush("baseline")
     plain = replace(settings, method="ar")
     lent = isinstance(run.pair, zero_gpu.Lender)  # each repeat would have to borrow a GPU
-    if lent or turns.MODEL.num_seated > 1:
+    if lent or seats.MODEL.num_seated > 1:
         try:
             with closing(begin(seat, run.pair, plain, False, run.prompt_ids)) as job:
                 for rounds in job.batches(log.interval):
@@ -101,22 +101,19 @@ def _baseline(
     repeats = Repeats(
         partial(starting, run.pair, settings, False, run.prompt_ids),
         partial(starting, run.pair, plain, False, run.prompt_ids),
-        alone=lambda: turns.MODEL.num_seated == 1,
+        alone=lambda: seats.MODEL.num_seated == 1,
     )
-    sent, reported, due = 0, 0, time.monotonic() + log.interval
-    with closing(seat.turns(repeats.steps())) as steps:
-        for _ in steps:
-            if time.monotonic() >= due or reported < len(repeats.seconds):
-                rounds = repeats.plain_rounds[sent:]
-                yield log.flush("baseline", rounds, timings=repeats.seconds)
-                sent, reported = sent + len(rounds), len(repeats.seconds)
-                due = time.monotonic() + log.interval
+    sent = 0
+    for _ in seat.do(repeats.steps()).batches(log.interval):
+        rounds = repeats.plain_rounds[sent:]
+        sent += len(rounds)
+        yield log.flush("baseline", rounds, timings=list(repeats.seconds))
     yield log.flush("baseline", repeats.plain_rounds[sent:], timings=repeats.seconds)
     return {}
 
 
 def begin(
-    seat: turns.Seat,
+    seat: seats.Seat,
     pair: Pair,
     settings: VisitorSettings,
     detail: bool = True,
@@ -128,9 +125,8 @@ def begin(
     """
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
-        with seat.turn():
-            return BorrowedJob(seat, pair.start(settings, detail, prompt_ids))
-    return RUNS.submit(seat, starting(pair, settings, detail, prompt_ids))
+        return BorrowedJob(pair.start(settings, detail, prompt_ids))
+    return seat.begin(starting(pair, settings, detail, prompt_ids))
 
 
 def starting(
@@ -151,7 +147,8 @@ def starting(
     assert isinstance(pair, specdec.ModelPair), "a pair in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
-    sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
+    decoding = settings.decoding()
+    sampling = {each.name: decoding[each.name] for each in fields(Sampling)}
     topology = None
     if settings.method != "ar":
         topology = yield from topologies.steps(
@@ -160,18 +157,15 @@ def starting(
             settings.k,
             tree=settings.tree,
             method=settings.method,
-            at_once=1 if alone else turns.MODEL.num_seated,
+            at_once=1 if alone else seats.MODEL.num_seated,
             **sampling,
         )
     return specdec.stream(
         pair,
         prompt_ids,
-        method=settings.method,
         topology=topology,
-        max_new_tokens=settings.max_new_tokens,
-        seed=settings.seed,
         detail=detail,
-        **sampling,
+        **decoding,
     )
 
 

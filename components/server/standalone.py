@@ -9,8 +9,8 @@ import gradio as gr
 
 import specdec
 from components.page import serving
+from components.page.settings import VisitorSettings
 from components.server import feed, run
-from components.server.settings import VisitorSettings
 
 
 def serve(*panels: Callable[[], Any]) -> None:

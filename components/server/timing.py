@@ -79,7 +79,7 @@ class Repeats:
                     tokens[name] += len(round.tokens)
                     if name == "plain" and not self.seconds:
                         self.plain_rounds.append(round)
-                    yield
+                    yield name
                 if tokens[name] < goal or goal == most:
                     going.remove(name)
         return seconds

@@ -12,16 +12,16 @@ from typing import Any
 
 import specdec
 from components.guard import limits
-from components.server.claims import Claim, Model
+from components.server.queue import QUEUE, Nobody
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Choice, choosing, finished
-from specdec.decoding.engine import RunSettings
 from specdec.decoding.trial import measured_as, measuring
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair, Pair
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 
 NAMES = tuple(TOPOLOGIES)
 WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_k)
@@ -49,14 +49,13 @@ def can_draft(pair: ModelPair) -> bool:
     return pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
 
 
-def prepare(pair: Pair, model: Model, opening: dict[str, Any]) -> None:
-    """Measure the tree for the settings of this run, the page's defaults, in turns of the model, so that no
-    visitor waits for it. A pair that cannot draft needs no tree."""
+def prepare(pair: Pair, opening: dict[str, Any]) -> None:
+    """Measure the tree for the settings of this run, the page's defaults, as a job beside the runs, so
+    that no visitor waits for it. A pair that cannot draft needs no tree."""
     if isinstance(pair, ModelPair) and can_draft(pair):
         sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
         tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
-        for _ in Claim(model).turns(tree):
-            pass
+        QUEUE.submit(Nobody(), tree).wait()
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:

@@ -23,9 +23,8 @@ import gradio as gr
 
 import specdec
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import known_pairs, topologies
-from components.server.claims import Claim
-from components.server.settings import VisitorSettings
 from specdec.decoding.auto import Choice
 from specdec.decoding.trial import measured_as
 from specdec.pair import Pair
@@ -205,12 +204,10 @@ class BorrowedRun(Iterator[specdec.Round]):
 
 
 class BorrowedJob:
-    """A borrowed run with the methods of `scheduler.Job`. Reading its rounds decodes them, in turns of the
-    model."""
+    """A borrowed run with the methods of `queue.Job`. Reading its rounds lets the other process go on."""
 
-    def __init__(self, claim: Claim, run: BorrowedRun):
+    def __init__(self, run: BorrowedRun):
         self.run = run
-        self._rounds = claim.turns(run)
 
     def beginning(self, every: float) -> Iterator[None]:  # noqa: ARG002
         """Yields nothing, because the run has already begun."""
@@ -222,7 +219,7 @@ class BorrowedJob:
         failure: Exception | None = None
         due = time.monotonic()
         try:
-            for round in self._rounds:
+            for round in self.run:
                 batch.append(round)
                 if time.monotonic() >= due:
                     yield batch
@@ -236,7 +233,6 @@ class BorrowedJob:
 
     def close(self) -> None:
         """End the run and give the GPU back."""
-        self._rounds.close()
         self.run.close()
 
 

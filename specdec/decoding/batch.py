@@ -89,6 +89,7 @@ class Batch:
         called = self._called(self.members if runs is None else runs)
         for run, topology in self._trees.trees([member.run for member in called]).items():
             run.changed_tree |= topology != run.topology
+            run.planted = topology
             self.members[run].engine.plant(topology)
         for member in called:
             member.resume()

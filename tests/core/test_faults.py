@@ -12,8 +12,8 @@ import torch
 
 import specdec
 from components.decode import record_runs
-from components.server import feed, run, turns
-from components.server.settings import VisitorSettings
+from components.page.settings import VisitorSettings
+from components.server import feed, run, seats
 from research.experiments.store import Store
 from tests.conftest import answering, let_closed_runs_end
 
@@ -91,7 +91,7 @@ def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, er
     gc.collect()
     assert sessions
     assert all(session() is None for session in sessions)  # and with them their caches
-    assert turns.MODEL.num_seated == 0
+    assert seats.MODEL.num_seated == 0
     assert token_ids(received(pair)) == whole  # the next visitor
 
 
@@ -102,7 +102,7 @@ def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pa
     assert received(lazy)[-1]["message"] == "no weights in 'some/folder'"
     assert received(lazy)[-1]["message"] == "The model failed; the server's log says why."
     assert received(lazy)[-1]["phase"] == "done"
-    assert turns.MODEL.num_seated == 0
+    assert seats.MODEL.num_seated == 0
 
 
 def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
@@ -113,7 +113,7 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
         updates = run.updates(pair, SETTINGS, interval=0.0)
         while '"number"' not in next(updates):
             pass
-        assert turns.MODEL.num_seated == 1
+        assert seats.MODEL.num_seated == 1
         updates.close()
     finally:
         del pair.target.session
@@ -122,7 +122,7 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
     sessions.clear()
     gc.collect()
     assert session() is None
-    assert turns.MODEL.num_seated == 0
+    assert seats.MODEL.num_seated == 0
 
 
 @contextmanager

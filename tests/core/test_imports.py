@@ -32,6 +32,7 @@ LAYERS = {
         {"figures", "stats"},
         {"channel", "context", "models"},
         {"drafters", "pair"},
+        {"settings"},
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
         {"bench", "payoff"},

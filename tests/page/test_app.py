@@ -13,8 +13,8 @@ import pytest
 import app
 import specdec
 from components.page import assets, gradio_files, serving
-from components.server import feed, run, topologies, turns
-from components.server.settings import VisitorSettings
+from components.page.settings import VisitorSettings
+from components.server import feed, run, seats, topologies
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
@@ -128,10 +128,10 @@ def test_stop_ends_a_run_by_its_name_also_before_the_server_has_heard_of_it(pair
     assert list(run.updates(pair, settings(), interval=0.0, name="early-1")) == []
     going = run.updates(pair, settings(), interval=0.0, name="early-2")
     assert json.loads(next(going))["run"] == "early-2"
-    assert turns.MODEL.num_seated == 1
+    assert seats.MODEL.num_seated == 1
     feed.stop({"run": "early-2"})
     assert list(going) == []
-    assert turns.MODEL.num_seated == 0
+    assert seats.MODEL.num_seated == 0
 
 
 def test_a_run_stops_the_earlier_ones_of_its_page_and_no_other(pair):
@@ -139,7 +139,7 @@ def test_a_run_stops_the_earlier_ones_of_its_page_and_no_other(pair):
         run.updates(pair, settings(), interval=0.0, name=name) for name in ("quick-1", "another-1")
     )
     assert [json.loads(next(going))["run"] for going in (first, other)] == ["quick-1", "another-1"]
-    visitor = turns.Visitor("here", "tab")  # whose limit is two runs: stopped ones do not count
+    visitor = seats.Visitor("here", "tab")  # whose limit is two runs: stopped ones do not count
     later = [run.updates(pair, settings(), 0.0, visitor, f"quick-{number}") for number in (2, 3, 4, 5)]
     for going in later:
         next(going)

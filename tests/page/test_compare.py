@@ -10,7 +10,7 @@ import torch
 import specdec
 from components.compare import run as compare_run
 from components.compare.drafts import LABELS, Drafts, NoisyDraft
-from components.server import run, turns, zero_gpu
+from components.server import run, seats, zero_gpu
 from components.server.lazy import shared
 
 PROMPT = "Tom had a red ball. One day"
@@ -160,9 +160,9 @@ def test_a_stopped_comparison_leaves_its_seat(known):
     updates = compare_run.updates(known, request(column(), max_new_tokens=300), interval=0.0)
     for _ in range(6):
         next(updates)
-    assert turns.MODEL.num_seated == 1
+    assert seats.MODEL.num_seated == 1
     updates.close()
-    assert turns.MODEL.num_seated == 0
+    assert seats.MODEL.num_seated == 0
 
 
 def test_a_noisy_draft_scores_with_the_same_errors_everywhere(pair):

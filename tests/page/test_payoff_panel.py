@@ -1,11 +1,14 @@
 """The panel "Will it pay for you?": its set-ups, and answers that are those of `specdec.payoff`."""
 
 import json
+import threading
+import time
 
 import pytest
 
-from components.payoff import panel, presets
+from components.payoff import here, panel, presets
 from components.server.lazy import LazyPair, shared
+from components.server.queue import QUEUE, Nobody
 from specdec import ModelPair
 from specdec.payoff import Payoff, changed
 from tests.helpers.distributions import markov_pair
@@ -61,15 +64,75 @@ def test_a_wrong_value_is_named(change, error):
     assert verdict({"preset": "gpu"} | change)["error"].startswith(error)
 
 
+def answered(verdict):
+    """The answer about this server, asked for again while it is measured, as the page does."""
+    end = time.monotonic() + 60
+    while "measuring" in (answer := verdict({"preset": "here"})):
+        assert time.monotonic() < end
+    return answer
+
+
 def test_this_servers_pair_is_measured_once():
-    answer = verdict({"preset": "here"})
+    answer = answered(verdict)
     assert "target with draft" in answer["source"]
     assert verdict({"preset": "here"})["values"] == answer["values"]
 
 
 def test_a_pair_without_a_draft_says_so():
     alone = panel.answering(shared(ModelPair(PAIR.target, None)))
-    assert "needs a draft model" in alone({"preset": "here"})["error"]
+    assert "needs a draft model" in answered(alone)["error"]
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """A measurement that never ends; the event is set when it is cancelled."""
+    cancelled = threading.Event()
+
+    def steps(*_):
+        try:
+            while True:
+                time.sleep(0.001)
+                yield
+        finally:
+            cancelled.set()
+
+    monkeypatch.setattr(here, "choosing", steps)
+    return cancelled
+
+
+def test_a_measurement_delays_no_other_question_and_ends_when_its_visitor_has_left(endless, monkeypatch):
+    monkeypatch.setattr(here, "PATIENCE", 1.0)
+    start = time.monotonic()
+    assert "is being measured" in verdict({"preset": "here"})["measuring"]
+    assert verdict({"preset": "gpu"})["speed_up"] > 1
+    assert time.monotonic() - start < 1.0
+    job = QUEUE.submit(Nobody(), iter_of("another job"))
+    assert job.wait() == "another job"
+    assert not endless.is_set()
+    assert endless.wait(30)
+
+
+def test_a_measurement_goes_on_while_it_is_asked_for(endless, monkeypatch):
+    """Negative control of the test before: here the visitor stays."""
+    monkeypatch.setattr(here, "PATIENCE", 1.0)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        assert "measuring" in verdict({"preset": "here"})
+        assert not endless.is_set()
+    assert endless.wait(30)
+
+
+def test_a_measurement_ends_when_the_pair_of_the_server_is_another_one(endless):
+    served = shared(markov_pair(6))
+    assert "measuring" in panel.answering(served)({"preset": "here"})
+    served.exchange(markov_pair(6, seed=4))
+    assert endless.wait(here.PATIENCE / 2)
+
+
+def iter_of(result):
+    """Steps with this result."""
+    yield
+    return result
 
 
 def test_models_that_are_not_loaded_yet_are_not_waited_for():

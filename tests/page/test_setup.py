@@ -9,9 +9,9 @@ import pytest
 from components.decode import controls
 from components.losslessness import panel as losslessness
 from components.page import setup
+from components.page.settings import TABLE
 from components.payoff import presets as payoff
 from components.race_lab import panel as race_lab
-from components.server.settings import VisitorSettings
 from components.tree_lab import panel as tree_lab
 
 
@@ -59,8 +59,7 @@ def test_a_component_without_a_form_is_named():
 
 
 def test_every_setting_of_a_run_has_a_name(fields):
-    named = {"length": "max_new_tokens", "top-k": "top_k", "top-p": "top_p"}
-    assert set(VisitorSettings.__dataclass_fields__) <= {named.get(name, name) for name in fields[0]}
+    assert {row.setting.address for row in TABLE.values()} <= {*fields[0]}
 
 
 def test_defaults_fit_what_the_address_may_hold(fields):

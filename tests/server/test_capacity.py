@@ -6,10 +6,10 @@ import pytest
 
 import specdec
 from components.guard import limits
-from components.server import capacity, turns
+from components.server import capacity, seats
 from components.server.capacity import FEWEST, LONGEST
-from components.server.claims import Model
 from components.server.lazy import shared
+from components.server.queue import Queue
 from specdec.decoding.auto import finished
 from specdec.models import memory
 from tests.helpers.distributions import markov_pair
@@ -61,11 +61,11 @@ def test_what_a_run_needs_is_what_was_planned_before_loading():
 
 def test_a_real_measurement_leaves_nothing_behind_and_bounds_the_line(monkeypatch):
     pair = specdec.load_pair("stories")
-    capacity.measure(pair, Model())
+    capacity.measure(pair, Queue())
     assert capacity.known() >= FEWEST
-    assert turns._runs().seats == min(capacity.known(), limits.current().seats)
+    assert seats._runs().seats == min(capacity.known(), limits.current().seats)
     monkeypatch.setattr(capacity, "_known", 3)
-    assert turns._runs().seats == 3
+    assert seats._runs().seats == 3
 
 
 def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
@@ -82,11 +82,11 @@ def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
 
     monkeypatch.setattr(capacity, "measuring", measuring)
     served = shared(pairs[20])
-    measured_first = threading.Thread(target=capacity.measure, args=(served, Model()))
+    measured_first = threading.Thread(target=capacity.measure, args=(served, Queue()))
     measured_first.start()
     assert first.wait(10)
     served.exchange(pairs[30])
-    second = threading.Thread(target=capacity.measure, args=(served, Model()))
+    second = threading.Thread(target=capacity.measure, args=(served, Queue()))
     second.start()
     second.join(0.2)
     release.set()
@@ -96,16 +96,16 @@ def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
 
 
 def test_models_without_a_draft_are_measured_too():
-    capacity.measure(specdec.ModelPair(markov_pair(6).target), Model())
+    capacity.measure(specdec.ModelPair(markov_pair(6).target), Queue())
     assert capacity.known() >= FEWEST
 
 
 def test_where_it_can_not_be_found_out_a_few_are_taken(monkeypatch, caplog):
     monkeypatch.setattr(capacity, "_known", 50)
-    capacity.measure(object(), Model())  # no pair in this process
+    capacity.measure(object(), Queue())  # no pair in this process
     assert capacity.known() == FEWEST
     monkeypatch.setattr(capacity, "_known", 50)
     monkeypatch.setattr(capacity, "_seconds", lambda pair, runs: 1 / 0)
-    capacity.measure(markov_pair(6), Model())
+    capacity.measure(markov_pair(6), Queue())
     assert capacity.known() == FEWEST
     assert "could not be measured" in caplog.text

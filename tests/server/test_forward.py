@@ -9,11 +9,11 @@ import pytest
 
 from components.guard import limits
 from components.lessons import forward
-from components.server import turns
+from components.server import seats
 from tests.helpers.distributions import markov_pair
 
 
-def told(pair, visitor=turns.NOBODY):
+def told(pair, visitor=seats.NOBODY):
     return [json.loads(text) for text in forward.updates(pair, visitor)]
 
 
@@ -55,21 +55,28 @@ def test_a_measurement_ends_when_its_time_is_over(pair, monkeypatch):
 
 
 def test_it_waits_for_the_model_while_a_run_has_it(pair):
-    with turns.MODEL.seat(turns.Visitor("runs")) as seat:
+    go_on = threading.Event()
+
+    def busy():
+        go_on.wait(60)
+        yield
+
+    updates = []
+    measuring = threading.Thread(target=lambda: updates.extend(told(pair)))
+    with seats.MODEL.seat(seats.Visitor("runs")) as seat:
         list(seat.wait())
-        updates = []
-        measuring = threading.Thread(target=lambda: updates.extend(told(pair)))
-        with seat.turn():
-            measuring.start()
-            measuring.join(0.5)
-            assert measuring.is_alive()
+        seat.do(busy())
+        measuring.start()
+        measuring.join(0.5)
+        assert measuring.is_alive()
+        go_on.set()
         measuring.join(60)
     assert updates[-1]["phase"] == "done"
 
 
 def test_one_browser_tab_measures_only_so_often_at_once(pair):
-    visitor = turns.Visitor("one", "tab")
-    with turns.CHECKS.seat(visitor), turns.CHECKS.seat(visitor):
+    visitor = seats.Visitor("one", "tab")
+    with seats.CHECKS.seat(visitor), seats.CHECKS.seat(visitor):
         [refused] = told(pair, visitor)
     assert refused["phase"] == "error"
     assert "the limit here is 2" in refused["message"]
@@ -90,7 +97,7 @@ def test_where_a_gpu_is_lent_to_runs_only_nothing_is_measured(pair, monkeypatch)
 
 
 def test_whoever_leaves_gives_the_seat_back(pair):
-    updates = forward.updates(pair, turns.Visitor("gone", "tab"))
+    updates = forward.updates(pair, seats.Visitor("gone", "tab"))
     next(updates)
     updates.close()
-    assert turns.CHECKS.num_seated == 0
+    assert seats.CHECKS.num_seated == 0

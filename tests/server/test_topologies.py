@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 import specdec
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import topologies
-from components.server.claims import Model
-from components.server.settings import VisitorSettings
 from specdec.decoding import auto, costs, trial
-from specdec.decoding.engine import RunSettings
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 from specdec.topology import sequence
 from tests.helpers.distributions import markov_pair, random_table
 
@@ -170,7 +169,7 @@ def test_only_a_pair_that_can_draft_is_prepared(slow):
     if slow:
         getattr(pair, slow).capability = "ar"
     opening = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "paths": [(0,)]}
-    topologies.prepare(pair, Model(), opening)
+    topologies.prepare(pair, opening)
     assert bool(pair.measurements) == (slow is None)
 
 

@@ -20,7 +20,7 @@ import app
 import specdec
 from components.guard import limits
 from components.page import serving, unheard
-from components.server import turns
+from components.server import seats
 from specdec.models.cache import cached_tree_masks
 from tests.stress.load import alone
 from tests.stress.visitors import PLAIN, Site, client, stream
@@ -96,7 +96,7 @@ async def remaining(site: Site) -> Counter[str]:
 async def ours() -> Counter[str]:
     """Live objects of the decoder and of the page, and tensors, by type, when no run has a seat."""
     end = time.monotonic() + PATIENCE
-    while turns.MODEL.num_seated and time.monotonic() < end:
+    while seats.MODEL.num_seated and time.monotonic() < end:
         await asyncio.sleep(0.01)
     cached_tree_masks.cache_clear()  # it has a bounded size and holds the trees of earlier runs
     gc.collect()
@@ -120,15 +120,15 @@ async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[st
         body = {"fn_index": site.decode, "data": data, "session_hash": tab}
         (await http.post("/gradio_api/queue/join", json=body)).raise_for_status()
     end = time.monotonic() + PATIENCE
-    stores = [queue.pending_messages_per_session, queue.pending_event_ids_session, turns.MODEL._seated]
+    stores = [queue.pending_messages_per_session, queue.pending_event_ids_session, seats.MODEL._seated]
     while time.monotonic() < end and (
-        turns.MODEL.num_seated or "unheard-2" in stores[0] or queue.event_ids_to_events
+        seats.MODEL.num_seated or "unheard-2" in stores[0] or queue.event_ids_to_events
     ):
         await asyncio.sleep(0.02)
     unheard.EVERY = every
     return {
-        "seated": turns.MODEL.num_seated,
-        "waiting": turns.MODEL.num_waiting,
+        "seated": seats.MODEL.num_seated,
+        "waiting": seats.MODEL.num_waiting,
         "kept": [tab for tab in ("unheard-1", "unheard-2") for where in stores[:2] if tab in where],
         "events": len(queue.event_ids_to_events),
     }

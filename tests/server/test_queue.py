@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 import specdec
-from components.server import scheduler as page_scheduler
-from components.server.claims import Model, Visitor
-from components.server.scheduler import LIGHT, STEP, Job, Scheduler
-from components.server.turns import Bounds, Turns
+from components.server import queue as page_queue
+from components.server.queue import LIGHT, STEP, Job, Queue, State, Visitor
+from components.server.seats import Bounds, Line
 from components.server.zero_gpu import BorrowedJob
 from specdec.decoding.batch import PIECE, Batch
 from specdec.decoding.run import Run
@@ -34,13 +33,8 @@ def pair():
 
 
 @pytest.fixture
-def model():
-    return Model()
-
-
-@pytest.fixture
-def scheduler(model):
-    return Scheduler(model)
+def queue():
+    return Queue()
 
 
 def made(run):
@@ -49,9 +43,13 @@ def made(run):
     yield
 
 
-def submitted(scheduler, beginning, address=""):
-    share = SimpleNamespace(visitor=Visitor(address), worked=0.0)
-    return scheduler.submit(share, made(beginning) if isinstance(beginning, Run) else beginning)
+def owner(address=""):
+    return SimpleNamespace(visitor=Visitor(address), worked=0.0)
+
+
+def submitted(queue, beginning, address=""):
+    steps = made(beginning) if isinstance(beginning, Run) else beginning
+    return queue.submit(owner(address), steps, begins_run=True)
 
 
 def ended(*jobs):
@@ -61,12 +59,12 @@ def ended(*jobs):
         try:
             found.append([round for rounds in job.batches(0) for round in rounds])
         except Exception:
-            found.append(job.rounds)
+            found.append(job.values)
     return found[0] if found else []
 
 
 def token_ids(job):
-    return [token.id for round in job.rounds for token in round.tokens]
+    return [token.id for round in job.values for token in round.tokens]
 
 
 KINDS = (
@@ -103,12 +101,12 @@ def steps(monkeypatch):
 # ---------------------------------------------------------------- texts
 
 
-def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, scheduler):
+def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, queue):
     """Mixed methods, trees, prompts and lengths; every fourth visitor leaves after two rounds."""
     jobs = []
     for number in range(20):
         prompt, settings = asked(number)
-        jobs.append(submitted(scheduler, specdec.stream(pair, prompt, **settings)))
+        jobs.append(submitted(queue, specdec.stream(pair, prompt, **settings)))
         if number % 4 == 3:
             next(jobs[-1].batches(0))
             jobs[-1].close()
@@ -118,29 +116,27 @@ def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, schedu
     for number, job in enumerate(jobs):
         prompt, settings = asked(number)
         alone = specdec.generate(pair, prompt, **settings).token_ids
-        assert job.state == "done"
+        assert job.state is State.DONE
         assert token_ids(job) == alone[: len(token_ids(job))]
         assert len(token_ids(job)) == len(alone) or job.closed
 
 
-def test_runs_are_decoded_in_one_batch_and_one_that_comes_later_waits_for_no_end(scheduler, steps):
+def test_runs_are_decoded_in_one_batch_and_one_that_comes_later_waits_for_no_end(queue, steps):
     pair = markov_pair(6)
     runs = [specdec.stream(pair, [0], method="ar", seed=seed, max_new_tokens=30) for seed in range(7)]
-    jobs = [submitted(scheduler, run) for run in runs]
+    jobs = [submitted(queue, run) for run in runs]
     steps.go_on.set()
     next(jobs[0].batches(0))
-    late = submitted(scheduler, specdec.stream(pair, [1], method="ar", max_new_tokens=2))
+    late = submitted(queue, specdec.stream(pair, [1], method="ar", max_new_tokens=2))
     ended(*jobs, late)
     assert max(map(len, steps.runs)) >= 6  # the first may have been advanced alone
     assert any({late.run, runs[0]} <= set(runs_of) for runs_of in steps.runs)
 
 
-def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(scheduler, steps):
+def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(queue, steps):
     pairs = [markov_pair(6), markov_pair(6, seed=4)]
     alone = [specdec.generate(pairs[n % 2], [0], seed=n, max_new_tokens=20).token_ids for n in range(6)]
-    jobs = [
-        submitted(scheduler, specdec.stream(pairs[n % 2], [0], seed=n, max_new_tokens=20)) for n in range(6)
-    ]
+    jobs = [submitted(queue, specdec.stream(pairs[n % 2], [0], seed=n, max_new_tokens=20)) for n in range(6)]
     steps.go_on.set()
     ended(*jobs)
     assert [token_ids(job) for job in jobs] == alone
@@ -168,33 +164,33 @@ class Failing:
         return [[7]]
 
 
-def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, scheduler):
+def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue):
     prompt, settings = asked(0)
     drafters = {1: Failing()}
     runs = [
         specdec.stream(pair, prompt, drafter=drafters.get(seed), **settings | {"seed": seed})
         for seed in range(4)
     ]
-    jobs = [submitted(scheduler, run) for run in runs]
+    jobs = [submitted(queue, run) for run in runs]
     ended(*jobs)
-    assert [job.state for job in jobs] == ["done", "failed", "done", "done"]
+    assert [job.state for job in jobs] == [State.DONE, State.FAILED, State.DONE, State.DONE]
     assert isinstance(jobs[1].error, MemoryError)
-    assert len(jobs[1].rounds) == 2
+    assert len(jobs[1].values) == 2
     for seed in (0, 2, 3):
         alone = specdec.generate(pair, prompt, **settings | {"seed": seed})
         assert token_ids(jobs[seed]) == alone.token_ids
 
 
-def test_a_run_that_can_not_begin_fails_alone(scheduler, monkeypatch):
+def test_a_run_that_can_not_begin_fails_alone(queue, monkeypatch):
     pair = markov_pair(6)
     broken, other = (specdec.stream(pair, [0], seed=seed, max_new_tokens=9) for seed in (1, 2))
     monkeypatch.setattr(broken, "begin", lambda: (_ for _ in ()).throw(MemoryError()))
-    jobs = [submitted(scheduler, run) for run in (broken, other)]
+    jobs = [submitted(queue, run) for run in (broken, other)]
     ended(*jobs)
     assert [type(job.error) for job in jobs] == [MemoryError, type(None)]
 
 
-def test_where_a_step_fails_as_a_whole_the_run_that_fails_it_is_found(pair, scheduler, steps, caplog):
+def test_where_a_step_fails_as_a_whole_the_run_that_fails_it_is_found(pair, queue, steps, caplog):
     """The others go on by themselves: their visitors get each round once, and the text of the run alone."""
     prompt, settings = asked(0)
     failed = []
@@ -206,13 +202,13 @@ def test_where_a_step_fails_as_a_whole_the_run_that_fails_it_is_found(pair, sche
 
     steps.before = failing
     runs = [specdec.stream(pair, prompt, **settings | {"seed": seed}) for seed in range(4)]
-    jobs = [submitted(scheduler, run) for run in runs]
+    jobs = [submitted(queue, run) for run in runs]
     steps.go_on.set()
     ended(*jobs)
     assert failed[0] > 1
     assert failed[-1] == 1
     assert str(jobs[2].error) == "a bug"
-    assert len(jobs[2].rounds) == 3
+    assert len(jobs[2].values) == 3
     for seed in (0, 1, 3):
         alone = specdec.generate(pair, prompt, **settings | {"seed": seed})
         assert jobs[seed].error is None
@@ -220,7 +216,7 @@ def test_where_a_step_fails_as_a_whole_the_run_that_fails_it_is_found(pair, sche
     assert f"a step of {failed[0]} runs failed" in caplog.text
 
 
-def test_a_run_that_differs_the_second_time_gives_nobody_a_mixed_text(scheduler, steps):
+def test_a_run_that_differs_the_second_time_gives_nobody_a_mixed_text(queue, steps):
     def failing(_, runs):
         if len(runs) > 1 and all(run.rounds for run in runs):
             for run in runs:
@@ -228,7 +224,7 @@ def test_a_run_that_differs_the_second_time_gives_nobody_a_mixed_text(scheduler,
             raise RuntimeError("a bug")
 
     pair, steps.before = markov_pair(6), failing
-    jobs = [submitted(scheduler, specdec.stream(pair, [0], seed=seed, max_new_tokens=200)) for seed in (5, 6)]
+    jobs = [submitted(queue, specdec.stream(pair, [0], seed=seed, max_new_tokens=200)) for seed in (5, 6)]
     steps.go_on.set()
     ended(*jobs)
     for job, seed in zip(jobs, (5, 6), strict=True):
@@ -237,19 +233,19 @@ def test_a_run_that_differs_the_second_time_gives_nobody_a_mixed_text(scheduler,
         assert "another text" in str(job.error)
 
 
-def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(scheduler, monkeypatch):
+def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(queue, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(page_scheduler.lazy, "use_threads", lambda _: 1 / 0)
-        job = submitted(scheduler, specdec.stream(markov_pair(6), [0]))
+        patch.setattr(page_queue.lazy, "use_threads", lambda _: 1 / 0)
+        job = submitted(queue, specdec.stream(markov_pair(6), [0]))
         ended(job)
         assert isinstance(job.error, ZeroDivisionError)
         let_closed_runs_end()
-    again = submitted(scheduler, specdec.stream(markov_pair(6), [0], max_new_tokens=4))
+    again = submitted(queue, specdec.stream(markov_pair(6), [0], max_new_tokens=4))
     ended(again)
     assert len(token_ids(again)) == 4
 
 
-def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(scheduler, monkeypatch):
+def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(queue, monkeypatch):
     def no_thread(_):
         raise RuntimeError("can't start new thread")
 
@@ -257,8 +253,8 @@ def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(s
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError, match="new thread"):
-            submitted(scheduler, specdec.stream(pair, [0], max_new_tokens=4))
-    again = submitted(scheduler, specdec.stream(pair, [0], max_new_tokens=4))
+            submitted(queue, specdec.stream(pair, [0], max_new_tokens=4))
+    again = submitted(queue, specdec.stream(pair, [0], max_new_tokens=4))
     ended(again)
     assert len(token_ids(again)) == 4
 
@@ -266,7 +262,7 @@ def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(s
 # ---------------------------------------------------------------- addresses
 
 
-def addresses_of_steps(scheduler, steps, asked, tokens=60):
+def addresses_of_steps(queue, steps, asked, tokens=60):
     """The addresses and runs of each step, while all runs were there. asked: an address and drafted tokens
     for each run."""
     pair = markov_pair(6)
@@ -279,7 +275,7 @@ def addresses_of_steps(scheduler, steps, asked, tokens=60):
     address_of = {run: address for run, (address, _) in zip(runs, asked, strict=True)}
     there = []
     steps.before = lambda batch, _: there.append(len(batch) == len(runs))
-    jobs = [submitted(scheduler, run, address_of[run]) for run in runs]
+    jobs = [submitted(queue, run, address_of[run]) for run in runs]
     steps.go_on.set()
     ended(*jobs)
     return [
@@ -302,30 +298,74 @@ def counts(found):
     ],
     ids=["a flood beside others", "two classes of one size", "one address alone"],
 )
-def test_an_address_with_many_runs_has_few_in_a_step(scheduler, steps, addresses, expected):
-    found = counts(addresses_of_steps(scheduler, steps, [(address, 0) for address in addresses]))
+def test_an_address_with_many_runs_has_few_in_a_step(queue, steps, addresses, expected):
+    found = counts(addresses_of_steps(queue, steps, [(address, 0) for address in addresses]))
     assert found
     assert all(step == expected for step in found)
 
 
 @pytest.mark.parametrize("heavy", [1, 3, 8])
 @pytest.mark.parametrize("drafted", [40, 64])
-def test_an_address_with_large_trees_takes_part_in_fewer_steps(scheduler, steps, heavy, drafted):
+def test_an_address_with_large_trees_takes_part_in_fewer_steps(queue, steps, heavy, drafted):
     asked = [("heavy", drafted)] * heavy + [("light", 4)]
-    found = counts(addresses_of_steps(scheduler, steps, asked, tokens=200))[:20]
+    found = counts(addresses_of_steps(queue, steps, asked, tokens=200))[:20]
     assert all(step["light"] == 1 for step in found), "nobody waits for a larger tree"
     evaluated = sum(step["heavy"] for step in found) * (drafted + 1)
     assert 0 < evaluated <= LIGHT * len(found) + drafted, "one step pays for the next"
     assert max(step["heavy"] for step in found) == 1, "a step is short, so a newcomer is soon served"
 
 
-def test_a_step_of_one_address_has_so_many_tokens(scheduler, steps):
-    found = counts(addresses_of_steps(scheduler, steps, [("alone", 64)] * 5, tokens=200))[:10]
+def seconds_of_a_short_run(queue, pair):
+    run = specdec.stream(
+        pair, "Once upon a time", topology=sequence(4), seed=1, max_new_tokens=40, detail=False
+    )
+    start, job = time.monotonic(), submitted(queue, run, "normal")
+    assert len(token_ids_of(job)) == 40
+    return time.monotonic() - start
+
+
+def token_ids_of(job):
+    ended(job)
+    return token_ids(job)
+
+
+def test_a_short_run_beside_one_address_with_the_longest_runs_takes_at_most_three_times_as_long(pair, queue):
+    """Sixteen runs of the page's default tree. The fastest of seven, because other work on the machine only
+    adds time."""
+    alone = min(seconds_of_a_short_run(queue, pair) for _ in range(7))
+    settings = {"topology": specinfer(8), "max_new_tokens": 400, "detail": False}
+    longest = [
+        submitted(queue, specdec.stream(pair, PROMPTS[0], seed=seed, **settings), "flood")
+        for seed in range(16)
+    ]
+    try:
+        next(longest[0].batches(0))
+        beside = [seconds_of_a_short_run(queue, pair) for _ in range(7)]
+        assert longest[-1].state is State.RUNNING, "the flood was there all the time"
+    finally:
+        for job in longest:
+            job.close()
+        ended(*longest)
+    assert min(beside) <= 3 * alone
+
+
+def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):
+    pair = markov_pair(6)
+    runs = [specdec.stream(pair, [0], seed=seed, max_new_tokens=48) for seed in range(40)]
+    jobs = [submitted(queue, run, str(seed)) for seed, run in enumerate(runs)]
+    steps.go_on.set()
+    ended(*jobs)
+    assert {*runs} <= {run for stepped in steps.runs[:3] for run in stepped}
+    assert {job.state for job in jobs} == {State.DONE}
+
+
+def test_a_step_of_one_address_has_so_many_tokens(queue, steps):
+    found = counts(addresses_of_steps(queue, steps, [("alone", 64)] * 5, tokens=200))[:10]
     assert {step["alone"] for step in found} == {STEP // 65}
 
 
-def test_runs_of_an_address_take_turns_in_its_part_of_a_step(scheduler, steps):
-    found = addresses_of_steps(scheduler, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
+def test_runs_of_an_address_take_turns_in_its_part_of_a_step(queue, steps):
+    found = addresses_of_steps(queue, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
     had = Counter(run for step in found for _, run in step)
     assert sorted(had.values()) == [2] * 8 + [4]
 
@@ -356,57 +396,57 @@ def short(seed=0):
     return specdec.stream(markov_pair(6), [0], method="ar", seed=seed, max_new_tokens=3)
 
 
-def test_of_forty_runs_that_need_one_measurement_one_measures(scheduler):
+def test_of_forty_runs_that_need_one_measurement_one_measures(queue):
     trial = Trial("key")
     trial.go_on.set()
-    jobs = [submitted(scheduler, trial.beginning(n, short(n))) for n in range(40)]
+    jobs = [submitted(queue, trial.beginning(n, short(n))) for n in range(40)]
     ended(*jobs)
     assert trial.work == [0, 0, 0]
-    assert {job.state for job in jobs} == {"done"}
+    assert {job.state for job in jobs} == {State.DONE}
 
 
-def test_where_the_one_who_measures_leaves_the_next_one_measures(scheduler):
+def test_where_the_one_who_measures_leaves_the_next_one_measures(queue):
     trial = Trial("key")
-    jobs = [submitted(scheduler, trial.beginning(n, short(n))) for n in range(3)]
+    jobs = [submitted(queue, trial.beginning(n, short(n))) for n in range(3)]
     time.sleep(0.05)
     jobs[0].close()
     trial.go_on.set()
     ended(*jobs)
     assert trial.work in ([0, 1, 1, 1], [1, 1, 1])
-    assert (jobs[0].run, len(jobs[1].rounds), len(jobs[2].rounds)) == (None, 3, 3)
+    assert (jobs[0].run, len(jobs[1].values), len(jobs[2].values)) == (None, 3, 3)
 
 
-def test_a_failed_measurement_is_made_by_the_next(scheduler):
+def test_a_failed_measurement_is_made_by_the_next(queue):
     def failing():
         yield "key"
         raise ValueError("no draft")
 
     trial = Trial("key")
     trial.go_on.set()
-    jobs = [submitted(scheduler, failing()), submitted(scheduler, trial.beginning(1, short()))]
+    jobs = [submitted(queue, failing()), submitted(queue, trial.beginning(1, short()))]
     ended(*jobs)
     assert "no draft" in str(jobs[0].error)
     assert trial.work == [1, 1, 1]
 
 
-def test_whoever_needs_no_measurement_does_not_wait_for_one(scheduler):
+def test_whoever_needs_no_measurement_does_not_wait_for_one(queue):
     def endless():
         yield "key"
         while True:
             time.sleep(0.001)
             yield
 
-    measuring = submitted(scheduler, endless(), "other")
-    job = submitted(scheduler, short())
+    measuring = submitted(queue, endless(), "other")
+    job = submitted(queue, short())
     ended(job)
-    assert (measuring.state, len(job.rounds)) == ("beginning", 3)
+    assert (measuring.state, len(job.values)) == (State.RUNNING, 3)
     measuring.close()
     ended(measuring)
 
 
-def test_the_beginning_is_told_of_until_the_run_is_there(scheduler):
+def test_the_beginning_is_told_of_until_the_run_is_there(queue):
     trial, run = Trial("key"), short()
-    job = submitted(scheduler, trial.beginning(0, run))
+    job = submitted(queue, trial.beginning(0, run))
     told = job.beginning(0.001)
     assert [next(told), next(told)] == [None, None]
     trial.go_on.set()
@@ -415,15 +455,15 @@ def test_the_beginning_is_told_of_until_the_run_is_there(scheduler):
     assert len(ended(job)) == 3
 
 
-def test_what_keeps_a_run_from_beginning_is_raised(scheduler):
-    job = submitted(scheduler, (1 / 0 for _ in range(3)))
+def test_what_keeps_a_run_from_beginning_is_raised(queue):
+    job = submitted(queue, (1 / 0 for _ in range(3)))
     with pytest.raises(ZeroDivisionError):
         list(job.beginning(PATIENCE))
 
 
-def test_a_job_that_is_closed_before_it_begins_is_not_decoded(scheduler):
+def test_a_job_that_is_closed_before_it_begins_is_not_decoded(queue):
     trial, run = Trial("key"), short()
-    job = submitted(scheduler, trial.beginning(0, run))
+    job = submitted(queue, trial.beginning(0, run))
     job.close()
     trial.go_on.set()
     let_closed_runs_end()
@@ -433,36 +473,117 @@ def test_a_job_that_is_closed_before_it_begins_is_not_decoded(scheduler):
 # ---------------------------------------------------------------- turns
 
 
-def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, model, scheduler):
-    line = Turns(lambda: Bounds(2, 2, 2, 2), model)
+def line_of(queue, **changes):
+    return Line(lambda: Bounds(4, 4, 4, 4)._replace(**changes), queue)
+
+
+def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
     prompt, settings = asked(0)
     run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
-    with line.seat() as seat:
-        job = scheduler.submit(seat, made(run))
-        assert next(job.batches(0))
-        job.close()
+    with line_of(queue).seat() as seat:
+        assert next(seat.begin(made(run)).batches(0))
     let_closed_runs_end()
     assert run.rounds[-1].finish is None
 
 
-def test_measurements_and_checks_get_their_turns_beside_the_runs(model, scheduler):
-    line = Turns(lambda: Bounds(4, 4, 4, 4), model)
-    job = submitted(scheduler, specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=10**6))
-    with line.seat(Visitor("check")) as seat:
-        for _ in range(20):
-            with seat.turn():
-                time.sleep(0.001)
-    assert job.rounds
-    assert job.state == "running"
+def test_a_measurement_gets_as_much_time_as_a_run_of_another_address(queue):
+    """Both are worked at in turn, so that neither waits for the end of the other."""
+    run = specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=10**6)
+    job = submitted(queue, run, "run")
+    next(job.batches(0))
+
+    def measuring():
+        for number in range(20):
+            time.sleep(0.002)
+            yield number
+
+    check = queue.submit(owner("check"), measuring())
+    before = len(job.values)
+    assert [value for values in check.batches(0) for value in values] == list(range(20))
+    assert job.state is State.RUNNING
+    assert len(job.values) - before >= 10, "rounds between the steps"
+    assert job.owner.worked > 0.25 * check.owner.worked
     job.close()
     ended(job)
+
+
+def test_many_runs_of_one_address_do_not_slow_down_a_check_of_another(queue):
+    pair = markov_pair(6)
+    runs = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=10**6) for n in range(12)]
+    jobs = [submitted(queue, run, "flood") for run in runs]
+    next(jobs[-1].batches(0))
+
+    def measuring():
+        for _ in range(50):
+            time.sleep(0.002)
+            yield
+
+    start, check = time.monotonic(), queue.submit(owner("check"), measuring())
+    check.wait()
+    assert check.owner.worked > 0.25 * (time.monotonic() - start)
+    for job in jobs:
+        job.close()
+    ended(*jobs)
+
+
+def test_the_result_and_the_error_of_steps_reach_who_waits_for_them(queue):
+    assert queue.submit(owner(), made("tree")).wait() == "tree"
+    with pytest.raises(ZeroDivisionError):
+        queue.submit(owner(), (1 / 0 for _ in range(3))).wait()
+
+
+def test_steps_of_a_closed_job_are_closed(queue):
+    closed = threading.Event()
+
+    def endless():
+        try:
+            while True:
+                yield
+        finally:
+            closed.set()
+
+    job = queue.submit(owner(), endless())
+    while job.state is State.WAITING:
+        time.sleep(0.001)
+    job.close()
+    assert closed.wait(PATIENCE)
+    job.wait()
+
+
+def test_the_tree_that_is_planted_is_what_an_address_pays_for(queue, steps):
+    """A run whose tree was exchanged for a larger one takes part in fewer steps from then on."""
+    pair = markov_pair(6)
+    heavy, light = (
+        specdec.stream(pair, [0], topology=sequence(1), seed=seed, max_new_tokens=200) for seed in (1, 2)
+    )
+    jobs = [submitted(queue, heavy, "heavy"), submitted(queue, light, "light")]
+    heavy.planted = specinfer(64)
+    steps.go_on.set()
+    ended(*jobs)
+    together = [run for run in steps.runs if light in run][:20]
+    assert 0 < sum(heavy in run for run in together) <= 11
+
+
+def test_addresses_that_left_are_forgotten(queue):
+    pair = markov_pair(6)
+    stays = submitted(queue, specdec.stream(pair, [0], method="ar", max_new_tokens=10**6), "stays")
+    next(stays.batches(0))
+    for number in range(30):
+        ended(submitted(queue, specdec.stream(pair, [0], method="ar", max_new_tokens=1), f"visitor {number}"))
+    rounds = len(stays.values)
+    while len(stays.values) < rounds + 5:
+        time.sleep(0.001)
+    assert len(queue._paid) <= 2
+    assert queue.paid("visitor 0") == 0 < queue.paid("stays")
+    stays.close()
+    ended(stays)
 
 
 # ---------------------------------------------------------------- rounds as they are read
 
 
 def test_every_round_comes_once_in_order():
-    job = Job(None, None)
+    job = Job(owner(), made(None))
     threading.Thread(target=lambda: [*map(job.add, range(1000)), job.end()]).start()
     batches = list(job.batches(0))
     assert list(itertools.chain(*batches)) == list(range(1000))
@@ -470,7 +591,7 @@ def test_every_round_comes_once_in_order():
 
 
 def test_rounds_wait_for_their_time_but_not_beyond_the_end():
-    job = Job(None, None)
+    job = Job(owner(), made(None))
     job.add(1)
     batches = job.batches(3600)
     assert next(batches) == [1]  # nobody waits for the first
@@ -483,7 +604,7 @@ def test_rounds_wait_for_their_time_but_not_beyond_the_end():
 
 
 def test_a_run_without_rounds_has_no_batches():
-    job = Job(None, None)
+    job = Job(owner(), made(None))
     job.end()
     assert list(job.batches(0)) == []
 
@@ -493,6 +614,9 @@ class Lent:
 
     def __init__(self, *rounds):
         self.rounds, self.closed = iter(rounds), False
+
+    def __iter__(self):
+        return self
 
     def __next__(self):
         round = next(self.rounds)
@@ -504,16 +628,16 @@ class Lent:
         self.closed = True
 
 
-def test_a_lent_run_is_read_in_the_same_way(model):
-    seat = Turns(lambda: Bounds(1, 1, 1, 1), model).seat()
-    job = BorrowedJob(seat, Lent(1, 2, 3))
+def test_a_lent_run_is_read_in_the_same_way():
+    job = BorrowedJob(Lent(1, 2, 3))
     assert list(job.beginning(0)) == []
     assert list(job.batches(0)) == [[1], [2], [3]]
+    job.close()
     assert job.run.closed
-    batches = BorrowedJob(seat, Lent(1, 2, 3, ValueError("broken"))).batches(3600)
+    batches = BorrowedJob(Lent(1, 2, 3, ValueError("broken"))).batches(3600)
     assert [next(batches), next(batches)] == [[1], [2, 3]]
     with pytest.raises(ValueError, match="broken"):
         next(batches)
-    unread = BorrowedJob(seat, Lent(1))
+    unread = BorrowedJob(Lent(1))
     unread.close()
     assert unread.run.closed

@@ -1,44 +1,36 @@
 """The line for the model: a run waits for a seat and is told its place meanwhile.
 
 The number of seats is the number of runs that the model has room for (`capacity`). They are decoded together
-(`scheduler`), so a run of 400 tokens does not delay one of 20. All work of the model takes turns (`claims`):
+(`queue`), so a run of 400 tokens does not delay one of 20.
 
-    with turns.MODEL.seat(visitor) as seat:
+    with seats.MODEL.seat(visitor) as seat:
         for place in seat.wait():  # at most once a second, until the run has its seat
             yield f"place {place.number} of {place.of}"
-        with seat.turn():  # nothing else uses the model now
-            tree = specdec.optimal_topology(specdec.measure_acceptance(pair), 8)
-        for round in seat.turns(specdec.stream(pair, prompt, topology=tree)):  # a turn for each round
-            yield round
+        for rounds in seat.begin(beginning).batches(0.25):
+            yield rounds
 
-Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, gives the seat to the
-next in line.
-
-Seats and turns are shared between addresses, so that no address can delay the others:
-
-    line     next is the address with the fewest seats, then with the least model time; a quarter of the seats
-             is reserved for addresses without one
-    turns    next is the address with the least model time, and within an address the first request. Runs that
-             are decoded together share the time; their turn comes when any one of them is next
-
-If rounds run in another process (ZeroGPU), take seats and turns in this one: a turn excludes only threads.
+Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, ends the seat's jobs
+and gives the seat to the next in line: of the address with the fewest seats, then of the one that has paid
+least. A quarter of the seats is reserved for addresses without one, so that no address can delay the others.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.guard import addresses, limits
 from components.server import capacity
-from components.server.claims import NOBODY, Claim, Model, Visitor
+from components.server.queue import NOBODY, QUEUE, Job, Queue, Visitor
 
 if TYPE_CHECKING:
     from gradio import Request
+
+    from specdec.decoding.run import Run
 
 TOLD_EVERY = 1.0
 """Seconds between two reports to a waiting visitor."""
@@ -72,15 +64,14 @@ class Place:
     seconds: float | None
 
 
-class Turns:
-    """The seats at one model. bounds: returns the current limits; model: shared with other lines, or a new
-    one."""
+class Line:
+    """The seats for one kind of jobs. bounds: returns the current limits; queue: does the jobs."""
 
-    def __init__(self, bounds: Callable[[], Bounds], model: Model | None = None):
+    def __init__(self, bounds: Callable[[], Bounds], queue: Queue = QUEUE):
         self._bounds = bounds
-        self.model = model or Model()
+        self.queue = queue
         self._lock = threading.Lock()
-        self._line: list[Seat] = []
+        self._waiting: list[Seat] = []
         self._seated: list[Seat] = []
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
@@ -95,9 +86,8 @@ class Turns:
         with self._lock:
             self._check(visitor)
             seat = Seat(self, visitor, is_stopped)
-            self._line.append(seat)
+            self._waiting.append(seat)
             self._fill()
-        self.model.enter(visitor.address)
         return seat
 
     @property
@@ -108,10 +98,10 @@ class Turns:
     @property
     def num_waiting(self) -> int:
         """Runs that wait for a seat."""
-        return len(self._line)
+        return len(self._waiting)
 
     def _check(self, visitor: Visitor) -> None:
-        going = [seat for seat in (*self._seated, *self._line) if not seat.is_stopped()]
+        going = [seat for seat in (*self._seated, *self._waiting) if not seat.is_stopped()]
         bounds, present = self._bounds(), [seat.visitor for seat in going]
         own = present.count(visitor) if visitor.tab is not None else 0
         beside = sum(other.address == visitor.address for other in present)
@@ -125,10 +115,10 @@ class Turns:
                 f"{beside} runs from your network wait or run already, which is the limit here: try again "
                 "in a minute; recorded runs, lessons and laboratories need no waiting"
             )
-        if len(self._line) >= bounds.waiting and not self._free_for(visitor.address):
+        if len(self._waiting) >= bounds.waiting and not self._free_for(visitor.address):
             raise ValueError(
-                f"{len(self._line)} runs wait for the model already, which is the limit here: try again in a "
-                "minute; recorded runs, lessons and laboratories need no waiting"
+                f"{len(self._waiting)} runs wait for the model already, which is the limit here: try again "
+                "in a minute; recorded runs, lessons and laboratories need no waiting"
             )
 
     def _free_for(self, address: str) -> bool:
@@ -143,36 +133,35 @@ class Turns:
     def _ordered(self) -> list[Seat]:
         """The line in the order of seating: first the address with the fewest seats."""
         held, rank = self._held(), {}
-        for seat in self._line:
+        for seat in self._waiting:
             rank[seat] = held[seat.visitor.address]
             held[seat.visitor.address] += 1
         # equal entries stay in order of arrival
-        return sorted(self._line, key=lambda seat: (rank[seat], self.model.right(seat)))
+        return sorted(self._waiting, key=lambda seat: (rank[seat], self.queue.paid(seat.visitor.address)))
 
     def _fill(self) -> None:
         """Seat waiting runs while there is room. The caller holds the lock."""
         while seat := next((each for each in self._ordered() if self._free_for(each.visitor.address)), None):
-            self._line.remove(seat)
+            self._waiting.remove(seat)
             self._seated.append(seat)
             seat.seated.set()
 
     def _leave(self, seat: Seat) -> None:
         with self._lock:
-            if seat in self._line:
-                self._line.remove(seat)
+            if seat in self._waiting:
+                self._waiting.remove(seat)
             if seat in self._seated:
                 self._seated.remove(seat)
                 if seat.worked:
                     self._recent.append(seat.worked)
             self._fill()
-        self.model.leave(seat.visitor.address)
 
     def _place(self, seat: Seat) -> Place | None:
         with self._lock:
-            if seat not in self._line:
+            if seat not in self._waiting:
                 return None
             number = self._ordered().index(seat) + 1
-            return Place(number, len(self._line), self._seconds(number))
+            return Place(number, len(self._waiting), self._seconds(number))
 
     def _seconds(self, number: int) -> float | None:
         """Estimated seconds until the run at this place is seated. The seated runs share the time, so one
@@ -184,32 +173,43 @@ class Turns:
         return len(self._seated) * max(mean - longest, 0.0) + (number - 1) * mean
 
 
-class Seat(Claim):
-    """One run's place in `Turns`, a context manager. worked: the run's seconds of the model; time shared with
-    other runs is divided equally."""
+class Seat:
+    """One visitor's place in a `Line`, a context manager.
 
-    def __init__(self, turns: Turns, visitor: Visitor, is_stopped: Callable[[], bool]):
-        super().__init__(turns.model)
+    worked: seconds of the model of its jobs; time shared with others is divided equally.
+    """
+
+    def __init__(self, line: Line, visitor: Visitor, is_stopped: Callable[[], bool]):
         self.visitor = visitor
         self.is_stopped = is_stopped
         self.worked = 0.0
         self.seated = threading.Event()
-        self._turns = turns
-
-    @property
-    def shares(self) -> tuple[Seat]:
-        """Turns taken through a seat belong to its own run."""
-        return (self,)
+        self._line = line
+        self._jobs: list[Job] = []
 
     def __enter__(self) -> Seat:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._turns._leave(self)
+        for job in self._jobs:
+            job.close()
+        self._line._leave(self)
+
+    def begin(self, steps: Generator[Any, None, Run]) -> Job:
+        """A job for the run that these steps lead to. It ends with the seat at the latest."""
+        return self._added(steps, begins_run=True)
+
+    def do(self, steps: Generator[Any, None, Any]) -> Job:
+        """A job that does these steps. It ends with the seat at the latest."""
+        return self._added(steps)
+
+    def _added(self, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
+        self._jobs.append(self._line.queue.submit(self, steps, begins_run))
+        return self._jobs[-1]
 
     def wait(self, every: float = TOLD_EVERY) -> Iterator[Place]:
         """Yield the place in line now and then every `every` seconds, until the run is seated."""
-        while (place := self._turns._place(self)) is not None:
+        while (place := self._line._place(self)) is not None:
             yield place
             self.seated.wait(every)
 
@@ -226,9 +226,7 @@ def _checks() -> Bounds:
     return Bounds(most.checks, most.checks_waiting, most.runs_per_address, most.runs_per_visitor)
 
 
-MODEL = Turns(_runs)
-"""The line of the page's model."""
-CHECKS = Turns(_checks, MODEL.model)
-"""A short line for losslessness checks. Their work takes turns with the runs because both share the
-interpreter.
-"""
+MODEL = Line(_runs)
+"""The line for runs."""
+CHECKS = Line(_checks)
+"""A short line for losslessness checks and measurements of visitors."""

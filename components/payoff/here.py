@@ -1,0 +1,61 @@
+"""What drafting costs and gains on this server: one measurement for all who ask, as a job beside the runs.
+
+A question does not wait for it. The page asks again every second, and the measurement ends when nobody has
+asked for `PATIENCE` seconds or when the server's pair is another one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from components.server import lazy
+from components.server.queue import QUEUE, Job, Nobody, Queue
+from specdec.decoding.auto import Choice, Steps, choosing
+from specdec.pair import ModelPair, Pair
+from specdec.settings import RunSettings
+
+PATIENCE = 5.0
+"""Seconds without a question after which nobody waits for the measurement any more."""
+_SOON = 0.2
+"""Seconds that a question waits: a pair that was measured before is answered at once."""
+
+
+class Measurement:
+    """The measurement of the pair that is present. queue: does its steps."""
+
+    def __init__(self, pair: Pair, queue: Queue = QUEUE):
+        self.pair, self._queue = pair, queue
+        self._lock = threading.Lock()
+        self._measured: ModelPair | None = None
+        self._job: Job | None = None
+        self._asked = 0.0
+
+    def ask(self, here: ModelPair) -> Choice | None:
+        """The choice for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
+        with self._lock:
+            self._asked = time.monotonic()
+            if self._job is None or self._measured is not here:
+                self._measured = here
+                self._job = self._queue.submit(Nobody(), self._steps(here))
+            job = self._job
+        if not job.ends_within(_SOON):
+            return None
+        with self._lock:
+            if self._job is job:
+                self._job = None
+        return job.wait()
+
+    def _steps(self, here: ModelPair) -> Steps[Choice | None]:
+        """The steps of the measurement, as long as somebody waits for it. Returns None if nobody does."""
+        lazy.use_threads(here)
+        steps = choosing(here, RunSettings("ersd", max_new_tokens=1))
+        try:
+            while time.monotonic() - self._asked < PATIENCE and lazy.present(self.pair) is here:
+                next(steps)
+                yield
+        except StopIteration as end:
+            return end.value
+        finally:
+            steps.close()
+        return None

@@ -1,0 +1,444 @@
+"""All work of the model: jobs with states, in one fair queue, which one thread advances.
+
+    submit ──▶ WAITING ──▶ RUNNING ──▶ DONE or FAILED
+
+A job is a generator of small steps: a measurement, a check, or the beginning of a run. Where it returns a
+`Run`, the job goes on with the run's rounds, which are decoded in one batch with the other runs of its pair.
+
+A cycle of the thread first begins the new runs. Then the addresses that have paid least take part: their runs
+in one step of a batch, and their other jobs for as much time as such a part of a step takes.
+
+- An address pays for the rows that the target evaluates for it, of the tree that is planted then, and for
+  other work by its time. An address that has paid more than another one, by `LIGHT` rows or more, waits.
+- If several runs need the same measurement (its key), one of them makes it and all use the result.
+- An error ends the job that it belongs to. If a step of a batch fails as a whole, its runs are decoded again,
+  each by itself: the same settings and seed give the same rounds, and the run that fails then is the faulty
+  one.
+- The seconds of a round are its visitor's wait, including time shared with other runs.
+
+Runs on ZeroGPU have their own process and need no turn of this thread (`zero_gpu`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from enum import Enum, auto
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from components.server import lazy
+from specdec.decoding.run import Run
+from specdec.pair import ModelPair
+from specdec.trace import Round
+
+if TYPE_CHECKING:
+    from specdec.decoding.batch import Batch
+
+THREAD = "rounds"
+"""The name of the thread that works."""
+SWITCH_INTERVAL = 0.0005
+"""The longest time in seconds that the working thread waits for a Python thread after each of its many small
+computations. With Python's default of 5 ms, each update of the page delayed it by several such waits.
+"""
+STEP = 128
+"""Evaluated rows of a step at most, unless one run alone has more. A larger step would be no faster per row,
+and a newcomer waits for the step in progress.
+"""
+LIGHT = 32
+"""The same for the jobs of one address while other addresses have jobs. A step with 32 more rows takes about
+twice as long, so it delays another visitor no more than taking turns with one other visitor would.
+"""
+_OF_RUN = 8
+"""What a run counts at least, in rows, because each run has costs of its own."""
+_SECONDS = 1e-4
+"""Seconds of a row before a step was timed."""
+_SHORTEST = 1e-3
+"""Seconds that a step counts at least, so that quick steps do not make other work too dear."""
+
+
+class Visitor(NamedTuple):
+    """The visitor of a job. address: visitors with the same address share seats and rounds; tab: the
+    browser's tab, or None."""
+
+    address: str
+    tab: Hashable | None = None
+
+
+NOBODY = Visitor("")
+"""A visitor who does not come through the network."""
+
+
+class Owner(Protocol):
+    """Whose job it is. worked: seconds of the model so far."""
+
+    visitor: Visitor
+    worked: float
+
+
+class Nobody:
+    """The owner of the server's own jobs."""
+
+    visitor = NOBODY
+
+    def __init__(self) -> None:
+        self.worked = 0.0
+
+
+class State(Enum):
+    """The stages of a job."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    DONE = auto()
+    FAILED = auto()
+
+
+class Job:
+    """Work of one owner. It goes on until it ends or is closed, whether or not anyone reads its values.
+
+    run: the run that the steps returned. values: the rounds of the run, or what the steps yielded, None
+    aside. result: what the steps returned. error: why it failed. key: of the measurement that a run needs.
+    """
+
+    def __init__(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False):
+        self.owner, self.steps, self.begins_run = owner, steps, begins_run
+        self.state = State.WAITING
+        self.run: Run | None = None
+        self.values: list[Any] = []
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.key: Hashable = None
+        self.closed = False
+        self.repeats: list[Round] = []
+        """Rounds that a failed batch had given, which are decoded again."""
+        self._begun, self._news, self._ended = (threading.Event() for _ in range(3))
+
+    @property
+    def address(self) -> str:
+        """The address of the owner."""
+        return self.owner.visitor.address
+
+    def beginning(self, every: float) -> Iterator[None]:
+        """Yield every `every` seconds until the run has begun. Raises the error that prevents it."""
+        while not self._begun.wait(every):
+            yield
+        if self.run is None and self.error is not None:
+            raise self.error
+
+    def batches(self, interval: float) -> Iterator[list[Any]]:
+        """Yield lists of new values. Each has at least one and comes `interval` seconds after the previous
+        one.
+
+        The first list comes with the first value, the last one as soon as the job ends. An error of the job
+        is raised after the values before it.
+        """
+        due, sent, ended = time.monotonic(), 0, False
+        while not ended:
+            self._news.wait()
+            self._ended.wait(due - time.monotonic())
+            due = time.monotonic() + interval
+            self._news.clear()
+            if ended := self._ended.is_set():
+                self._news.set()  # the next reader must not wait
+            if values := self.values[sent:]:
+                sent += len(values)
+                yield values
+        if self.error is not None:
+            raise self.error
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the job has ended, now or after at most so many seconds."""
+        return self._ended.wait(seconds)
+
+    def wait(self) -> Any:
+        """Wait for the end. Returns the result, or raises the error."""
+        self._ended.wait()
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def close(self) -> None:
+        """Stop the job. The call does not wait for the step or round in progress."""
+        self.closed = True
+
+    def begin(self, run: Run) -> None:
+        """Set the run; its rounds follow."""
+        self.run = run
+        self._begun.set()
+
+    def add(self, value: Any) -> None:
+        """Store the next value."""
+        self.values.append(value)
+        self._news.set()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Mark the end. error: the reason if the job failed."""
+        self.error, self.state = error, State.FAILED if error else State.DONE
+        for event in (self._ended, self._news, self._begun):
+            event.set()
+
+
+class Queue:
+    """The jobs of this process. Any thread may submit one. The working thread ends with the last job."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._submitted: list[Job] = []
+        self._is_running = False
+        self._paid: dict[str, float] = {}
+        # the working thread alone uses the following attributes
+        self._jobs: list[Job] = []
+        self._batches: dict[Job, Batch] = {}
+        self._open: dict[ModelPair, Batch] = {}
+        self._measured: set[Hashable] = set()
+        self._last: Batch | None = None
+        self._seconds = _SECONDS
+
+    def submit(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
+        """Queue a job. RuntimeError if the system has no thread left; the next call tries again.
+
+        begins_run: the steps lead to a run, and the first one yields the key of the measurement that it
+        needs, if any.
+        """
+        job = Job(owner, steps, begins_run)
+        with self._lock:
+            self._submitted.append(job)
+            if not self._is_running:
+                try:
+                    threading.Thread(target=self._work, name=THREAD, daemon=True).start()
+                except BaseException:
+                    self._submitted.pop()
+                    raise
+                self._is_running = True
+        return job
+
+    def paid(self, address: str) -> float:
+        """Rows that this address has paid for. It is forgotten when it no longer puts the address behind."""
+        return self._paid.get(address, 0.0)
+
+    def _work(self) -> None:
+        try:
+            while self._has_jobs():
+                self._cycle()
+        except BaseException as error:  # without this, all visitors would wait for ever
+            self._fail_all(error)
+
+    def _has_jobs(self) -> bool:
+        """Take in new jobs and drop closed ones. Returns whether any job is left."""
+        with self._lock:
+            submitted, self._submitted = self._submitted, []
+        self._jobs += submitted
+        for job in [job for job in self._jobs if job.closed]:
+            self._end(job)
+        with self._lock:
+            self._is_running = bool(self._jobs or self._submitted)
+            if not self._is_running:
+                self._measured.clear()
+            return self._is_running
+
+    def _cycle(self) -> None:
+        """Begin new runs, then work for each address that has paid least."""
+        turns = self._turns()
+        for job in [job for job in self._jobs if job.state is State.WAITING and job.begins_run]:
+            self._advance(job)
+        for address in turns:
+            self._do_steps(address)
+        room = STEP if len(turns) < 2 and len({job.address for job in self._jobs}) < 2 else LIGHT
+        chosen = [job for address in turns for job in self._first(address, room)]
+        for batch in dict.fromkeys(self._batches[job] for job in chosen):
+            self._decode(batch, [job for job in chosen if self._batches.get(job) is batch])
+
+    def _turns(self) -> list[str]:
+        """The addresses with jobs that may work in this cycle. A newcomer begins with the least payment."""
+        present = dict.fromkeys(job.address for job in self._jobs)
+        least = min((self._paid[address] for address in present if address in self._paid), default=0.0)
+        debts = {address: paid for address, paid in self._paid.items() if paid > least}
+        self._paid = debts | {address: self._paid.get(address, least) for address in present}
+        return [address for address in present if self._paid[address] < least + LIGHT]
+
+    # ------------------------------------------------------------ steps
+
+    def _do_steps(self, address: str) -> None:
+        """Do steps of this address's jobs for about the time of `LIGHT` rows."""
+        end = self._paid[address] + LIGHT
+        while self._paid[address] < end and (job := self._next_step(address)) is not None:
+            self._advance(job)
+
+    def _next_step(self, address: str) -> Job | None:
+        """The next job of this address that has steps to do: the first of each key measures for all."""
+        firsts: dict[Hashable, Job] = {}
+        for job in self._jobs:
+            if job.run is None and not job.closed:
+                if job.key in self._measured and job.address == address:
+                    return job
+                firsts.setdefault(job.key or job, job)
+        return next((job for job in firsts.values() if job.address == address), None)
+
+    def _advance(self, job: Job) -> None:
+        """Do a job's next step. When its run exists, it joins its batch."""
+        self._last = None  # the step may have set torch's threads for another pair
+        is_free = job.begins_run and job.state is State.WAITING
+        job.state, start = State.RUNNING, time.monotonic()
+        try:
+            value = next(job.steps)
+        except StopIteration as end:
+            if job.key is not None:
+                self._measured.add(job.key)
+            if isinstance(end.value, Run):
+                job.begin(end.value)
+                self._join(job, end.value)
+            else:
+                job.result = end.value
+                self._end(job)
+        except BaseException as error:
+            self._end(job, error)
+        else:
+            if job.begins_run:
+                job.key = job.key or value or job
+                self._measured.discard(job.key)
+            else:
+                self._to_the_end([job])
+                if value is not None:
+                    job.add(value)
+        seconds = time.monotonic() - start
+        job.owner.worked += seconds
+        if not is_free:
+            self._paid[job.address] += seconds / self._seconds
+
+    def _to_the_end(self, jobs: Sequence[Job]) -> None:
+        """Move these jobs behind the others: they take turns."""
+        moved = {*jobs} & {*self._jobs}
+        self._jobs = [job for job in self._jobs if job not in moved] + [job for job in jobs if job in moved]
+
+    # ------------------------------------------------------------ rounds
+
+    def _first(self, address: str, room: int) -> list[Job]:
+        """The runs of this address that have waited longest and have room in a step, at least one."""
+        jobs = [job for job in self._jobs if job in self._batches and job.address == address]
+        fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
+        return jobs[: max(1, fitting)]
+
+    def _join(self, job: Job, run: Run, batch: Batch | None = None) -> None:
+        if batch is None:
+            if run.pair not in self._open:
+                self._open[run.pair] = _new_batch(run.pair)
+            batch = self._open[run.pair]
+        try:
+            batch.add(run)
+        except Exception as error:
+            self._close_if_empty(batch)
+            self._end(job, error)
+        else:
+            self._batches[job] = batch
+
+    def _end(self, job: Job, error: BaseException | None = None) -> None:
+        """Remove an ended job, and its run from its batch."""
+        if job in self._jobs:
+            self._jobs.remove(job)
+        job.steps.close()
+        if (batch := self._batches.pop(job, None)) is not None:
+            if job.run is not None and job.run in batch:
+                batch.remove(job.run)
+            self._close_if_empty(batch)
+        job.end(error)
+
+    def _close_if_empty(self, batch: Batch) -> None:
+        if not batch:
+            self._close(batch)
+
+    def _close(self, batch: Batch) -> None:
+        """Close this batch to new runs and forget its pair, which may have been exchanged."""
+        if self._open.get(batch.pair) is batch:
+            del self._open[batch.pair]
+        if self._last is batch:
+            self._last = None
+
+    def _decode(self, batch: Batch, chosen: Sequence[Job]) -> None:
+        """Do one step of a batch for these jobs."""
+        if batch is not self._last:
+            lazy.use_threads(batch.pair)
+            self._last = batch
+        jobs = {job.run: job for job in chosen if job.run is not None}
+        start = time.monotonic()
+        try:
+            progress = batch.step(jobs)
+        except Exception as error:
+            self._decode_apart(batch, error)
+            return
+        self._charge(chosen, time.monotonic() - start)
+        for each in progress:
+            job, failure = jobs[each.run], each.error
+            if each.round is not None and not _take(job, each.round):
+                failure = RuntimeError("a run that was decoded again gave another text")
+            if each.ended or failure is not None:
+                self._end(job, failure)
+
+    def _charge(self, chosen: Sequence[Job], seconds: float) -> None:
+        """Charge a step: its time to the jobs equally, and its rows, at least `LIGHT`, to each address."""
+        rows = Counter[str]()
+        for job in chosen:
+            rows[job.address] += _rows(job)
+            job.owner.worked += seconds / len(chosen)
+        for address, own in rows.items():
+            self._paid[address] += max(LIGHT, own)
+        self._seconds = max(seconds, _SHORTEST) / sum(max(LIGHT, own) for own in rows.values())
+        self._to_the_end(chosen)
+
+    def _decode_apart(self, batch: Batch, error: Exception) -> None:
+        """Decode the jobs of a batch again, each in its own batch, to find the job that fails."""
+        jobs = [job for job in self._jobs if self._batches.get(job) is batch]
+        if len(jobs) == 1:
+            self._end(jobs[0], error)
+            return
+        logging.error("a step of %d runs failed; each goes on by itself", len(jobs), exc_info=error)
+        self._close(batch)
+        for job in jobs:
+            assert job.run is not None, "a job in a batch has a run"
+            run, job.run = job.run, _same_run(job.run)
+            # the failed step may have recorded a round that the job never received
+            job.repeats = run.rounds[: len(job.values)]
+            self._join(job, job.run, _new_batch(run.pair))
+
+    def _fail_all(self, error: BaseException) -> None:
+        with self._lock:
+            self._is_running = False
+            submitted, self._submitted = self._submitted, []
+        jobs = submitted + self._jobs
+        self._jobs, self._last = [], None
+        for table in (self._batches, self._open, self._measured):
+            table.clear()
+        for job in jobs:
+            job.end(error)
+
+
+def _rows(job: Job) -> int:
+    """Rows that the target evaluates for a round of this job, or the least that a run counts."""
+    assert job.run is not None, "a job in a batch has a run"
+    return max(_OF_RUN, 1 + job.run.planted.num_draft_tokens)
+
+
+def _take(job: Job, round: Round) -> bool:
+    """Give a job its next round. Returns whether a round that the job already has is unchanged."""
+    if not job.repeats:
+        job.add(round)
+        return True
+    return [token.id for token in job.repeats.pop(0).tokens] == [token.id for token in round.tokens]
+
+
+def _same_run(run: Run) -> Run:
+    """A new copy of the run that starts from its beginning."""
+    return Run(run.pair, run.prompt_ids, run.settings._replace(seed=run.seed), run.topology)
+
+
+def _new_batch(pair: ModelPair) -> Batch:
+    from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
+
+    return Batch(pair)
+
+
+QUEUE = Queue()
+"""The queue of the page."""

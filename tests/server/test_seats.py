@@ -1,0 +1,117 @@
+"""One model, many runs: rounds take turns, lines keep their order, and whoever leaves frees the place."""
+
+import threading
+import time
+
+import pytest
+
+from components.server.queue import Queue
+from components.server.seats import Bounds, Line, Visitor
+
+
+def line(**changes):
+    bounds = Bounds(seats=8, waiting=64, of_address=64, of_tab=2)._replace(**changes)
+    return Line(lambda: bounds, Queue())
+
+
+def test_places_count_down_and_the_line_keeps_its_order():
+    queue = line(seats=1)
+    first, second, third = (queue.seat() for _ in range(3))
+    assert first.seated.is_set()
+    assert [(p.number, p.of) for p in (next(second.wait()), next(third.wait()))] == [(1, 2), (2, 2)]
+    first.__exit__()
+    assert second.seated.is_set()
+    assert list(second.wait()) == []
+    place = next(third.wait())
+    assert (place.number, place.of) == (1, 1)
+
+
+def test_whoever_leaves_the_line_moves_the_others_up():
+    queue = line(seats=1)
+    first, second, third = (queue.seat() for _ in range(3))
+    second.__exit__()
+    assert next(third.wait()).number == 1
+    first.__exit__()
+    assert third.seated.is_set()
+    third.__exit__()
+    assert queue.num_seated == queue.num_waiting == 0
+
+
+def test_the_time_of_a_wait_comes_from_runs_that_ended():
+    queue = line(seats=1)
+    with queue.seat() as seat:
+        second = queue.seat()
+        assert next(second.wait()).seconds is None
+        before = time.monotonic()
+        seat.do(time.sleep(0.05) for _ in range(1)).wait()
+        most = time.monotonic() - before
+    third, fourth = queue.seat(), queue.seat()
+    one, two = next(third.wait()).seconds, next(fourth.wait()).seconds
+    assert 0.05 <= one <= most
+    assert two == pytest.approx(2 * one, rel=0.01)
+
+
+def test_reports_come_at_intervals_until_the_seat_is_free():
+    queue = line(seats=1)
+    first, second = queue.seat(), queue.seat()
+    start, reports = time.monotonic(), second.wait(every=0.1)
+    assert [next(reports).number for _ in range(3)] == [1, 1, 1]
+    assert time.monotonic() - start >= 0.2
+    first.__exit__()
+    assert list(reports) == []
+
+
+def test_whoever_waits_hears_of_the_free_seat_at_once():
+    queue = line(seats=1)
+    first, second = queue.seat(), queue.seat()
+    threading.Timer(0.05, first.__exit__).start()
+    start = time.monotonic()
+    assert len(list(second.wait(every=600))) <= 1  # none where the seat was free before it asked
+    assert time.monotonic() - start < 60
+
+
+def test_a_tab_has_a_few_runs_an_address_more_and_the_line_an_end():
+    queue = line(seats=1, waiting=4, of_address=3, of_tab=2)
+    mine = [queue.seat(Visitor("a", "me")) for _ in range(2)]
+    with pytest.raises(ValueError, match="2 of your runs wait or run already, and the limit here is 2"):
+        queue.seat(Visitor("a", "me"))
+    queue.seat(Visitor("a", "you"))
+    with pytest.raises(ValueError, match="3 runs from your network wait or run already, which is the limit"):
+        queue.seat(Visitor("a", "they"))
+    for address in "bc":
+        queue.seat(Visitor(address))
+    with pytest.raises(ValueError, match="4 runs wait for the model already, which is the limit"):
+        queue.seat(Visitor("d"))
+    mine[1].__exit__()
+    assert not queue.seat(Visitor("a", "me")).seated.is_set()
+
+
+@pytest.mark.parametrize(("seats", "kept"), [(8, 2), (5, 1), (4, 1), (3, 0), (1, 0)])
+def test_one_address_leaves_seats_to_others(seats, kept):
+    queue = line(seats=seats, of_address=99)
+    flood = [queue.seat(Visitor("flood")) for _ in range(20)]
+    assert sum(seat.seated.is_set() for seat in flood) == seats - kept
+    for number in range(kept):
+        assert queue.seat(Visitor(f"honest {number}")).seated.is_set()
+
+
+def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_that_had_least():
+    queue = line(seats=1)
+    flood = [queue.seat(Visitor("flood", n // 2)) for n in range(6)]
+    honest = [queue.seat(Visitor(name)) for name in ("one", "two")]
+    assert [next(seat.wait()).number for seat in honest] == [1, 2]
+    assert next(flood[1].wait()).number == 3
+    queue.queue._paid["flood"] = 100.0
+    flood[0].__exit__()
+    assert honest[0].seated.is_set()
+    honest[0].__exit__()
+    assert [honest[1].seated.is_set(), flood[1].seated.is_set()] == [True, False]
+
+
+def test_a_class_behind_one_address_waits_in_line():
+    queue = line()
+    students = [queue.seat(Visitor("school", number)) for number in range(40)]
+    for student in students:
+        list(student.wait())  # all have left before
+        student.__exit__()
+    assert queue.num_seated == queue.num_waiting == 0
