@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 
 from specdec.models.kernels.atomics import floats, inner, reordered, scaled_by_two, small_ints
 from specdec.models.kernels.layout import LANES
+from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, fused, splat
 
-_INT, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _ONE, _HALF = np.float32(1), np.float32(0.5)
 _LOG2E, _LN2_HIGH, _LN2_LOW = (
     np.float32(1.4426950408889634),
@@ -91,22 +91,22 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
     def codegen(_context, builder, signature, values):
         size, (query, keys, count, scores) = signature.args[0].dtype.count, values
         asked = [
-            builder.load(piece, align=4) for piece in _pieces(builder, size, builder.ptrtoint(query, _I64))
+            builder.load(piece, align=4) for piece in _pieces(builder, size, builder.ptrtoint(query, I64))
         ]
         with for_range(builder, count) as loop:
             numbers = _pieces(builder, size, _behind(builder, keys, loop.index, size))
-            total = ir.Constant(ir.VectorType(_FLOAT, LANES), [0.0] * LANES)
+            total = ir.Constant(ir.VectorType(FLOAT, LANES), [0.0] * LANES)
             for part, number in zip(asked, numbers, strict=True):
                 while total.type.count > part.type.count:
                     total = _halved(builder, total)
-                total = _fma(builder, part, builder.load(number, align=4), total)
+                total = fused(builder, part, builder.load(number, align=4), total)
             while total.type.count > 1:
                 total = _halved(builder, total)
-            score = builder.extract_element(total, _INT(0))
+            score = builder.extract_element(total, INT(0))
             builder.store(
-                score, builder.inttoptr(_behind(builder, scores, loop.index, 1), _FLOAT.as_pointer())
+                score, builder.inttoptr(_behind(builder, scores, loop.index, 1), FLOAT.as_pointer())
             )
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
+        return NOTHING
 
     return types.void(query, *(types.int64,) * 3), codegen
 
@@ -120,17 +120,17 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
         places = _pieces(builder, size, out)
         sums = [alloca_once_value(builder, builder.load(place, align=4)) for place in places]
         with for_range(builder, count) as loop:
-            place = builder.inttoptr(_behind(builder, weights, loop.index, 1), _FLOAT.as_pointer())
+            place = builder.inttoptr(_behind(builder, weights, loop.index, 1), FLOAT.as_pointer())
             weight = builder.load(place)
             for number, total in zip(
                 _pieces(builder, size, _behind(builder, heads, loop.index, size)), sums, strict=True
             ):
                 number = builder.load(number, align=4)
-                spread = _splat(builder, weight, number.type)
-                builder.store(_fma(builder, number, spread, builder.load(total)), total)
+                spread = splat(builder, weight, number.type.count)
+                builder.store(fused(builder, number, spread, builder.load(total)), total)
         for place, total in zip(places, sums, strict=True):
             builder.store(builder.load(total), place, align=4)
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
+        return NOTHING
 
     return types.void(query, *(types.int64,) * 4), codegen
 
@@ -141,14 +141,14 @@ def _pieces(builder, size, address):
     while size:
         while size < lanes:
             lanes //= 2
-        pointers.append(builder.inttoptr(address, ir.VectorType(_FLOAT, lanes).as_pointer()))
-        address, size = builder.add(address, _I64(4 * lanes)), size - lanes
+        pointers.append(builder.inttoptr(address, ir.VectorType(FLOAT, lanes).as_pointer()))
+        address, size = builder.add(address, I64(4 * lanes)), size - lanes
     return pointers
 
 
 def _behind(builder, address, index, size):
     """The address of the head with this index."""
-    return builder.add(address, builder.mul(index, _I64(4 * size)))
+    return builder.add(address, builder.mul(index, I64(4 * size)))
 
 
 def _halved(builder, vector):
@@ -156,22 +156,8 @@ def _halved(builder, vector):
     half = vector.type.count // 2
     low, high = (
         builder.shuffle_vector(
-            vector, vector, ir.Constant(ir.VectorType(_INT, half), list(range(first, first + half)))
+            vector, vector, ir.Constant(ir.VectorType(INT, half), list(range(first, first + half)))
         )
         for first in (0, half)
     )
     return builder.fadd(low, high)
-
-
-def _fma(builder, a, b, c):
-    kind = a.type
-    function = ir.FunctionType(kind, [kind] * 3)
-    return builder.call(
-        builder.module.declare_intrinsic(f"llvm.fma.v{kind.count}f32", (), function), [a, b, c]
-    )
-
-
-def _splat(builder, number, kind):
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, _INT(0))
-    zeros = ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count)
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
