@@ -100,7 +100,7 @@ def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
 
 @pytest.mark.parametrize("kind", QUANTISED)
 def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
-    """For every number of rows up to two tiles. The rounding of the inputs is seen beside the exact product."""
+    """For every number of rows up to two tiles. The rounding of the inputs shows in the exact product."""
     rows = rounded_rows(numbers(MOST), kind)
     want = reference(rows, kind)
     for count in range(1, MOST + 1):

@@ -67,8 +67,8 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
     """One product as a phase: x[rows, inputs] times one matrix, or several.
 
     matrix: address of the record of the first one. norm: address of an RMSNorm's weights for the rows of
-    `source`, or 0. out: rows of `across` numbers, to which the sums are added (ADD), written (SET), or written
-    as silu(gate) * up (GATE).
+    `source`, or 0. out: rows of `across` numbers, to which the sums are added (ADD), written (SET), or
+    written as silu(gate) * up (GATE).
     """
     parts = matrix_record(matrix).all_parts
     x, spare, rounding, stride, fresh = source, own + rows * at.PART * 4, -1, 0, True

@@ -1,4 +1,4 @@
-"""Products with weights of four to eight bits: whole numbers within a group of inputs, float32 between groups.
+"""Products with weights of four to eight bits: whole numbers within a group of inputs, float32 between.
 
 The inputs of a matrix are rounded to int8 in groups of 32 (`forward`), a row of n inputs is stored as
 

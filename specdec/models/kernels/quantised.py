@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
 from specdec.models.kernels.layout import GROUP, LANES, QUANTISED, SMALLEST
 
-if TYPE_CHECKING:
-    from specdec.models.gguf.fields import Fields
+
+class Fields(NamedTuple):
+    """The numbers of a matrix [outputs, inputs] of a `Quantised` kind, by its names.
+
+    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], of the scales, and of the minima,
+    which are added. wholes: int8 [outputs, all scales, 1 or 2] where scales are factored.
+    """
+
+    q: np.ndarray
+    factors: np.ndarray
+    wholes: np.ndarray | None
+
+    def values(self, kind: str) -> np.ndarray:
+        """The matrix, float32 [outputs, inputs]."""
+        quantised = QUANTISED[kind]
+        parts = self.factors.astype(np.float32)
+        if self.wholes is not None:
+            parts = np.repeat(parts, quantised.scales, 1) * self.wholes
+        q = self.q.reshape(len(self.q), -1, quantised.scaled).astype(np.float32)
+        result = (q - quantised.offset) * parts[:, :, :1]
+        if quantised.minima:
+            result += parts[:, :, 1:]
+        return result.reshape(self.q.shape)
 
 
 def blocks_of(fields: Fields, kind: str) -> np.ndarray:
