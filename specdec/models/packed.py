@@ -15,7 +15,6 @@ from transformers import AutoConfig, PreTrainedModel
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
 from specdec.models.gguf.conversion import LIST
-from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.gguf.packed import read_packed
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packed_decoder import PackedDecoder

@@ -57,7 +57,7 @@ def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:
-    """How logits [n, vocabulary] deviate too much from the exact ones, as the end of a sentence; else None."""
+    """The fault of logits [n, vocabulary], as the end of a sentence; None if they are near the exact ones."""
     error = relative_error(have, want)
     variation = total_variation(have, want).mean().item()
     if error <= LARGEST_ERROR and variation <= LARGEST_VARIATION:

@@ -12,10 +12,15 @@ HALVES = {"Q4_K": 0, "Q5_K": 0, "Q6_K": 208}
 
 
 def random_blocks(kind: str, outputs: int, inputs: int, seed: int = 0, size: float = 0.01) -> np.ndarray:
-    """uint8 [outputs, bytes of a row]: any whole numbers, with scales and minima below `size`."""
+    """uint8 [outputs, bytes of a row]: any whole numbers; the steps between weights are at most about `size`,
+    and the weights of all kinds have a mean near zero."""
     draw, (_, values, nbytes) = np.random.default_rng(seed), BLOCKS[kind]
     blocks = draw.integers(0, 256, (outputs, inputs // values, nbytes), dtype=np.uint8)
-    parts, first = 1 + QUANTISED[kind].minima, HALVES.get(kind, 0)
-    scales = (draw.random((*blocks.shape[:2], parts)) * size).astype(np.float16)
-    blocks[..., first : first + 2 * parts] = scales.view(np.uint8)
+    form, first = QUANTISED[kind], HALVES.get(kind, 0)
+    scales = draw.random((*blocks.shape[:2], 1)) * size / (64 if form.factored else 1)
+    if form.minima:
+        middle = ((1 << form.bits) - 1) / 2
+        scales = np.concatenate([scales, scales * (middle if form.factored else -middle)], -1)
+    stored = scales.astype(np.float16).view(np.uint8)
+    blocks[..., first : first + stored.shape[-1]] = stored
     return blocks.reshape(outputs, -1)

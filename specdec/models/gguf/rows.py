@@ -12,7 +12,10 @@ PLAIN = ("F32", "F16", "BF16")
 
 
 def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
-    """float32 [rows, numbers] of rows as a file has them, uint8 [rows, bytes]; kind: `PLAIN` or `QUANTISED`."""
+    """float32 [rows, numbers] of rows as a file has them, uint8 [rows, bytes].
+
+    kind: one of `PLAIN` or `QUANTISED`.
+    """
     if kind in QUANTISED:
         return fields(raw, kind).values(kind)
     raw = np.ascontiguousarray(raw)

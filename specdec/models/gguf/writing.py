@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,15 @@ def write(
     tokens: Sequence[str],
     merges: Sequence[str] = (),
     *,
-    kind: str = "F32",
+    kind: str | Mapping[str, str] = "F32",
     end: int = 0,
     chat_template: str = "",
 ) -> Path:
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
     merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: the type of all matrices, as
-    gguf names it. end: id of the token that begins and ends a text; no token is added to a prompt. Raises
+    gguf names it, or of each by the last part of its module's name, as "q_proj".
+    end: id of the token that begins and ends a text; no token is added to a prompt. Raises
     ModuleNotFoundError without gguf.
     """
     gguf = import_module("gguf")
@@ -58,7 +59,10 @@ def write(
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         base, _, suffix = name.rpartition(".")
-        type_ = gguf.GGMLQuantizationType[kind if value.dim() > 1 else "F32"]
+        of_matrix = (
+            kind if isinstance(kind, str) else kind[base.rsplit(".", 1)[-1]] if value.dim() > 1 else ""
+        )
+        type_ = gguf.GGMLQuantizationType[of_matrix if value.dim() > 1 else "F32"]
         array = _stored(base, value, config).float().numpy()
         if type_ is not gguf.GGMLQuantizationType.F32:
             array = gguf.quants.quantize(array, type_)

@@ -106,7 +106,7 @@ MATRIX = np.dtype(
 )
 """A matrix. weights, scales, bias: addresses, 0 for none. outputs: their number, padded to whole blocks.
 multiply: address of the compiled products of its kind of weights. block_bytes: bytes of a block. steps: of
-the loop over the inputs; units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS` or `Quantised.rounding`.
+the loop over the inputs; units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS`, or that of the kind.
 
 Several matrices may be one product of the same inputs. column, limit: the first place of its sums in a row of
 the result, and how many there are. parts: the number of its parts; all_parts: that of all matrices of the
