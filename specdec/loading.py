@@ -6,7 +6,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer
 from transformers.utils import logging
 
 from specdec import smollm2
@@ -17,6 +16,7 @@ from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, checked_name, find_source
+from specdec.models.tokenizer_files import load_tokenizer
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting
@@ -154,13 +154,5 @@ class _Part:
         return load_hf_model(self.source, self.device, self.dtype, report=report)
 
     def tokenizer(self, model: HFModel) -> Any:
-        packed = {"packed": True} if isinstance(model, PackedModel) else {}
-        return _load_tokenizer(self.source, self.source.fetch(**packed))
-
-
-def _load_tokenizer(source: Source, folder: Path) -> Any:
-    try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
-        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), source.name)
-        raise ValueError(f"no tokenizer in {source.name!r}, or a broken one: {cause}") from error
+        folder = model.folder if isinstance(model, PackedModel) else self.source.fetch()
+        return load_tokenizer(self.source, folder)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from specdec.chat import chat_ids, chat_text
 from specdec.checks import integer
 from specdec.devices import processor
-from specdec.text import TokenTexts, chat_text, check_own
+from specdec.text import TokenTexts, check_own
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -91,6 +93,8 @@ class ModelPair:
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt. An empty text becomes the token that texts begin with.
 
+        The string of a special token in a text becomes this token, as in transformers, so that a prompt can
+        follow a chat template by hand; messages of other people belong into `chat_prompt`.
         ValueError if the prompt is a text and there is no tokenizer, if an id is not in the vocabulary, or if
         there is no token to start from.
         """
@@ -123,18 +127,24 @@ class ModelPair:
         history: the earlier conversation, a text for each message, by the user and the model in turn.
         ValueError where the pair's tokenizer has no template.
         """
-        for said in (*history, message):
-            _check_whole(said)
+        _check_messages(message, history)
         return chat_text(self.tokenizer, message, history)
 
-    def chat_prompt(self, message: str, history: Sequence[str] = ()) -> list[int]:
+    def chat_prompt(
+        self, message: str, history: Sequence[str] = (), *, control_tokens: bool = False
+    ) -> list[int]:
         """Token ids of `chat_text`: the prompt for which a chat model answers this message.
 
+        control_tokens: whether the string of a control token in a message, such as `<|im_end|>`, becomes this
+        token, as in transformers. By default it stays text, so that nobody can end a turn in a message.
         ValueError where the pair's tokenizer has no template.
         """
-        text = self.chat_text(message, history)
         # the template itself writes the token that texts begin with
-        return self.encode(self._split(text, add_special_tokens=False))
+        split = partial(self._split, add_special_tokens=False)
+        if control_tokens:
+            return self.encode(split(self.chat_text(message, history)))
+        _check_messages(message, history)
+        return self.encode(chat_ids(self.tokenizer, split, message, history))
 
     def _encode_text(self, prompt: str) -> list[int]:
         if self.tokenizer is None:
@@ -257,6 +267,11 @@ def _ids(where: str, ids: Any) -> list[int]:
     if None in numbers:
         raise ValueError(f"{where}: eos_token_id = {ids!r} is neither a token id nor a list of them")
     return [number for number in numbers if number is not None and number >= 0]
+
+
+def _check_messages(message: str, history: Sequence[str]) -> None:
+    for said in (*history, message):
+        _check_whole(said)
 
 
 def _check_whole(prompt: str) -> None:

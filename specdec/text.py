@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import cycle
 from typing import Any, Literal
 
 Kind = Literal["silent", "byte", "plain"]
@@ -230,27 +229,6 @@ def _doubled(first: int, end: int) -> Iterator[int]:
     while first < end:
         yield first
         first *= 2
-
-
-def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
-    """The text that a chat model reads for the user's `message`, up to the point where its answer begins.
-
-    history: earlier messages, by the user and the model in turn.
-
-    ValueError if the tokenizer has no chat template, or if the template fails or gives no valid text. (A
-    template is a program that comes with the model.)
-    """
-    if not getattr(tokenizer, "chat_template", None):
-        raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")
-    roles = cycle(("user", "assistant"))
-    turns = [{"role": role, "content": said} for role, said in zip(roles, (*history, message), strict=False)]
-    try:
-        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        text.encode()  # raises if the text holds half of a surrogate pair
-    except Exception as error:
-        cause = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise ValueError(f"the chat template of this pair's tokenizer fails: {cause[:200]}") from error
-    return text
 
 
 class TokenTexts(dict[int, str]):

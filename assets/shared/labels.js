@@ -1,16 +1,18 @@
 // Model text is hostile input. Here it becomes visible text: never markup, never invisible.
 
-// Invisible characters and those that reorder the text around them: controls, zero-width, bidi marks.
+// Invisible characters and those that reorder the text around them: controls, overrides of the writing direction.
 const HIDDEN =
-  /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B-\u200F\u2028-\u202E\u2060-\u206F\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
-const SPECIAL = new RegExp(`(\\n|${HIDDEN.source})`, "u");
+  /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u115F\u1160\u17B4\u17B5\u180E\u200B\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
+// Joiners, direction marks and variation selectors are parts of words and emoji. They are hidden only by themselves.
+const JOINING = /^[\u061C\u200C-\u200F\uFE00-\uFE0F]+$/u;
+const SPECIAL = new RegExp(`(\\r\\n|\\n|${HIDDEN.source})`, "u");
 
-const codePoint = (char) => `U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+const named = (char) => `[U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`;
 
 function picture(char) {
   if (char === "\n") return "⏎";
   if (char === "\t") return "⇥";
-  return HIDDEN.test(char) ? `[${codePoint(char)}]` : char;
+  return HIDDEN.test(char) ? named(char) : char;
 }
 
 // A token on one line: spaces, line ends and controls become visible symbols.
@@ -20,7 +22,8 @@ function picture(char) {
  */
 export function visible(text) {
   if (text === "") return "…"; // part of a character that later tokens complete
-  return [...text.replaceAll(" ", "␣")].map(picture).join("");
+  const characters = [...text.replaceAll("\r\n", "\n").replaceAll(" ", "␣")];
+  return characters.map(JOINING.test(text) ? named : picture).join("");
 }
 
 // A token in quotes for a sentence, isolated from the direction of the text around it. length: as for `shortened`.
@@ -50,11 +53,12 @@ export function appendText(element, text) {
       continue;
     }
     const mark = document.createElement("span");
-    mark.className = part === "\n" ? "line-end" : "control";
-    mark.dataset.shown = part === "\n" ? "⏎" : picture(part);
+    const endsLine = part.endsWith("\n");
+    mark.className = endsLine ? "line-end" : "control";
+    mark.dataset.shown = endsLine ? "⏎" : picture(part);
     mark.textContent = part;
     element.append(mark);
-    if (part !== "\n") element.classList.add("isolated");
+    if (!endsLine) element.classList.add("isolated");
   }
 }
 

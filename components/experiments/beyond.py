@@ -1,6 +1,6 @@
 """Results beyond the paper (`docs/theory.md`): a figure, a sentence and a table each.
 
-Pure functions turn the committed summaries of `specdec.experiments.rounding`, `.limits`, `.lists` and
+Pure functions turn the committed summaries of `research.experiments.rounding`, `.limits`, `.lists` and
 `.ahead` into views.
 """
 
@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from components.experiments.figures import Look, measured
 from components.experiments.words import table
 from components.page.assets import ASSETS
-from specdec.experiments.phrases import number, with_interval
+from research.experiments.phrases import number, with_interval
 from specdec.figures.looks import BOUND, axes, colour, line, skeleton
 
 Summary = Mapping[str, Any]
@@ -35,7 +35,7 @@ def _view(name: str, title: str, sentence: str, key: str, figure: go.Figure, sho
         "id": name,
         "method": None,
         "title": title,
-        "place": f"Beyond the paper: docs/theory.md, python -m specdec.experiments.{name}",
+        "place": f"Beyond the paper: docs/theory.md, python -m research.experiments.{name}",
         "sentence": sentence,
         "key": key,
         "figure": skeleton(figure),

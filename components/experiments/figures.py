@@ -1,4 +1,4 @@
-"""Figures of an experiment's summary (`specdec.experiments`): pure functions, summary -> plotly figure.
+"""Figures of an experiment's summary (`research.experiments`): pure functions, summary -> plotly figure.
 
 Each axis has a name and a unit. Measured values have 95% intervals, and marks and line styles distinguish the
 curves without colour.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from specdec.experiments.settings import STRATEGIES
+from research.experiments.settings import STRATEGIES
 from specdec.figures.looks import BOUND, axes, colour, interval, line, log_axes
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS

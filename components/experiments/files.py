@@ -1,6 +1,6 @@
 """An experiment's file, the shipped one or that of `app.py --results FILE`, as the summary that is shown.
 
-There are two kinds: the summary that `python -m specdec.experiments --summary` writes, and the JSON lines of
+There are two kinds: the summary that `python -m research.experiments --summary` writes, and the JSON lines of
 the runs themselves, which are summarised here.
 """
 
@@ -24,8 +24,8 @@ def shipped() -> dict[str, Any] | None:
 def read(path: Path) -> dict[str, Any]:
     """The summary in a file of either kind. ValueError says what does not fit."""
     # imported here, because they import transformers, for which the page must not wait
-    from specdec.experiments import Settings, Store, summarize
-    from specdec.experiments.command import read_summary
+    from research.experiments import Settings, Store, summarize
+    from research.experiments.command import read_summary
 
     text = path.read_text(encoding="utf-8")
     if not text.strip():

@@ -1,6 +1,6 @@
 """The experiments on the same trees: all rules beside GSD, and the temperature of ERSD's draft.
 
-Pure functions turn the summaries of `specdec.experiments.rules` and `.draft_temperature` into a figure, a
+Pure functions turn the summaries of `research.experiments.rules` and `.draft_temperature` into a figure, a
 sentence and a table each.
 """
 
@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from components.experiments import figures
 from components.experiments.words import table
 from components.page.assets import ASSETS
-from specdec.experiments.phrases import interval, listed, number
+from research.experiments.phrases import interval, listed, number
 from specdec.figures.looks import BOUND, axes, colour, skeleton
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import DRAFTING, METHODS
@@ -47,7 +47,7 @@ def rules(summary: Summary) -> dict[str, Any]:
         "id": "rules",
         "method": None,
         "title": "All rules on the same trees",
-        "place": "Beside the paper: python -m specdec.experiments.rules",
+        "place": "Beside the paper: python -m research.experiments.rules",
         "sentence": rules_sentence(summary),
         "key": "Above 0: more than GSD on the same prompts and seeds, at temperature 1, with 95% intervals. "
         "Below each tree: GSD's tokens per target call.",
@@ -129,7 +129,7 @@ def draft_temperature(summary: Summary) -> dict[str, Any]:
         "id": "draft-temperature",
         "method": None,
         "title": "ERSD with a colder or warmer draft",
-        "place": "Beside the paper: python -m specdec.experiments.draft_temperature",
+        "place": "Beside the paper: python -m research.experiments.draft_temperature",
         "sentence": draft_temperature_sentence(summary),
         "key": "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
         "figure": skeleton(draft_temperature_figure(summary)),

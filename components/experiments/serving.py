@@ -1,4 +1,4 @@
-"""Many texts at once: tokens per second against k, from the summary of `specdec.experiments.serving`.
+"""Many texts at once: tokens per second against k, from the summary of `research.experiments.serving`.
 
 Pure functions turn the summary into a figure, a sentence and a table.
 """
@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from components.experiments.figures import Look, measured
 from components.experiments.words import table
 from components.page.assets import ASSETS
-from specdec.experiments.phrases import interval, listed, number
+from research.experiments.phrases import interval, listed, number
 from specdec.figures.looks import INK, axes, colour, marks, skeleton
 
 SERVING = ASSETS / "results" / "serving.json"
@@ -48,7 +48,7 @@ def view(summary: Summary) -> dict[str, Any]:
         "id": "serving",
         "method": None,
         "title": "Many texts at once: the best tree shrinks",
-        "place": "Beside the paper: python -m specdec.experiments.serving",
+        "place": "Beside the paper: python -m research.experiments.serving",
         "sentence": sentence(summary),
         "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD on "
         "the optimal tree of k tokens, equal for all texts; k = 0 drafts nothing; all points write the same "

@@ -8,12 +8,12 @@ from typing import Any
 
 from components.experiments import beyond, figures, files, same_trees, serving, words
 from components.page.questions import Answer, answers
-from specdec.experiments.findings import VERDICTS
+from research.experiments.findings import VERDICTS
 from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
 
 NO_RESULTS = (
-    "This copy has no shipped results. Run python -m specdec.experiments, then start the page with "
+    "This copy has no shipped results. Run python -m research.experiments, then start the page with "
     "--results FILE."
 )
 _NOT_WHOLE = "The experiment was not finished: these are its numbers so far."

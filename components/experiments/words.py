@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specdec.experiments.phrases import interval, listed, number
-from specdec.experiments.settings import STRATEGIES
+from research.experiments.phrases import interval, listed, number
+from research.experiments.settings import STRATEGIES
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 

@@ -61,7 +61,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
     "what the page shows": {
         "results": (
-            "results or summary of python -m specdec.experiments, for the Experiments tab (default: the "
+            "results or summary of python -m research.experiments, for the Experiments tab (default: the "
             "shipped ones)",
             {"metavar": "FILE", "type": Path},
         ),

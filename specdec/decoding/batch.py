@@ -8,7 +8,7 @@
 
 A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and no run waits
 for the longest. A run writes the same text as alone, because its noise is keyed by its seed and its
-positions. This is exact in float32; in other dtypes it holds as far as the logits are equal.
+positions. This is exact on the compiled forward; on torch's it holds as far as the logits are equal.
 """
 
 from __future__ import annotations

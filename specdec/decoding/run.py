@@ -59,7 +59,8 @@ def stream(
     topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine, or the
     `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` ignores it. Except under ERSD, the
     text depends on the tree, and the tree of "auto" depends on timings. To repeat such a text, pass its seed
-    and the tree of its record, `Topology(generation.paths)`.
+    and the tree of its record, `Topology(generation.paths)`. Each round cuts the tree to the depth for which
+    both contexts have room; when the draft's context is full, the target goes on alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it.
     detail: whether to collect the probabilities of nodes and the races of every verified position too, which
@@ -153,9 +154,6 @@ class Run(Iterator[Round]):
         _check_room(pair, len(self.prompt_ids))
         at_once = whole("at_once", at_once, 1)
         self.topology, self.choice = _chosen_topology(pair, self.settings, topology, at_once)
-        # The user did not set the depth of a choice's tree. Each round cuts it to the room in both contexts.
-        if self.settings.drafter is None and self.choice is None:
-            _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
@@ -298,17 +296,4 @@ def _check_room(pair: ModelPair, prompt_length: int) -> None:
     if prompt_length >= room:
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens; the target's context of {room:,} leaves no room"
-        )
-
-
-def _check_draft_room(
-    pair: ModelPair, settings: RunSettings, topology: Topology | ContextTree, prompt_length: int
-) -> None:
-    # a tree is never deeper than the text can still grow, so near its end less room will do
-    growth = min(settings.max_new_tokens, pair.target.context_length - prompt_length)
-    depth = min(topology.depth, growth - 1)
-    if depth > 0 and prompt_length + depth - 1 > pair.drafting.context_length:
-        raise ValueError(
-            f"the prompt has {prompt_length:,} tokens and the tree depth {depth}; the draft's context of "
-            f"{pair.drafting.context_length:,} has no room for them: shorten the prompt or the tree"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from transformers import LogitsProcessorList
 from transformers.generation import logits_process as known
 
 from specdec.ecosystem.arguments import Prompt
+from specdec.ecosystem.memory import Process, Watched, isolated
 from specdec.models import Model, Session
 from specdec.probs import Sampling
 
@@ -40,9 +41,6 @@ NATIVE = (
     known.LogitNormalization,
 )
 """The processors that `Sampling` replaces, in its order; the last one does not change the distribution."""
-
-Process = Callable[[Sequence[int], Tensor], Tensor]
-"""Maps a text and the logits [vocabulary] after it to processed logits, float32 [vocabulary]."""
 
 
 def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Sampling | None:
@@ -74,7 +72,7 @@ def _filters_otherwise(warper: Any) -> bool:
 def check_processors(
     processors: LogitsProcessorList, input_ids: Tensor, width: int, eos_ids: frozenset[int]
 ) -> None:
-    """ValueError where a processor depends on anything but the text.
+    """ValueError where a processor depends on anything but the text. `memory` finds what shows itself later.
 
     input_ids: the prompts [rows, n]. width: number of tokens that the target scores. eos_ids: tokens that end
     a text; processors are not asked about texts that go on after one.
@@ -85,7 +83,7 @@ def check_processors(
                 f"{_WITH_MEMORY[type(each)]} is not supported: {type(each).__name__} remembers its calls, "
                 "and speculative decoding asks it about texts that are not continued"
             )
-        _check_memory(each, input_ids, width, eos_ids)
+        _check_memory(each if _is_known(each) else isolated(each), input_ids, width, eos_ids)
 
 
 def _check_memory(processor: Any, input_ids: Tensor, width: int, eos_ids: frozenset[int]) -> None:
@@ -132,11 +130,24 @@ def _state(value: Any, depth: int = 0) -> Any:
     return type(value)
 
 
+def _is_known(processor: Any) -> bool:
+    """Whether it is one of transformers' own that calls no function of the user."""
+    calls = isinstance(processor, known.PrefixConstrainedLogitsProcessor)
+    return type(processor).__module__ == known.__name__ and not calls
+
+
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
     """The processors of each row, as if it were alone; they see its padding, as in transformers."""
-    return [
-        _process_of_row(processors, row, len(prompts), prompt.padding) for row, prompt in enumerate(prompts)
-    ]
+    rows = len(prompts)
+    plain = [_process_of_row(processors, row, rows, each.padding) for row, each in enumerate(prompts)]
+    if all(map(_is_known, processors)):
+        return plain
+    return [Watched(_copies_of_row(processors, row, prompts), plain[row]) for row in range(rows)]
+
+
+def _copies_of_row(processors: LogitsProcessorList, row: int, prompts: Sequence[Prompt]) -> Process:
+    copies = LogitsProcessorList(each if _is_known(each) else isolated(each) for each in processors)
+    return _process_of_row(copies, row, len(prompts), prompts[row].padding)
 
 
 def _process_of_row(processors: LogitsProcessorList, row: int, rows: int, padding: Sequence[int]) -> Process:
@@ -169,7 +180,8 @@ class ProcessedModel:
     process: None leaves them as they are. eos_ids: tokens that end a text, once they come after the prompt,
     which has prompt_length tokens; no text that goes on after one is ever used, and the processors are not
     asked about it. scored: if it is a list, the raw logits that decided each token of the text are added to
-    it, [vocabulary] each.
+    it, [vocabulary] each. watched: checks the answers about every committed text before its token is given
+    out; for the target alone.
     """
 
     def __init__(
@@ -179,8 +191,9 @@ class ProcessedModel:
         eos_ids: frozenset[int],
         prompt_length: int,
         scored: list[Tensor] | None = None,
+        watched: Watched | None = None,
     ):
-        self.model, self.process, self.scored = model, process, scored
+        self.model, self.process, self.scored, self.watched = model, process, scored, watched
         self.eos_ids, self.prompt_length = eos_ids, prompt_length
         self.name, self.vocab_size, self.device = model.name, model.vocab_size, model.device
         self.context_length, self.capability = model.context_length, model.capability
@@ -204,6 +217,7 @@ class _ProcessedSession:
         self._text: list[int] = []
         self._paths: list[tuple[int, ...]] = []  # tokens from the end of the text to each pending node
         self._raw: list[Tensor] = []
+        self._answers: list[Tensor] = []
 
     @property
     def length(self) -> int:
@@ -227,25 +241,41 @@ class _ProcessedSession:
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
             above = () if parent < 0 else self._paths[parent]
             self._paths.append((*above, token_id))
-        if self._model.scored is not None:
+        if self._model.scored is not None or self._model.watched is not None:
             self._raw += logits.unbind()
         process = self._model.process
         if process is None:
             return logits
         new = zip(self._paths[first:], logits, strict=True)
-        return torch.stack([self._processed(process, path, row) for path, row in new])
+        answers = [self._processed(process, path, row) for path, row in new]
+        self._answers += answers
+        return torch.stack(answers)
 
     def commit(self, nodes: Sequence[int]) -> None:
         """Commits these pending nodes and drops all others."""
         self._session.commit(nodes)
         if self._model.scored is not None:
             self._model.scored += [self._raw[node].clone() for node in nodes]
+        if self._model.watched is not None:
+            self._check(self._model.watched, nodes)
         if nodes:
             self._text += self._paths[nodes[-1]]
-        self._paths, self._raw = [], []
+        self._paths, self._raw, self._answers = [], [], []
+
+    def _check(self, watched: Watched, nodes: Sequence[int]) -> None:
+        """ValueError if a committed node was processed otherwise than in plain decoding."""
+        asked = [node for node in nodes if not self._has_ended(self._paths[node])]
+        for node in asked:
+            watched.check([*self._text, *self._paths[node]], self._raw[node], self._answers[node])
+        if asked:
+            root = asked[0]
+            watched.check_again([*self._text, *self._paths[root]], self._raw[root], self._answers[root])
 
     def _processed(self, process: Process, path: tuple[int, ...], logits: Tensor) -> Tensor:
-        of_prompt = max(0, self._model.prompt_length - len(self._text))  # the path's tokens in the prompt
-        if self._model.eos_ids.intersection(path[of_prompt:]):
+        if self._has_ended(path):
             return logits.to(torch.float32)
         return process([*self._text, *path], logits)
+
+    def _has_ended(self, path: tuple[int, ...]) -> bool:
+        of_prompt = max(0, self._model.prompt_length - len(self._text))  # the path's tokens in the prompt
+        return bool(self._model.eos_ids.intersection(path[of_prompt:]))

@@ -17,9 +17,9 @@ from specdec.decoding.engine import RunSettings
 from specdec.decoding.run import Run
 from specdec.drafters import NGram
 from specdec.ecosystem.arguments import Prompt
+from specdec.ecosystem.memory import Process, Watched
 from specdec.ecosystem.processors import (
     NATIVE,
-    Process,
     ProcessedModel,
     native_sampling,
     processes_of_rows,
@@ -131,7 +131,8 @@ class Rows:
         """The pair with the processors of this row."""
         processed = copy(pair)
         scored = None if self._scored is None else self._scored[row]
-        processed.target = ProcessedModel(pair.target, process, pair.eos_ids, prompt_length, scored)
+        watched = process if isinstance(process, Watched) else None
+        processed.target = ProcessedModel(pair.target, process, pair.eos_ids, prompt_length, scored, watched)
         if pair.draft is not None and process is not None:
             processed.draft = ProcessedModel(pair.draft, process, pair.eos_ids, prompt_length)
         return processed

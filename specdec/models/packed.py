@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedModel
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
@@ -40,7 +40,7 @@ class PackedModel(HFModel):
 
     def __init__(self, folder: Path, name: str, whole: Callable[[], PreTrainedModel]):
         self.name, self.files = name, None
-        self._folder, self._whole = folder, whole
+        self.folder, self._whole = folder, whole
         with explained(name), torch.inference_mode():
             self._prepared = _prepared(folder, name)
         self._weights = Weights.of(self._prepared.module)
@@ -62,7 +62,7 @@ class PackedModel(HFModel):
         return f"compiled forward, the file's {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
 
     def __reduce__(self) -> tuple[type[PackedModel], tuple]:
-        return PackedModel, (self._folder, self.name, self._whole)
+        return PackedModel, (self.folder, self.name, self._whole)
 
     def to(self, device: str | torch.device) -> HFModel:
         """The model itself on a CPU; ValueError elsewhere."""
@@ -78,6 +78,7 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
     matrices = read_packed(folder)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     module = skeleton(config, matrices)
+    module.generation_config = GenerationConfig.from_pretrained(folder)
     decoder = PackedDecoder(module, matrices)
     model = PreparedModel(
         name=name,

@@ -31,10 +31,10 @@ from specdec.models.selfcheck import (
 
 TOKENS = 24
 """Tokens that are compared with the exact model, after one that is not."""
-LARGEST_ERROR, LARGEST_VARIATION = 0.1, 0.1
+LARGEST_ERROR, LARGEST_VARIATION = 0.25, 0.1
 """Relative error of the logits, and mean total variation of the distributions, that pass. On the models that
-were measured, rounding gives less than a third of either (docs/kernels.md); a wrong scale or a wrong order of
-the weights gives several times as much."""
+were measured, rounding gives less than a third of either: .02 and .02 for Qwen2.5-Coder-0.5B, .07 and .02 for
+the 1.5B. Matrices in a wrong place give more than both."""
 _BLOCKS = 512
 """Blocks of the output matrix that are unpacked at once."""
 

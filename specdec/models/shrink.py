@@ -134,8 +134,9 @@ def _random(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrained
         torch.manual_seed(0)
         model = kind(config).to("cpu", torch.float32).eval()  # type: ignore[arg-type]  # a method, decorated
         _enlarge(model)
+    tokens = model.get_input_embeddings().weight.shape[0]
     for length in (SMALL, SMALL - 5):
-        model(input_ids=torch.arange(3, 3 + length)[None], use_cache=False)
+        model(input_ids=(torch.arange(3, 3 + length) % tokens)[None], use_cache=False)
     return model
 
 

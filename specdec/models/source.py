@@ -69,6 +69,8 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
         return FolderSource(name, Path(name))
     if is_gguf(Path(name)):
         return GGUFSource(name, Path(name))
+    if os.path.exists(name):
+        raise ValueError(f"{name!r} is neither a folder with a model nor a GGUF file")
     if _looks_like_path(name):
         raise ValueError(
             f"{name!r} is not there; give a folder with config.json and model.safetensors, or a hub id"
@@ -224,7 +226,7 @@ def _bar(show: Callable[[int], None]) -> type[tqdm]:
 
 
 def _looks_like_path(name: str) -> bool:
-    return name.startswith((".", "~", os.sep)) or name.count("/") > 1 or os.path.exists(name)
+    return name.startswith((".", "~", os.sep)) or name.count("/") > 1
 
 
 def _check_folder(folder: Path, name: str) -> None:

@@ -2,7 +2,7 @@
 
 specdec "Once upon a time" --method ersd --topology auto
 specdec "Once upon a time" --compare
-specdec serve | bench | audit | experiments ...
+specdec serve | bench | audit ...
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from specdec.waiting import Waiting
 COMMANDS = {
     "bench": "specdec.bench.command",
     "audit": "specdec.exactness.audit.command",
-    "experiments": "specdec.experiments.command",
 }
 """Modules of the other commands, each with a `main(arguments)`; `serve` starts the page."""
 _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import unicodedata
+import re
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -66,9 +66,16 @@ def explained(candidates: Iterable[Candidate]) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text without control characters, which could command the terminal."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _commands(char) else char for char in text)
+    """The text without characters that could command the terminal or turn the text around them.
+
+    These are controls, and overrides and isolates of the writing direction. Joiners and direction marks are
+    parts of words in many languages. A carriage return belongs to a line's end; at the end of a token it is
+    left out, because a line's end may follow.
+    """
+    return _DANGEROUS.sub("\N{REPLACEMENT CHARACTER}", text.removesuffix("\r"))
 
 
-def _commands(char: str) -> bool:
-    return char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cf")
+_DANGEROUS = re.compile(
+    r"(?!\r\n)[\x00-\x08\x0b-\x1f\x7f-\x9f\N{LEFT-TO-RIGHT EMBEDDING}-\N{RIGHT-TO-LEFT OVERRIDE}"
+    r"\N{LEFT-TO-RIGHT ISOLATE}-\N{POP DIRECTIONAL ISOLATE}]"
+)

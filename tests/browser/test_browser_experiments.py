@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from specdec.experiments import Store, run
+from research.experiments import Store, run
 from tests.conftest import go, shows
 from tests.helpers.distributions import markov_pair
+from tests.research.test_experiments import SMALL
 from tests.stress.visitors import serving
-from tests.theory.test_experiments import SMALL
 
 FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .received .sent"}
 """What a tab has as soon as it is open."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import specdec
+from research.experiments import context as experiment
 from specdec import learn
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.context.acceptance import STAGES, Hazards, marginal
@@ -13,7 +14,6 @@ from specdec.context.features import WIDTH, of_arrivals, of_children, of_node, o
 from specdec.context.growth import Branch, child_counts, plan
 from specdec.drafters import context as context_draft
 from specdec.exactness.losslessness import joint_distribution
-from specdec.experiments import context as experiment
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from tests.helpers.context_trees import AVERAGE, FEATURES, capricious

@@ -11,6 +11,7 @@ import specdec
 from specdec import methods
 from specdec.decoding.auto import Choice
 from specdec.models import MarkovModel
+from specdec.models.kernels.compiled import crew
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Kind
 from tests.helpers.distributions import markov_pair, random_table
@@ -192,9 +193,42 @@ def test_a_draft_whose_context_ends_is_no_longer_asked():
 def test_a_draft_that_has_no_room_takes_in_no_prompt(family, topology):
     context = "n_positions" if family == "gpt2" else "max_position_embeddings"
     pair = endless_pair(tiny_model("llama"), tiny_model(family, seed=1, **{context: 32}))
-    prompt, most = [5] * 40, 1 if topology is TREE else 6
-    g = specdec.generate(pair, prompt, topology=topology, max_new_tokens=most, seed=0)
-    assert g.token_ids == specdec.generate(pair, prompt, method="ar", max_new_tokens=most, seed=0).token_ids
+    prompt = [5] * 40
+    g = specdec.generate(pair, prompt, topology=topology, max_new_tokens=6, seed=0)
+    assert g.token_ids == specdec.generate(pair, prompt, method="ar", max_new_tokens=6, seed=0).token_ids
+
+
+@pytest.mark.parametrize("method", ALL_METHODS)
+@pytest.mark.parametrize("draft_context", [32, 30, 28, 27, 20])
+@pytest.mark.parametrize("topology", [sequence(8), batch(8)], ids=["sequence", "batch"])
+def test_a_prompt_that_fits_is_decoded_with_the_drafts_that_fit(method, draft_context, topology):
+    """A draft must score the root, the 28th token, to propose anything."""
+    pair = counting_pair([], draft_context=draft_context, context=32)
+    prompt = [number % 10 for number in range(28)]
+    alone = specdec.generate(pair, prompt, method=method, topology=topology, seed=0)
+    (together, _) = specdec.generate_many(
+        pair, [prompt, [1]], method=method, topology=topology, seeds=[0, 1], max_new_tokens=4
+    )
+    for g in (alone, together):
+        assert g.token_ids == [8, 9, 0, 1]
+        assert g.rounds[-1].finish == "context"
+        assert any(round.nodes for round in g.rounds) == (method != "ar" and draft_context >= 28)
+
+
+@pytest.mark.parametrize("topology", [sequence(8), TREE], ids=["sequence", "tree"])
+def test_real_models_draft_what_fits_beside_a_long_prompt(topology):
+    target = tiny_model("llama", max_position_embeddings=32)
+    prompt = [5, 9, 30, 41, 17, 8, 22] * 4
+    want = specdec.generate(endless_pair(target), prompt, method="ar", seed=3).token_ids
+    assert len(want) == 4
+    for context in (32, 29, 28, 27):
+        pair = endless_pair(target, tiny_model("llama", max_position_embeddings=context))
+        alone = specdec.generate(pair, prompt, topology=topology, seed=3)
+        (together, _) = specdec.generate_many(
+            pair, [prompt, [7]], topology=topology, seeds=[3, 4], max_new_tokens=4
+        )
+        assert alone.token_ids == together.token_ids == want
+        assert any(round.nodes for round in alone.rounds) == (context >= 28)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -205,6 +239,23 @@ def test_real_models_reach_their_contexts_end(method):
     g = specdec.generate(pair, [5, 6, 7], method=method, topology=TREE, max_new_tokens=100, seed=0)
     assert len(g.token_ids) == 37
     assert g.rounds[-1].finish == "context"
+
+
+@pytest.mark.skipif(crew() is None, reason="what is promised of ties is promised of the compiled forward")
+@pytest.mark.parametrize("top_k", [1, 3])
+def test_tied_tokens_keep_the_text_of_plain_decoding_on_the_compiled_forward(top_k):
+    """Half the rows of the output matrix are copies, so that top-k cuts between equal tokens."""
+    target = tiny_model("llama")
+    with torch.no_grad():
+        rows = target.get_output_embeddings().weight
+        rows[30:60] = rows[:30]
+    pair = endless_pair(target, tiny_model("llama", seed=1))
+    assert "compiled forward" in pair.target.arithmetic
+    for seed in range(12):
+        settings = {"max_new_tokens": 30, "top_k": top_k, "seed": seed}
+        plain = specdec.generate(pair, [5, 6, 7], method="ar", **settings)
+        drafted = specdec.generate(pair, [5, 6, 7], topology=specinfer(8), **settings)
+        assert drafted.token_ids == plain.token_ids
 
 
 @pytest.mark.slow
@@ -309,11 +360,9 @@ def test_prompts_that_do_not_fit_are_named(prompt):
         specdec.stream(markov_pair(3), prompt)
 
 
-def test_prompts_and_trees_without_room_are_named():
+def test_prompts_without_room_are_named():
     with pytest.raises(ValueError, match=r"10 tokens.*context of 10"):
         specdec.stream(counting_pair([], context=10), [1] * 10)
-    with pytest.raises(ValueError, match=r"draft's context of 8"):
-        specdec.stream(counting_pair([], draft_context=8), [1] * 6, topology=sequence(4))
 
 
 def test_a_pair_without_a_draft_decodes_autoregressively_only():

@@ -14,7 +14,7 @@ import specdec
 from components.decode import record_runs
 from components.server import feed, run, turns
 from components.server.settings import VisitorSettings
-from specdec.experiments.store import Store
+from research.experiments.store import Store
 from tests.conftest import answering, let_closed_runs_end
 
 SETTINGS = VisitorSettings(prompt="Once upon a time", max_new_tokens=24, seed=3)

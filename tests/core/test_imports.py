@@ -15,6 +15,7 @@ LAYERS = {
     "specdec": [
         {
             "algorithms",
+            "chat",
             "checks",
             "checksum",
             "commands",
@@ -27,16 +28,17 @@ LAYERS = {
         {"notebook"},
         {"other_rules", "probs", "race", "topology"},
         {"methods", "optimal", "smollm2"},
-        {"theory", "trace", "verify"},
+        {"simple", "theory", "trace", "verify"},
         {"figures", "stats"},
         {"channel", "context", "models"},
         {"drafters", "pair"},
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
-        {"bench", "experiments", "payoff"},
-        {"terminal", "training"},
+        {"bench", "payoff"},
+        {"terminal"},
         {"__main__"},
     ],
+    "research": [{"experiments", "training"}],
     "components": [
         {"guard"},
         {"page"},
@@ -48,15 +50,17 @@ LAYERS = {
     ],
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
+ABOVE = {"specdec": {"research", "components"}, "research": {"components"}, "components": set()}
+"""What each package must not import."""
 HEAVY = {
-    "transformers": {"models", "pair", "loading", "ecosystem", "bench", "terminal", "training"},
+    "transformers": {"models", "pair", "loading", "simple", "ecosystem", "bench", "terminal"},
     "gradio": set(),
     "plotly": {"figures"},
 }
 
 
 def python_files(root: Path) -> dict[str, Path]:
-    """Dotted name -> file, of what is under `specdec` and `components`; a package is its `__init__.py`."""
+    """Dotted name -> file, of what is under the folders of `LAYERS`; a package is its `__init__.py`."""
     paths = [path for name in LAYERS for path in sorted((root / name).rglob("*.py"))]
     return {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
@@ -127,8 +131,8 @@ def test_imports_go_downwards(name):
     for candidates in imported(FILES[name]):
         parts = candidates[0].split(".")
         assert parts[0] != "app", f"{name} imports {candidates[0]}"
+        assert parts[0] not in ABOVE[package], f"{name} imports {candidates[0]}"
         if package == "specdec":
-            assert parts[0] != "components", f"{name} imports {candidates[0]}"
             assert own in HEAVY.get(parts[0], {own}), f"{name} imports {candidates[0]}"
         if parts[0] != package or parts[1:2] in ([], [own]) or layer(package, parts[1]) is None:
             continue

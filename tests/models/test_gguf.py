@@ -1,9 +1,11 @@
 """Models in GGUF files: the model that a file was written from, and one sentence for a broken file."""
 
 import random
+import re
 import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -26,8 +28,9 @@ from transformers import (
 import specdec
 from specdec.models.gguf import conversion
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
-from specdec.models.gguf.weights import values
+from specdec.models.gguf.weights import config_of, values
 from specdec.models.gguf.writing import write
+from specdec.models.source import find_source
 
 SIZES = {
     "vocab_size": 300,
@@ -77,9 +80,9 @@ def tokens():
     return ["<|end|>", "<|user|>", *listed], [" ".join(pair) for pair in merges]
 
 
-def written(path, model, kind="F32"):
+def written(path, model, kind="F32", **options):
     template = "{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}"
-    return write(path, model, *tokens(), kind=kind, chat_template=template)
+    return write(path, model, *tokens(), kind=kind, chat_template=template, **options)
 
 
 def logits(module):
@@ -240,7 +243,7 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
         ({"llama.attention.head_count_kv": 0}, "can't be read"),
         ({"llama.feed_forward_length": "many"}, "where a number belongs"),
         ({"llama.expert_count": 8}, "mixture of experts"),
-        ({"llama.rope.scaling.type": "dream"}, "linear and yarn"),
+        ({"llama.rope.scaling.type": "dream"}, "= 'dream'; none, linear and yarn"),
         ({"llama.attention.head_count": 3}, "not a multiple"),
         ({"llama.embedding_length": (1 << 31) - 1}, "not a multiple"),
         ({"llama.context_length": 0}, "a context of 0 tokens"),
@@ -259,11 +262,161 @@ def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, chang
     assert "\n" not in str(raised.value)
 
 
+def check_refused(path, key, value):
+    """A file is refused in one sentence with the key and its value, before anything is converted."""
+    with pytest.raises(ValueError, match=re.escape(f"has {key} = ")) as raised:
+        find_source(path).config()
+    assert str(value) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 8}
+YARN_ENTRIES = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8}
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize(
+    ("keys", "entries"),
+    [
+        ({"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ({"rope.scaling.factor": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        ({"rope.scale_linear": 4.0}, {"rope_type": "linear", "factor": 4.0}),
+        (YARN, YARN_ENTRIES),
+        (YARN | {"rope.scaling.yarn_beta_fast": 3.0}, YARN_ENTRIES | {"beta_fast": 3.0}),
+        (YARN | {"rope.scaling.yarn_beta_slow": 0.5}, YARN_ENTRIES | {"beta_slow": 0.5}),
+        (YARN | {"rope.scaling.yarn_attn_factor": 1.7}, YARN_ENTRIES | {"attention_factor": 1.7}),
+        (
+            YARN | {"rope.scaling.yarn_log_multiplier": 0.5},
+            YARN_ENTRIES | {"mscale": 1.0, "mscale_all_dim": 0.5},
+        ),
+    ],
+)
+def test_scaled_positions_give_the_logits_of_the_same_configuration(tmp_path, architecture, keys, entries):
+    model = model_of(architecture, rope_parameters={"rope_theta": 100.0, **entries})
+    plain = model_of(architecture, rope_parameters={"rope_theta": 100.0, "rope_type": "default"})
+    with torch.no_grad():
+        for each in (model, plain):
+            each.load_state_dict(model.state_dict())
+            for layer in each.model.layers:
+                for part in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                    part.weight.mul_(20)  # attention that depends on positions
+    keys = {f"{architecture}.{key}": value for key, value in keys.items()}
+    pair = specdec.load_pair(written(tmp_path / "model.gguf", model, keys=keys))
+    have, want = logits(pair.target.module), logits(model)
+    assert torch.allclose(have, want, atol=1e-4)
+    assert (logits(plain) - want).abs().max() > 1e-2 * want.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rope.scaling.type", "longrope"),
+        ("rope.scaling.alpha", 50.0),
+        ("rope.scaling.attn_factor", 1.2),
+        ("rope.scaling.yarn_ext_factor", 0.5),
+        ("rope.scaling.yarn_beta_fast", 16.0),  # without rope.scaling.type = yarn
+        ("rope.dimension_count", 8),
+        ("rope.dimension_sections", [2, 3, 3, 0]),
+        ("rope.freq_base_swa", 123.0),
+        ("rope.something_new", 1),
+        ("attention.scale", 0.5),
+        ("attention.clamp_kqv", 8.0),
+        ("attention.causal", False),
+        ("attention.sliding_window_pattern", [True, False]),
+        ("attention.max_alibi_bias", 8.0),
+        ("attention.value_length", 8),
+        ("attention.layer_norm_epsilon", 0.5),
+        ("attention.temperature_scale", 0.1),
+        ("attention.something_new", True),
+        ("attn_logit_softcapping", 50.0),
+        ("final_logit_softcapping", 30.0),
+        ("logit_scale", 0.5),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "phi3"])
+def test_a_key_that_is_not_computed_is_refused_by_name_and_value(tmp_path, architecture, key, value):
+    path = written(tmp_path / "m.gguf", model_of(architecture), keys={f"{architecture}.{key}": value})
+    check_refused(path, f"{architecture}.{key}", value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rope.scaling.type", "none"),
+        ("rope.scaling.factor", 1.0),
+        ("rope.scaling.finetuned", True),
+        ("rope.scaling.original_context_length", 64),
+        ("rope.dimension_count", 16),
+        ("attention.scale", 0.25),
+        ("attention.clamp_kqv", 0.0),
+        ("attention.causal", True),
+        ("attention.sliding_window", 128),
+        ("attention.value_length", 16),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "phi3"])
+def test_a_key_that_changes_nothing_is_accepted(tmp_path, architecture, key, value):
+    path = written(tmp_path / "m.gguf", model_of(architecture), keys={f"{architecture}.{key}": value})
+    assert find_source(path).config().num_hidden_layers == SIZES["num_hidden_layers"]
+
+
+def test_keys_of_other_architectures_are_compared_with_the_configuration(tmp_path):
+    path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.attention.sliding_window": 32})
+    assert find_source(path).config().sliding_window == 32  # transformers reads this key
+    path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.final_logit_softcapping": 30.0})
+    assert find_source(path).config().final_logit_softcapping == 30.0  # and has this value anyway
+    path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.final_logit_softcapping": 9.0})
+    with pytest.raises(ValueError, match=r"final_logit_softcapping = 9.0"):
+        find_source(path).config()
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+def test_a_window_within_the_context_is_refused(tmp_path, architecture):
+    key = f"{architecture}.attention.sliding_window"
+    check_refused(written(tmp_path / "m.gguf", model_of(architecture), keys={key: 64}), key, 64)
+
+
+def test_phi_3_attends_to_the_window_of_the_file(tmp_path):
+    model = model_of("phi3", tied=False, sliding_window=8)
+    keys = {"phi3.attention.sliding_window": 8}
+    pair = specdec.load_pair(written(tmp_path / "m.gguf", model, keys=keys))
+    assert pair.target.module.config.sliding_window == 8
+    assert torch.allclose(logits(pair.target.module), logits(model), atol=1e-5)
+
+
+def test_positions_scaled_twice_are_refused(tmp_path):
+    path = written(tmp_path / "m.gguf", model_of("llama"), keys={"llama.rope.scaling.factor": 2.0})
+    header = read_header(path)
+    factors = header.tensors[0]._replace(name="rope_freqs.weight")
+    with pytest.raises(BrokenFileError, match=r"by linear and by rope_freqs\.weight"):
+        config_of(path, replace(header, tensors=(*header.tensors, factors)))
+
+
+def test_every_token_that_ends_a_text_ends_a_decoded_one(tmp_path):
+    model = model_of("qwen2")
+    path = written(tmp_path / "model.gguf", model, keys={"tokenizer.ggml.eot_token_id": 41})
+    pair = specdec.load_pair(path)
+    assert pair.eos_ids == {0, 41}  # <|end|> by its key and its name; 41 by its key
+    text = specdec.generate(pair, "abc", method="ar", seed=0, max_new_tokens=400, temperature=5.0)
+    assert text.token_ids[-1] in (0, 41)
+    assert not set(text.token_ids[:-1]) & {0, 41}
+
+
 def test_an_unknown_architecture_is_named(tmp_path):
     path = written(tmp_path / "model.gguf", model_of("llama"))
     path.write_bytes(path.read_bytes().replace(b"llama", b"alpac"))
     with pytest.raises(ValueError, match="'alpac' can't be read"):
         specdec.load_pair(path)
+
+
+def test_a_file_of_another_kind_is_not_called_missing(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("print()")
+    for name in (file, str(file)):
+        with pytest.raises(ValueError, match=r"file\.py' is neither a folder with a model nor a GGUF file"):
+            specdec.load_pair(name)
+    with pytest.raises(ValueError, match="is not there"):
+        specdec.load_pair(tmp_path / "nothing.gguf")
 
 
 def test_a_folder_is_made_private(tmp_path):

@@ -88,6 +88,16 @@ def test_a_session_that_forgets_the_switch_fails():
     assert "on longer texts" in fault
 
 
+@pytest.mark.parametrize("tokens", [2, 5, 11, 17, 18, 19])
+def test_models_of_few_tokens_are_checked_on_longer_texts_too(tokens):
+    module = tiny_model("llama", vocab_size=tokens, bos_token_id=0, eos_token_id=1, pad_token_id=None)
+    check = LongContextCheck(module)
+    kind = SessionKind("tree", "tree", TreeSession)
+    with torch.inference_mode():
+        assert check.fault(kind) is None
+    assert check.missing is None
+
+
 def test_a_model_that_cannot_read_several_tokens_from_a_state_says_why():
     reason = HFModel(tiny_model("mamba")).capability_reason
     assert "selective scan from an empty state" in reason

@@ -7,8 +7,8 @@ import pytest
 
 from components.page import catalogue, schema
 from components.page.assets import ASSETS
+from research.experiments.settings import STRATEGIES
 from specdec import trace
-from specdec.experiments.settings import STRATEGIES
 from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
 

@@ -8,10 +8,10 @@ import pytest
 import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
-from specdec.experiments import Store, run, summarize
+from research.experiments import Store, run, summarize
 from specdec.figures.topologies import TOPOLOGIES
 from tests.helpers.distributions import markov_pair
-from tests.theory.test_experiments import SMALL
+from tests.research.test_experiments import SMALL
 
 
 @pytest.fixture(scope="module")

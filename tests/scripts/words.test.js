@@ -23,6 +23,22 @@ test("no sign of a token is invisible or turns the text around, whatever the mod
   }
   assert.equal(visible(" a\n\t\u0007"), "␣a⏎⇥[U+0007]");
   assert.equal(visible(""), "…");
+  assert.equal(visible("a\r\nb\r"), "a⏎b[U+000D]");
+});
+
+test("joiners inside words and emoji are text, and by themselves they are named", () => {
+  for (const word of [
+    "\u0645\u06cc\u200c\u0631\u0648\u0645",
+    "\u0915\u094d\u200d\u0937",
+    "👨\u200d👩\u200d👧",
+    "❤\ufe0f",
+    "א\u200f!",
+  ])
+    assert.equal(visible(word), word);
+  assert.equal(visible("\u200d"), "[U+200D]");
+  assert.equal(visible("\u200d\ufe0f"), "[U+200D][U+FE0F]");
+  for (const override of ["\u202e", "\u2066", "\u001b"])
+    assert.match(visible(`a${override}b`), /^a\[U\+[0-9A-F]{4}\]b$/);
 });
 
 test("a label is never longer than asked and never cuts a character in two", () => {

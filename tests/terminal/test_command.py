@@ -204,6 +204,32 @@ def test_text_can_t_command_the_terminal():
     assert painted(Token(0, "a\x1b[2Jb\u202e\n", "accepted"), False) == "a�[2Jb�\n"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u0631\u0648\u0645",
+        "\u0915\u094d\u200d\u0937",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\u2764\ufe0f",
+        "\u05d0\u200f!",
+        "one\r\ntwo\tthree\r\n",
+    ],
+    ids=ascii,
+)
+def test_joiners_and_line_ends_are_text(text):
+    assert painted(Token(0, text, "sampled"), False) == text
+    assert text in painted(Token(0, text, "bonus"), True)
+
+
+@pytest.mark.parametrize("char", [*"\x00\x07\x08\x1b\x7f\x9b\u202a\u202e\u2066\u2069", "\r"], ids=ascii)
+def test_what_commands_the_terminal_or_turns_the_text_is_marked(char):
+    assert harmless(f"a{char}b") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_line_end_in_two_tokens_is_one_line_end():
+    assert "".join(painted(Token(0, text, "sampled"), False) for text in ("a\r", "\nb")) == "a\nb"
+
+
 def test_columns_are_as_wide_as_what_they_hold():
     rows = [["", "a"], ["row", "10.5"]]
     assert columns(rows) == "        a\nrow  10.5"

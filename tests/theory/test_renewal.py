@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from research.experiments.texts import rounds_on
 from specdec import theory
-from specdec.experiments.texts import rounds_on
 from specdec.optimal import most_expected_tokens
 from specdec.topology import Topology, sequence
 

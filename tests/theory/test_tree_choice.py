@@ -170,6 +170,13 @@ def short():
     return pair
 
 
+def short_draft():
+    """A pair whose draft has a context of one token: it drafts below the prompt's end and then no more."""
+    pair = markov_pair(3, seed=1)
+    pair.drafting.context_length = 1
+    return pair
+
+
 def chosen_by_auto(*_):
     """Auto's choice, for a machine on which a tree of two levels is the fastest."""
     return Choice(TREE, (), np.array([0.5, 0.2]), RoundCost(FREE, FREE, NOTHING), 1)
@@ -196,6 +203,7 @@ PLACES = {
     "length of the text": (markov_pair, one_by_one, {"topology": TREE, "max_new_tokens": 2}),
     "token that ends a text": (ending, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
     "end of the context": (short, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
+    "end of the draft's context": (short_draft, one_by_one, {"topology": TREE, "max_new_tokens": 3}),
 }
 
 

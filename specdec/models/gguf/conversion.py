@@ -19,18 +19,20 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig
 
 from specdec.checksum import file_checksum
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
+from specdec.models.gguf.keys import check_keys
 from specdec.models.gguf.packed import can_be_packed, packed_bytes, write_packed
+from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
 from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, weights_of
 from specdec.models.kernels.compiled import crew
 from specdec.models.memory import without_weights
 from specdec.models.progress import READING
 from specdec.private_cache import make_private, private_folder
 
-VERSION = 2
+VERSION = 3
 """Of the conversion: another one makes its folders anew."""
 LIST = "files.json"
 """Names, sizes and SHA-256 of all files of a folder, written last."""
@@ -41,11 +43,22 @@ HASHED = 2 << 30
 
 
 def read_config(path: Path) -> PreTrainedConfig:
-    """The configuration of the model in a file; BrokenFileError if the model is not supported."""
-    header = read_header(path)
+    """The configuration of the model in a file; BrokenFileError if a key is neither used nor ignored."""
+    return _read_config(path, read_header(path))
+
+
+def _read_config(path: Path, header: Header) -> PreTrainedConfig:
     if header.architecture in CONFIGS:
-        return _checked_config(path, header)
-    return _transformers(lambda: AutoConfig.from_pretrained(path.parent, gguf_file=path.name), header)
+        config = _checked_config(path, header)
+    else:
+        options = {"gguf_file": path.name}
+        config = _transformers(lambda: AutoConfig.from_pretrained(path.parent, **options), header)
+        window = header.keys.get(f"{header.architecture}.attention.sliding_window")
+        if header.architecture == "phi3" and window is not None:
+            config.sliding_window = window  # transformers' reader leaves it out
+    _transformers(lambda: check_keys(header, config), header)
+    _transformers(lambda: check_tokenizer(header), header)
+    return config
 
 
 def bytes_when_packed(path: Path) -> int | None:
@@ -101,8 +114,8 @@ def whole(folder: Path) -> bool:
 def _convert(path: Path, folder: Path, report: Any, packed: bool) -> None:
     """Writes the files of a model into an empty folder."""
     header = read_header(path)
+    config = _read_config(path, header)
     if header.architecture in CONFIGS:
-        config = _checked_config(path, header)
         if packed:
             write_packed(path, header, config, folder, report)
         else:
@@ -112,12 +125,12 @@ def _convert(path: Path, folder: Path, report: Any, packed: bool) -> None:
         own = dtype_of(header)
         # activations of some of these architectures, such as Gemma's, are too large for float16
         dtype = torch.bfloat16 if own is torch.float16 else own
-        read = {"gguf_file": path.name, "dtype": dtype}
+        read = {"gguf_file": path.name, "dtype": dtype, "config": config}
         with READING:
             model = _transformers(lambda: _dequantised(path.parent, read), header)
         model.save_pretrained(folder, max_shard_size=SHARD)
-    tokenizer = _transformers(lambda: AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name), header)
-    tokenizer.save_pretrained(folder)
+    GenerationConfig(eos_token_id=ends_of(header) or None).save_pretrained(folder)
+    _transformers(lambda: tokenizer_of(header), header).save_pretrained(folder)
 
 
 def _dequantised(folder: Path, options: dict[str, Any]) -> Any:

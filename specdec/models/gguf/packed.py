@@ -113,11 +113,10 @@ def _matrix(name: str, tensor: Tensor, raw: np.ndarray, order: int | None) -> _E
     """The entry of a matrix. order: the heads whose rows are reordered."""
     (outputs, inputs), kind = tensor.shape, _DTYPES.get(tensor.type, tensor.type)
     blocks = -(-outputs // LANES)
-    if kind in QUANTISED:
-        form = QUANTISED[kind]
-        shape, dtype = (blocks, inputs // form.span, form.unit_bytes), "U8"
-    else:
-        shape, dtype = (blocks, inputs, LANES, 1), _SAFE[kind]
+    shape: tuple[int, ...] = (blocks, inputs, LANES, 1)
+    if form := QUANTISED.get(kind):
+        shape = (blocks, inputs // form.span, form.unit_bytes)
+    dtype = "U8" if form else _SAFE[kind]
     places = rows_in_halves(torch.arange(outputs), order).numpy()
     step = max(1, AT_ONCE // inputs // LANES) * LANES
 
@@ -133,9 +132,9 @@ def _packed(raw: np.ndarray, rows: Any, kind: str, name: str) -> np.ndarray:
     """Some rows of a matrix in blocks, as bytes; BrokenFileError where a scale is no number."""
     if kind not in QUANTISED:
         size = _itemsize(_SAFE[kind])
-        numbers = np.ascontiguousarray(raw[rows]).view(f"<u{size}")
-        _check_finite(rows_of(numbers.view(np.uint8), _SAFE[kind]), name)
-        padded = np.pad(numbers, [(0, -len(numbers) % LANES), (0, 0)])
+        words = np.ascontiguousarray(raw[rows]).view(f"<u{size}")
+        _check_finite(rows_of(words.view(np.uint8), _SAFE[kind]), name)
+        padded = np.pad(words, [(0, -len(words) % LANES), (0, 0)])
         blocks = padded.reshape(-1, LANES, padded.shape[1]).transpose(0, 2, 1)
         return np.ascontiguousarray(blocks).view(np.uint8).reshape(-1)
     numbers = fields(np.ascontiguousarray(raw[rows]), kind)

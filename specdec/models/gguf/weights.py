@@ -41,6 +41,12 @@ _OF_LAYER = {
 _TENSOR = re.compile(r"(?:blk\.(\d+)\.)?([a-z_]+)\.(weight|bias)")
 _TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding"}
 _ROPE_FACTORS = "rope_freqs.weight"
+_YARN = {
+    "yarn_beta_fast": "beta_fast",
+    "yarn_beta_slow": "beta_slow",
+    "yarn_attn_factor": "attention_factor",
+    "yarn_log_multiplier": "mscale_all_dim",
+}
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
 """What Llama 3.1 and 3.2 were made with: a file holds only the factors that follow from it."""
 
@@ -101,22 +107,39 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
             f"has {header.architecture}.rope.freq_base = {theta}, where a number from 1 belongs"
         )
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
-    scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
-    if scaling == "linear":
-        return base | {"rope_type": "linear", "factor": float(number("rope.scaling.factor"))}
-    if scaling == "yarn":
-        original = int(number("rope.scaling.original_context_length"))
-        factor = float(number("rope.scaling.factor"))
-        return base | {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
-    if scaling != "none":
-        raise BrokenFileError(f"scales its positions by {scaling!r:.40}; linear and yarn are read")
+    factor = float(number("rope.scaling.factor", number("rope.scale_linear", 1.0))) or 1.0
+    # a file that names a factor and no kind of scaling means the linear one
+    key = f"{header.architecture}.rope.scaling.type"
+    scaling = header.keys.get(key, "linear")
+    if scaling not in ("none", "linear", "yarn"):
+        raise BrokenFileError(f"has {key} = {scaling!r:.40}; none, linear and yarn are read")
     stored = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
+    if stored is not None and (scaling == "yarn" or factor != 1.0):
+        raise BrokenFileError(
+            f"scales its positions by {scaling} and by {_ROPE_FACTORS}; one of them is read"
+        )
+    if scaling == "yarn":
+        return base | _yarn(number, factor)
+    if scaling == "linear" and factor != 1.0:
+        return base | {"rope_type": "linear", "factor": factor}
     if stored is None:
         return base
     if stored.type != "F32" or stored.shape != (head_size // 2,):
         raise BrokenFileError(f"has {_ROPE_FACTORS} of type {stored.type} and shape {stored.shape}")
     factors = torch.from_numpy(values(np.memmap(path, mode="r"), stored))
     return base | _llama3(base["rope_theta"], factors)
+
+
+def _yarn(number: Any, factor: float) -> dict[str, Any]:
+    """The entries of YaRN. A factor of the logits that the file does not name follows from `factor`."""
+    original = int(number("rope.scaling.original_context_length", number("context_length")))
+    entries = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
+    for key, name in _YARN.items():
+        if value := number(f"rope.scaling.{key}", 0):
+            entries[name] = float(value)
+    if "mscale_all_dim" in entries:
+        entries["mscale"] = 1.0  # the multiplier is a ratio to this one
+    return entries
 
 
 def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:

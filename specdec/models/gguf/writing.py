@@ -17,12 +17,14 @@ def write(
     kind: str | Mapping[str, str] = "F32",
     end: int = 0,
     chat_template: str = "",
+    keys: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
     merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: the type of all matrices, as
-    gguf names it, or of each by the last part of its module's name, as "q_proj".
-    end: id of the token that begins and ends a text; no token is added to a prompt. Raises
+    gguf names it, or of each by the last part of its module's name, as "q_proj". end: id of the token that
+    begins and ends a text; no token is added to a prompt.
+    keys: further keys of the file, or other values of its usual ones; None removes a key. Raises
     ModuleNotFoundError without gguf.
     """
     gguf = import_module("gguf")
@@ -54,6 +56,11 @@ def write(
     writer.add_add_bos_token(False)
     if chat_template:
         writer.add_chat_template(chat_template)
+    for key, value in (keys or {}).items():
+        writer.kv_data[0].pop(key, None)
+        if value is not None:
+            adds = {bool: "bool", int: "uint32", float: "float32", str: "string", list: "array"}
+            getattr(writer, f"add_{adds[type(value)]}")(key, value)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], layers)
     for name, value in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.kernels.layout import LANES
 from specdec.models.kernels.packing import Packed
+from specdec.models.lean import check_architecture
 
 EMBEDDING = "model.embed_tokens.weight"
 
@@ -33,6 +34,7 @@ class PackedDecoder(CompiledDecoder):
     """
 
     def __init__(self, model: PreTrainedModel, matrices: Matrices):
+        check_architecture(model)
         self._names = {module: name for name, module in model.named_modules()}
         self.matrices = matrices
         self.kind = ", ".join(sorted({kind for name, kind in matrices.kinds.items() if name != EMBEDDING}))
@@ -44,10 +46,10 @@ class PackedDecoder(CompiledDecoder):
     def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
         """A linear layer's matrix, its kind, and the number of its sums that are handed on."""
         name = f"{self._names[linear]}.weight"
-        weights, bias = self.matrices.tensors[name], linear.bias
-        outputs = len(weights) * LANES
-        if bias is not None:
-            bias = nn.functional.pad(bias.detach(), (0, outputs - len(bias)))
+        weights = self.matrices.tensors[name]
+        outputs, bias = len(weights) * LANES, None
+        if linear.bias is not None:
+            bias = nn.functional.pad(linear.bias.detach(), (0, outputs - len(linear.bias)))
         packed = Packed(weights, None, bias)
         limit = outputs if linear is self._output else linear.weight.shape[0]
         return packed, self.matrices.kinds[name], limit

@@ -1,0 +1,1 @@
+"""What produced the models and results that this project ships: not part of the package `specdec`."""

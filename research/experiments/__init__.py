@@ -1,0 +1,39 @@
+"""The paper's experiments on any pair: tokens per target call against k, acceptance by index, bounds.
+
+    python -m research.experiments                       # the embedded pair, some hours on a CPU
+    python -m research.experiments --smoke               # every stage, in a minute
+    python -m research.experiments --summary             # the numbers and the paper's findings, checked
+
+Open-ended generation from a list of prompts (`assets/prompts.txt`), GSD and ERSD, with sequence, batch,
+SpecInfer's and the optimal tree. First the largest sequence and batch are run; their acceptance by child
+index is the 0-th order R from which the optimal trees, the predictions and the bounds follow. Then all
+points do the same runs: the same prompts on the same seeds, so that differences between points
+are paired.
+
+Results are one JSON-lines file, `--results`. A killed experiment goes on where it was when it is started
+again with the same options. `--summary` writes a summary beside the file, also of an unfinished one.
+
+The paper's own pair: Llama 3.2 1B drafting for Llama 3.1 70B Instruct, texts of up to 200 tokens, 100,000
+tokens per strategy, k up to 384; it took 140 hours on eight RTX A6000. Temperature and prompts are not
+stated there; ours is 1. The target is spread over all GPUs. Positions are left out (`--positions 0`):
+acceptance computed over 128,256 tokens takes about a minute per context:
+
+    python -m research.experiments --target meta-llama/Llama-3.1-70B-Instruct \\
+        --draft meta-llama/Llama-3.2-1B --dtype bfloat16 --device auto \\
+        --tokens 100000 --max-new-tokens 200 --temperature 1 --positions 0 --results llama.jsonl
+"""
+
+from research.experiments.run import run
+from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
+from research.experiments.store import Store
+from research.experiments.summary import summarize
+
+__all__ = [
+    "Point",
+    "Settings",
+    "Store",
+    "read_prompts",
+    "run",
+    "smoke_settings",
+    "summarize",
+]

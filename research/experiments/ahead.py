@@ -1,0 +1,234 @@
+"""What drafting while the target verifies could give: how often the right continuation was prepared.
+
+    python -m research.experiments.ahead           # both pairs, some minutes of processor time
+    python -m research.experiments.ahead --smoke   # every stage, in seconds
+
+A round ends at a node with a token of some index, and a continuation is prepared for each of the m most
+probable ends. Counted on the texts' own races, for several trees. The first texts are also decoded on each
+tree for the times of a round's stages. A pipelined round drafts m continuations on the second core, in shared
+forwards, while the first one does everything else. Where the right continuation is among them, the next round
+begins with it; elsewhere it drafts as usual. Work beside the draft's forwards, such as races, is done for
+each continuation. A line sent to another process and back is the cost of handing over.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from research.experiments.phrases import number
+from research.experiments.store import Record
+from research.experiments.texts import (
+    Measure,
+    Text,
+    TextExperiment,
+    distributions,
+    own_ranks,
+    quotient,
+    rounds_on,
+)
+from specdec import theory
+from specdec.commands import columns, ended
+from specdec.decoding.run import generate
+from specdec.loading import SMOLLM2, STORIES
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.topology import Topology, sequence
+
+PREPARED = (1, 2, 3, 4, 8, 16, 32)
+"""Numbers of prepared continuations."""
+GUESSES = (1, 2, 4, 8, 16, 32)
+"""Numbers of guesses of the token after one rejected draft."""
+SHAPE = (0.6, 0.15, 0.07, 0.04, 0.02, 0.01, 0.01, 0.01)
+"""About R of both pairs: only gives the optimal trees their shape."""
+TREES: Mapping[str, Topology] = {f"sequence({k})": sequence(k) for k in (1, 2, 3, 4, 6)} | {
+    f"optimal({k})": optimal_topology(SHAPE, k) for k in (2, 4, 8, 16)
+}
+TIMED = 3
+"""Texts that are decoded on each tree."""
+QUIET = 0.1
+"""Quantile of the times of rounds, below which other work on the machine hardly shows."""
+INDICES = 64
+ROWS = (1, 2, 4, 8, 16, 32, 64)
+REPEATS = 30
+"""Forwards of the draft, and how often each is timed."""
+WORTH = 1.15
+"""The gain from which a pipelined round would be worth its code."""
+
+
+_ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
+
+
+class Ahead(TextExperiment):
+    """Measures how often a prepared continuation is the right one, and what it saves at most."""
+
+    name = "ahead"
+    about = "Measure what drafting while the target verifies could give."
+    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 20}
+
+    def measuring(self, pair: ModelPair) -> Measure:
+        """Ranks of a text, GSD's chances, and the times of rounds."""
+        return partial(measured, pair)
+
+    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
+        """For each pair: chances after one rejected draft by m, and a row for each tree."""
+        return {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}}
+
+    def as_text(self, summary: Record) -> str:
+        """One line for each pair and tree: the hit rate by m, and the largest gain."""
+        rows = [["pair, tree", *(f"m = {m}" for m in PREPARED), "draft's share", "gain at most"]]
+        for pair, values in summary["pairs"].items():
+            for row in values["trees"]:
+                hits = (number(row["hits"][str(m)]["value"]) for m in PREPARED)
+                rows.append([f"{pair}, {row['tree']}", *hits, number(row["share"]), number(row["gain"])])
+            rows.append([f"{pair}, best trees", *[""] * (len(PREPARED) + 1), number(values["gain"])])
+        return columns(rows)
+
+
+def measured(pair: ModelPair, text: Text) -> Record:
+    """The ranks of a text. gsd: sums over tokens of rejection times GSD's chance for each m."""
+    log_p, log_q = distributions(pair, text)
+    p, q = log_p.exp(), log_q.exp()
+    rejected = theory.total_variation(p, q)
+    gsd = [float((theory.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
+    return {
+        "tokens": len(p),
+        "ranks": own_ranks(pair, text, log_p, log_q),
+        "gsd": gsd,
+        "rejected": float(rejected.sum()),
+        "seconds": _timings(pair, text) if text.number < TIMED else None,
+    }
+
+
+def _timings(pair: ModelPair, text: Text) -> Record:
+    """Seconds of rounds by tree, of the draft's forwards by rows, and of handing a line to a process."""
+    return {
+        "trees": {name: _timed(pair, text, tree) for name, tree in TREES.items()},
+        "rows": _seconds_of_rows(pair, text),
+        "handing_over": _handing_over(),
+    }
+
+
+def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
+    """Seconds of drafting and of everything else, at the quantile `QUIET` of ERSD's rounds on a tree.
+
+    AssertionError if the text is not that of plain decoding.
+    """
+    settings: dict[str, Any] = {"max_new_tokens": len(text.ids) - text.start, "seed": text.seed}
+    g = generate(pair, text.ids[: text.start], method="ersd", topology=tree, **settings)
+    assert g.token_ids == text.ids[text.start :], f"ERSD's text {text.number} is not that of plain decoding"
+    times = [(each.seconds.draft, each.seconds.total - each.seconds.draft) for each in g.rounds]
+    return np.quantile(times, QUIET, 0).tolist()
+
+
+def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
+    """Processor time of the draft's forward over each number of rows in `ROWS`, the median of `REPEATS`."""
+    session, seconds = pair.drafting.session(), np.empty((REPEATS, len(ROWS)))
+    session.prefill(text.ids[: text.start])
+    for repeat, (i, rows) in product(range(REPEATS), enumerate(ROWS)):
+        ids = torch.full((rows,), text.ids[text.start])
+        start = time.process_time()
+        session.forward(ids, [-1] * rows)
+        seconds[repeat, i] = time.process_time() - start
+        session.commit([])
+    return np.median(seconds, 0).tolist()
+
+
+def _handing_over() -> float:
+    """Seconds in which a line reaches another process and comes back, at the quantile `QUIET`."""
+    seconds = []
+    with subprocess.Popen(
+        [sys.executable, "-uc", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin
+        assert other.stdout
+        for _ in range(10 * REPEATS):
+            start = time.perf_counter()
+            other.stdin.write(b"0\n")
+            other.stdin.flush()
+            other.stdout.readline()
+            seconds.append(time.perf_counter() - start)
+        other.stdin.close()
+    return float(np.quantile(seconds, QUIET))
+
+
+def _summary(runs: Sequence[Record]) -> Record:
+    indices = np.concatenate([run["ranks"] for run in runs])
+    rates = [float((indices == index).mean()) for index in range(INDICES)]
+    rows = [_row(name, tree, rates, runs) for name, tree in TREES.items()]
+    without = max(row["speed"] for row in rows)
+    pipelined = max(max(row["pipelined"].values()) for row in rows)
+    after = {
+        "ersd": [theory.ersd_preparation_hit(rates, 1, m) for m in GUESSES],
+        "gsd": [
+            sum(run["gsd"][i] for run in runs) / sum(run["rejected"] for run in runs)
+            for i in range(len(GUESSES))
+        ],
+    }
+    return {
+        "texts": len(runs),
+        "tokens": len(indices),
+        "rates": rates,
+        "after_one": after,
+        "trees": rows,
+        "gain": pipelined / without,
+    }
+
+
+def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) -> Record:
+    """Hits by m with intervals, and tokens per second without preparing and with free preparing."""
+    hits = {}
+    for m in PREPARED:
+        ends, expected = theory.prepared_outcomes(rates, tree, m)
+        counted = []
+        for run in runs:
+            rounds = [end for end in rounds_on(tree, run["ranks"]) if end[1] is not None]
+            counted.append(
+                {"text": run["text"], "hits": sum(end in ends for end in rounds), "rounds": len(rounds)}
+            )
+        share = quotient(counted, "hits", "rounds")
+        assert share is not None
+        hits[str(m)] = share | {"expected": expected}
+    timings = [run["seconds"] for run in runs if run["seconds"]]
+    draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
+    cost = np.median([each["rows"] for each in timings], 0)
+    over = float(np.median([each["handing_over"] for each in timings]))
+    tokens = theory.expected_tokens(rates, tree)
+    pipelined = {}
+    for m in PREPARED:
+        beside = max(0.0, draft - _preparing(tree, 1, cost))
+        preparing = _preparing(tree, m, cost) + m * beside
+        hit = hits[str(m)]["value"]
+        pipelined[str(m)] = tokens / (max(rest, preparing) + over + (1 - hit) * draft)
+    speed = tokens / (draft + rest)
+    return {
+        "tree": name,
+        "hits": hits,
+        "share": draft / (draft + rest),
+        "speed": speed,
+        "pipelined": pipelined,
+        "handing_over": over,
+        "gain": max(pipelined.values()) / speed,
+    }
+
+
+def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
+    """Seconds of the draft's forwards that draft m trees together, one for each level with children."""
+    widths = np.array([m * len(rows) for rows in tree.inner_levels if rows])
+    within = np.interp(widths, ROWS, cost)  # more rows than were timed cost as many of the largest forward
+    return float((within * np.maximum(1, widths / ROWS[-1])).sum())
+
+
+EXPERIMENT = Ahead()
+
+if __name__ == "__main__":
+    with ended():
+        EXPERIMENT.command()

@@ -1,0 +1,162 @@
+"""Limits of tokens per target call beside ERSD's optimal tree, for k = 1 to 384 drafted tokens.
+
+    python -m research.experiments.limits           # both pairs, some minutes of processor time
+    python -m research.experiments.limits --smoke   # every stage, in seconds
+
+The limits of the acceptance by index R: Theorem 4.1, Lemma m and `theory.renewal_bound`. The limits of drafts
+that are chosen without the target's noise: Pankratov and Alistarh's as stated, and with a constant. R is the
+mean over `RACES` races per token. The optimal tree's tokens per call are those of the texts' own races.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from research.experiments.phrases import number
+from research.experiments.store import Record
+from research.experiments.texts import (
+    Measure,
+    Text,
+    TextExperiment,
+    distributions,
+    own_ranks,
+    quotient,
+    ranks,
+    rounds_on,
+    spread_positions,
+)
+from specdec import theory
+from specdec.commands import columns, ended
+from specdec.loading import SMOLLM2, STORIES
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.race import derived_seed, log_exponentials
+
+RACES = 8
+"""Races of a token that count for R."""
+INDICES = 64
+"""Child indices of R; later ones are its missing probability."""
+KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
+LIMITS = ("tunstall", "lemma", "renewal", "stated", "deterministic")
+CONTEXTS = 4
+"""Contexts of each text whose own limits are compared."""
+SAMPLES = 128
+
+
+class Limits(TextExperiment):
+    """Measures R, the surprise of the target's tokens, and the rounds on optimal trees."""
+
+    name = "limits"
+    about = "Compare upper bounds of tokens per target call with the optimal tree."
+    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 24}
+
+    def measuring(self, pair: ModelPair) -> Measure:
+        """Sums over a text, its ranks, and the entropies of some contexts."""
+        return partial(measured, pair)
+
+    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
+        """For each pair: entropies, R, and a row for each k with all limits and the measured tree."""
+        return {"pairs": {pair: _summary(some) for pair, some in runs.items()}}
+
+    def as_text(self, summary: Record) -> str:
+        """One line for each pair and k."""
+        rows = [["pair, k", "optimal tree", *LIMITS]]
+        for pair, values in summary["pairs"].items():
+            for row in values["points"]:
+                cells = (number(row[name]) for name in ("value", *LIMITS))
+                rows.append([f"{pair}, {row['k']}", *cells])
+        return columns(rows)
+
+
+def measured(pair: ModelPair, text: Text) -> Record:
+    """Counts by index, sums of surprise and its square in bits, ranks, and `CONTEXTS` single contexts."""
+    log_p, log_q = distributions(pair, text)
+    p, q = log_p.exp(), log_q.exp()
+    counts = np.zeros(INDICES, dtype=int)
+    for position in range(len(p)):
+        races = log_exponentials(derived_seed(text.seed, position), range(RACES), pair.vocab_size)
+        index = ranks(log_p[position, None], log_q[position, None], races[None])[0].numpy()
+        counts += np.bincount(index[index < INDICES], minlength=INDICES)
+    by_context = []
+    for position in spread_positions(len(p), CONTEXTS):
+        row = {
+            "entropy": float(theory.entropy(p[position])),
+            "square": float(theory.second_log_moment(p[position])),
+        }
+        for method in ("ersd", "gsd"):
+            estimate = getattr(theory, f"estimate_{method}_acceptance_by_index")
+            value = estimate(p[position], q[position], INDICES, samples=SAMPLES).value.numpy()
+            row[method] = theory.entropy_of_rates(value / max(1.0, value.sum()))
+        by_context.append(row)
+    return {
+        "tokens": len(p),
+        "vocabulary": pair.vocab_size,
+        "counts": counts.tolist(),
+        "entropy": float(theory.entropy(p).sum()),
+        "square": float(theory.second_log_moment(p).sum()),
+        "ranks": own_ranks(pair, text, log_p, log_q),
+        "contexts": by_context,
+    }
+
+
+def _summary(runs: Sequence[Record]) -> dict[str, Any]:
+    tokens = sum(run["tokens"] for run in runs)
+    rates = np.sum([run["counts"] for run in runs], 0) / (tokens * RACES)
+    entropy, square = (sum(run[name] for run in runs) / tokens for name in ("entropy", "square"))
+    size, contexts = runs[0]["vocabulary"], [row for run in runs for row in run["contexts"]]
+    points = []
+    for k in KS:
+        tree = optimal_topology(rates[rates > 0], k)
+        rounds = [run | {"rounds": sum(1 for _ in rounds_on(tree, run["ranks"]))} for run in runs]
+        measured = quotient(rounds, "tokens", "rounds")
+        assert measured is not None
+        points.append({"k": k} | measured | limits(rates, entropy, square, size, k))
+    return {
+        "texts": len(runs),
+        "tokens": tokens,
+        "vocabulary": size,
+        "entropy": quotient(runs, "entropy"),
+        "square": quotient(runs, "square"),
+        "entropy_of_rates": theory.entropy_of_rates(rates),
+        "rates": rates.tolist(),
+        "points": points,
+        "contexts": len(contexts),
+        "deterministic_is_tighter": {
+            method: {str(k): _share(contexts, method, size, k) for k in (KS[0], 16, KS[-1])}
+            for method in ("ersd", "gsd")
+        },
+    }
+
+
+def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k: int) -> dict[str, float]:
+    """All limits of one k, from R and the moments of the target's surprise."""
+    return {
+        "tunstall": theory.tunstall_leaf_bound(rates, vocabulary, k),
+        "lemma": theory.lemma_bound(rates[rates > 0], k),
+        "renewal": theory.renewal_bound(rates[rates > 0], k),
+        "stated": theory.stated_limit(entropy, square, k),
+        "deterministic": theory.deterministic_limit(entropy, square, k),
+    }
+
+
+def _share(contexts: Sequence[Record], method: str, vocabulary: int, k: int) -> float:
+    """The share of contexts whose own deterministic limit is below their own bound of Theorem 4.1."""
+    below = 0
+    for row in contexts:
+        leaves = np.log2(k * (vocabulary - 1) + vocabulary)
+        tunstall = leaves / row[method] if row[method] > 0 else np.inf
+        below += min(k + 1, theory.deterministic_limit(row["entropy"], row["square"], k)) < min(
+            k + 1, tunstall
+        )
+    return below / len(contexts)
+
+
+EXPERIMENT = Limits()
+
+if __name__ == "__main__":
+    with ended():
+        EXPERIMENT.command()

@@ -1,0 +1,108 @@
+"""One race read deep, or many races: what is accepted of n drafts, for n = 1 to 8.
+
+    python -m research.experiments.lists           # both pairs, some minutes of processor time
+    python -m research.experiments.lists --smoke   # every stage, in seconds
+
+At some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n independent
+races), the lower bounds of both, and the most that any rule can accept of either kind of drafts. The same
+stands for pairs of random distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from research.experiments.phrases import number
+from research.experiments.store import Record
+from research.experiments.texts import (
+    Measure,
+    Text,
+    TextExperiment,
+    distributions,
+    quotient,
+    spread_positions,
+)
+from specdec import theory
+from specdec.commands import columns, ended
+from specdec.loading import SMOLLM2, STORIES
+from specdec.pair import ModelPair
+
+DRAFTS = range(1, 9)
+POSITIONS = 4
+"""Tokens of each text at which acceptance is computed."""
+SAMPLES = 256
+"""Races that estimate ERSD's acceptance beyond the first arrival."""
+RANDOM, RANDOM_PAIRS, RANDOM_TOKENS = "random", 200, 12
+KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "races": theory.list_sampling_acceptance,
+    "races_bound": theory.list_matching_bound,
+    "arrivals_bound": theory.arrivals_bound,
+    "best_of_draws": partial(theory.optimal_acceptance, replacement=True),
+    "best_of_arrivals": theory.optimal_acceptance,
+}
+
+
+class Lists(TextExperiment):
+    """Compares two ways to draft n tokens of one position."""
+
+    name = "lists"
+    about = "Compare the first arrivals of one race with the winners of several."
+    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 12}
+
+    def measuring(self, pair: ModelPair) -> Measure:
+        """Acceptance at some tokens of a text."""
+        return partial(measured, pair)
+
+    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
+        """A row for each pair and n."""
+        rng = np.random.default_rng(0)
+        pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
+        random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]
+        return {
+            "points": [
+                {"pair": pair, "drafts": n, "positions": sum(run["positions"] for run in some)}
+                | {
+                    kind: quotient([run | {kind: run[kind][n - 1]} for run in some], kind, "positions")
+                    for kind in ("arrivals", *KINDS)
+                }
+                for pair, some in {**runs, RANDOM: random}.items()
+                for n in DRAFTS
+            ]
+        }
+
+    def as_text(self, summary: Record) -> str:
+        """One line for each pair and n."""
+        kinds = ("arrivals", *KINDS)
+        rows = [
+            [f"{row['pair']}, {row['drafts']}", *(number(row[kind]["value"]) for kind in kinds)]
+            for row in summary["points"]
+        ]
+        return columns([["pair, drafts", *kinds], *rows])
+
+
+def measured(pair: ModelPair, text: Text) -> Record:
+    """Sums over `POSITIONS` tokens, by number of drafts."""
+    log_p, log_q = distributions(pair, text)
+    positions = spread_positions(len(log_p), POSITIONS)
+    return sums(log_p[positions].exp(), log_q[positions].exp())
+
+
+def sums(p: Tensor, q: Tensor) -> Record:
+    """Acceptance for each number of drafts, summed over positions. p, q: [positions, vocabulary]."""
+    rates = theory.estimate_ersd_acceptance_by_index(p, q, DRAFTS[-1], samples=SAMPLES).value
+    record = {"positions": len(p), "arrivals": rates.cumsum(-1).clamp_max(1).sum(0).tolist()}
+    return record | {
+        kind: [float(accepted(p, q, n).sum()) for n in DRAFTS] for kind, accepted in KINDS.items()
+    }
+
+
+EXPERIMENT = Lists()
+
+if __name__ == "__main__":
+    with ended():
+        EXPERIMENT.command()

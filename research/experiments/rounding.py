@@ -1,0 +1,251 @@
+"""How far rounding parts two texts of one seed: the race, greedy decoding and independent sampling.
+
+    python -m research.experiments.rounding           # both pairs, some minutes of processor time
+    python -m research.experiments.rounding --smoke   # every stage, in seconds
+
+Each arithmetic scores the same texts token by token. Beside float32 stand total variation, the exact
+probability that the winners of one race differ, its bound, and how often they differed in `RACES` races per
+token. Whole texts are compared too: plain decoding and ERSD on sequence(4), in the same arithmetic. There
+the number of differing texts is beside the sum of the exact probabilities up to the first difference.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from research.experiments.phrases import number
+from research.experiments.store import Record
+from research.experiments.texts import Measure, Text, TextExperiment, quotient
+from specdec import theory
+from specdec.commands import columns, ended
+from specdec.decoding.run import generate
+from specdec.models.base import Model, PreparedModel, SessionKind
+from specdec.models.kernels.packing import round_matrices
+from specdec.models.prepare import prepare
+from specdec.models.session_kinds import COMPILED, LEAN
+from specdec.pair import ModelPair
+from specdec.probs import Sampling, log_probs
+from specdec.race import derived_seed, log_exponentials
+from specdec.stats import IndexAcceptance
+from specdec.topology import sequence
+
+RACES = 16
+"""Races in which the winners of one token are compared."""
+ROWS = 5
+"""Tokens that ERSD scores together on sequence(4): the last one and four drafts."""
+BLOCK = 32
+"""Numbers of a row that share a scale in Q4_0 and Q4_1."""
+
+
+class Arithmetic(NamedTuple):
+    """A way to compute logits.
+
+    kind: our compiled forward, which adds in float32, or torch's operations, which round each result.
+    rows: tokens of one forward. rounded: changes the weights of a float32 copy of the model.
+    """
+
+    kind: SessionKind
+    rows: int = 1
+    dtype: torch.dtype = torch.float32
+    rounded: Callable[[nn.Module], None] | None = None
+
+
+def round_blocks(model: nn.Module, with_minimum: bool) -> None:
+    """Round all matrices to 4 bits as GGUF does: Q4_1 (a minimum and a step per block) or Q4_0 (a step)."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            with torch.no_grad():
+                blocks = module.weight.view(-1, BLOCK)
+                blocks.copy_(_with_minimum(blocks) if with_minimum else _around_zero(blocks))
+
+
+def _with_minimum(blocks: Tensor) -> Tensor:
+    low, high = blocks.amin(1, keepdim=True), blocks.amax(1, keepdim=True)
+    low, step = low.half().float(), ((high - low) / 15).half().float()
+    return ((blocks - low) / step.where(step > 0, 1)).round().clamp(0, 15) * step + low
+
+
+def _around_zero(blocks: Tensor) -> Tensor:
+    extreme = blocks.gather(1, blocks.abs().argmax(1, keepdim=True))
+    step = (extreme / -8).half().float()
+    return (blocks / step.where(step != 0, 1)).round().clamp(-8, 7) * step
+
+
+REFERENCE = "float32"
+ONE_ROW, FIVE_ROWS = "bfloat16, torch", "bfloat16, torch, 5 rows"
+ARITHMETICS: Mapping[str, Arithmetic] = {
+    REFERENCE: Arithmetic(COMPILED),
+    "float32, 5 rows": Arithmetic(COMPILED, ROWS),
+    "float32, torch": Arithmetic(LEAN),
+    "bfloat16 weights": Arithmetic(COMPILED, ROWS, torch.bfloat16),
+    "float16, torch": Arithmetic(LEAN, 1, torch.float16),
+    ONE_ROW: Arithmetic(LEAN, 1, torch.bfloat16),
+    FIVE_ROWS: Arithmetic(LEAN, ROWS, torch.bfloat16),
+    "int8 weights": Arithmetic(COMPILED, ROWS, rounded=round_matrices),
+    "Q4_1 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, with_minimum=True)),
+    "Q4_0 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, with_minimum=False)),
+}
+"""In float32 the compiled forward gives the same logits for one row and for several."""
+ROWS_APART = "bfloat16, torch: 1 and 5 rows"
+COMPARED = {name: (REFERENCE, name) for name in ARITHMETICS if name != REFERENCE} | {
+    ROWS_APART: (ONE_ROW, FIVE_ROWS)
+}
+"""The two arithmetics of each comparison."""
+WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16, torch": ONE_ROW}
+"""The arithmetics in which whole texts are decoded."""
+SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
+
+
+class Rounding(TextExperiment):
+    """Compares arithmetics on the same texts."""
+
+    name = "rounding"
+    about = "Measure how often rounding changes a token, and bound it."
+
+    def measuring(self, pair: ModelPair) -> Measure:
+        """Prepares the target in all arithmetics."""
+        target: Any = pair.target  # one of transformers, with a module
+        prepared = prepare(target.module, target.name)
+        models = {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
+        return partial(measured, pair, models)
+
+    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
+        """A row for each pair and comparison, and one for each arithmetic of whole texts."""
+        points = [
+            {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
+            | {field: quotient([{**run, **run["by"][name]} for run in some], field) for field in SUMS}
+            for pair, some in runs.items()
+            for name in COMPARED
+        ]
+        whole = [
+            _whole(pair, name, [run["whole"][name] for run in some])
+            for pair, some in runs.items()
+            for name in WHOLE
+        ]
+        return {"races": RACES, "points": points, "whole": whole}
+
+    def as_text(self, summary: Record) -> str:
+        """Two tables: percentages per token, and whole texts."""
+        head = ["percent per token", "D_TV", "race", "exact", "bound", "greedy", "independent"]
+        fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
+        rows = [
+            [f"{row['pair']}: {row['compared']}", *(number(100 * row[field]["value"]) for field in fields)]
+            for row in summary["points"]
+        ]
+        texts = [
+            [
+                f"{row['pair']}: {row['arithmetic']}",
+                f"{row['different']} of {row['texts']}",
+                f"{row['tokens']:,}",
+                number(row["expected"]),
+            ]
+            for row in summary["whole"]
+        ]
+        return (
+            columns([head, *rows])
+            + "\n\n"
+            + columns([["whole texts", "different", "tokens", "expected"], *texts])
+        )
+
+
+def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
+    module = prepared.module
+    if arithmetic.dtype != module.dtype or arithmetic.rounded:
+        module = copy.deepcopy(module).to(arithmetic.dtype)  # type: ignore[arg-type]  # a decorator hides it
+    if arithmetic.rounded:
+        arithmetic.rounded(module)
+    computed: Any = arithmetic.kind.on(replace(prepared, module=module, dtype=module.dtype))
+    return computed
+
+
+@torch.inference_mode()
+def measured(pair: ModelPair, models: Mapping[str, Model], text: Text) -> Record:
+    """The sums over a text's tokens, and whether whole texts of its seed differ."""
+    scored = {name: _scored(models[name], each.rows, pair, text) for name, each in ARITHMETICS.items()}
+    count = len(text.ids) - text.start
+    races = log_exponentials(derived_seed(text.seed, 1), range(count * RACES), pair.vocab_size)
+    races = races.view(count, RACES, -1)
+    winners = {name: (races - each[:, None].double()).argmin(-1) for name, each in scored.items()}
+    by = {}
+    for name, (one, other) in COMPARED.items():
+        p, q = scored[one].double().exp(), scored[other].double().exp()
+        sums = {
+            "distance": theory.total_variation(p, q),
+            "bound": 1 - theory.ersd_total_variation_bound(p, q),
+            "expected": theory.race_parting(p, q),
+            "parted": (winners[one] != winners[other]).double().mean(1),
+            "greedy": theory.greedy_parting(p, q),
+            "independent": theory.independent_parting(p, q),
+        }
+        by[name] = {field: float(values.sum()) for field, values in sums.items()}
+    whole = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
+    return {"tokens": count, "by": by, "whole": whole}
+
+
+def _scored(model: Model, rows: int, pair: ModelPair, text: Text) -> Tensor:
+    """log P [tokens, vocabulary] of a text's tokens, of which `rows` are scored in one forward."""
+    session, scored = model.session(), []
+    session.prefill(text.ids[: text.start - 1])
+    ids = torch.tensor(text.ids[text.start - 1 : -1])
+    for some in ids.split(rows):
+        logits = session.forward(some, range(-1, len(some) - 1))
+        session.commit(range(len(some)))
+        scored.append(log_probs(logits, Sampling(), pair.vocab_size))
+    return torch.cat(scored)
+
+
+def _compared(pair: ModelPair, model: Model, text: Text) -> Record:
+    """Plain decoding and ERSD on sequence(4) in one arithmetic, and the exact probability of a difference.
+
+    tokens: up to and including the first difference. expected: the sum of `theory.race_parting` over these
+    tokens, whose mean over texts is the probability that two texts differ.
+    """
+    same = ModelPair(model, pair.draft, pair.tokenizer)
+    settings: dict[str, Any] = {"max_new_tokens": len(text.ids) - text.start, "seed": text.seed}
+    prompt = text.ids[: text.start]
+    plain = generate(same, prompt, method="ar", **settings).token_ids
+    ours = generate(same, prompt, method="ersd", topology=sequence(ROWS - 1), **settings).token_ids
+    at = first_difference(plain, ours)
+    tokens = len(plain) if at is None else at + 1
+    before = text._replace(ids=[*prompt, *plain[:tokens]])
+    p, q = (_scored(model, rows, pair, before).double().exp() for rows in (1, ROWS))
+    expected = float(theory.race_parting(p, q).sum())
+    return {"different": at is not None, "tokens": tokens, "expected": expected}
+
+
+def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
+    """The index of the first token in which two texts differ, also by their end; None if they are equal."""
+    if list(a) == list(b):
+        return None
+    different = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return next(different, min(len(a), len(b)))
+
+
+def _whole(pair: str, name: str, texts: Sequence[Record]) -> Record:
+    """Counts over texts. per_text: the rate of differing texts and the ends of Wilson's 95% interval."""
+    different, tokens = (sum(text[field] for text in texts) for field in ("different", "tokens"))
+    counted = IndexAcceptance(0, accepted=different, offered=len(texts))
+    low, high = counted.interval()
+    return {
+        "pair": pair,
+        "arithmetic": name,
+        "texts": len(texts),
+        "different": different,
+        "tokens": tokens,
+        "expected": sum(text["expected"] for text in texts),
+        "per_text": {"value": counted.rate, "low": low, "high": high},
+    }
+
+
+EXPERIMENT = Rounding()
+
+if __name__ == "__main__":
+    with ended():
+        EXPERIMENT.command()

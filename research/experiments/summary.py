@@ -1,0 +1,202 @@
+"""Turns a results file into the numbers of the paper's figures, one JSON object.
+
+acceptance    by method: the R that was used (`by_index`), its counts with intervals, entropies in bits
+points        by method, strategy and k: measured tokens per target call, interval, prediction
+increments    the change per additional drafted token between neighbouring k
+differences   GSD minus ERSD at each strategy and k, paired
+bounds        by method and k: the lemma's bound, minimal and with m fixed, and the theorem's
+findings      the paper's statements, found or not, with their numbers in a sentence
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from research.experiments.findings import check_findings
+from research.experiments.plan import Plan, Planned, summed
+from research.experiments.settings import Point, Settings
+from research.experiments.store import Record
+from specdec import theory
+from specdec.optimal import optimal_topology
+from specdec.stats import Estimate, IndexAcceptance, combined, ratio
+
+Estimates = Mapping[Point, Estimate]
+
+
+def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dict[str, Any]:
+    """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
+    plan = Plan(settings, runs)
+    if not plan.is_calibrated:
+        raise ValueError("the calibration runs are not finished: run the experiment a little longer")
+    items = plan.planned
+    finished = {item.point: plan.finished_runs(item) for item in items}
+    estimates = {point: e for point, done in finished.items() if (e := measured(done)) is not None}
+    points = [
+        _point(plan, item, finished[item.point], estimates) for item in items if item.point in estimates
+    ]
+    summary = {
+        "pair": header["pair"],
+        "settings": header["settings"],
+        "versions": header["versions"],
+        "complete": not plan.missing(),
+        "runs": len(runs),
+        "acceptance": {method: _acceptance(plan, method) for method in settings.methods},
+        "points": points,
+        "increments": _increments(points, estimates),
+        "differences": _differences(settings, estimates),
+        "bounds": {method: _bounds(plan, method, header) for method in settings.methods},
+    }
+    return _rounded(summary | {"findings": check_findings(summary, estimates)})
+
+
+def measured(runs: Sequence[Record]) -> Estimate | None:
+    """Tokens per target call over the rounds with a whole tree; None without such rounds."""
+    parts: dict[int, tuple[float, float]] = {}
+    for run in runs:
+        above, below = parts.get(run["prompt"], (0, 0))
+        tokens = sum(n * rounds for n, rounds in enumerate(run["lengths"]))
+        parts[run["prompt"]] = above + tokens, below + sum(run["lengths"])
+    return ratio(parts)
+
+
+def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimates) -> dict[str, Any]:
+    estimate = estimates[item.point]
+    tokens, rounds = (sum(run[name] for run in runs) for name in ("tokens", "rounds"))
+    return item.point._asdict() | {
+        "depth": item.topology.depth,
+        **estimate.to_json(),
+        "standard_error": estimate.standard_error,
+        "prediction": theory.expected_tokens(plan.acceptance[item.point.method], item.topology),
+        "tokens": tokens,
+        "target_calls": rounds,
+        "all_rounds": tokens / rounds,
+        "lengths": summed(runs, "lengths"),
+    }
+
+
+def _differences(settings: Settings, estimates: Estimates) -> list[dict[str, Any]]:
+    rows = []
+    for point in settings.points:
+        other = point._replace(method="ersd")
+        if point.method == "gsd" and point in estimates and other in estimates:
+            row = {"strategy": point.strategy, "k": point.k}
+            rows.append(row | (estimates[point] - estimates[other]).to_json())
+    return rows
+
+
+def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> list[dict[str, Any]]:
+    """Change per additional drafted token between neighbouring k of one method and strategy."""
+    rows = []
+    for before, after in pairwise(sorted(points, key=lambda p: (p["method"], p["strategy"], p["k"]))):
+        ends = [Point(p["method"], p["strategy"], p["k"]) for p in (before, after)]
+        if ends[0][:2] != ends[1][:2]:
+            continue
+        step = after["k"] - before["k"]
+        change = combined([estimates[end] for end in ends], [-1 / step, 1 / step])
+        predicted = (after["prediction"] - before["prediction"]) / step
+        row = {
+            "method": after["method"],
+            "strategy": after["strategy"],
+            "from": before["k"],
+            "to": after["k"],
+        }
+        rows.append(row | change.to_json() | {"prediction": predicted})
+    return rows
+
+
+# ---------------------------------------------------------------- acceptance by index
+
+
+def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
+    vector = plan.acceptance[method]
+    tables = {}
+    for point in plan.settings.calibration:
+        if point.method == method:
+            runs = _calibration_runs(plan, point)
+            tables[point.strategy] = _marginal(summed(runs, "accepted"), summed(runs, "offered"))
+    return {
+        "by_index": vector.tolist(),
+        "batch": tables["batch"],
+        "sequence": tables["sequence"],
+        "entropy_of_mean": theory.entropy_of_rates(vector),
+        "contexts": _contexts(plan, method),
+    }
+
+
+def _marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float | None]]:
+    """accepted / offered by child index with Wilson's 95% interval."""
+    table = []
+    for index, (taken, count) in enumerate(zip(accepted, offered, strict=True)):
+        entry = IndexAcceptance(index, taken, count)
+        low, high = entry.interval()
+        row: dict[str, float | None] = {"index": index, "accepted": taken, "offered": count}
+        table.append(row | {"rate": entry.rate if count else None, "low": low, "high": high})
+    return table
+
+
+def _calibration_runs(plan: Plan, point: Point) -> list[Record]:
+    item = next(item for item in plan.calibration if item.point == point)
+    return plan.finished_runs(item)
+
+
+def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
+    """The acceptance that was computed at positions of the target's texts; entropies and D_KL in bits."""
+    runs = [run for key, run in sorted(plan.finished.items()) if key[0] == "contexts" and method in run]
+    if not runs:
+        return None
+    positions = sum(run["positions"] for run in runs)
+    bits = ratio({run["prompt"]: (run[method]["entropy"], run["positions"]) for run in runs})
+    mean = np.sum([run[method]["acceptance"] for run in runs], axis=0) / positions
+    known = all(run["kl"] is not None for run in runs)
+    kl = ratio({run["prompt"]: (run["kl"], run["positions"]) for run in runs}) if known else None
+    return {
+        "positions": positions,
+        "by_index": mean.tolist(),
+        "entropy_of_mean": theory.entropy_of_rates(mean),
+        "mean_entropy": bits.to_json() if bits else None,
+        "kl": kl.to_json() if kl else None,
+    }
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def _bounds(plan: Plan, method: str, header: Record) -> dict[str, Any]:
+    """Upper bounds of the optimal tree's expected tokens, for a source with this R.
+
+    On real text R is a mean over contexts, and the bounds computed from it are not guaranteed.
+    """
+    # the bounds sort the vector themselves
+    vector, size = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), header["pair"]["vocab_size"]
+    ks = list(plan.settings.optimal)
+    if not ks:
+        return {"fixed_m": None, "by_k": []}
+    m = theory.best_lemma_m(vector, ks[-1])
+    return {"fixed_m": m, "by_k": [_bound(vector, size, k, m) for k in ks]}
+
+
+def _bound(vector: np.ndarray, vocab_size: int, k: int, m: int) -> dict[str, Any]:
+    valid = m >= theory.smallest_lemma_m(vector, k)
+    return {
+        "k": k,
+        "minimal": theory.lemma_bound(vector, k),
+        "fixed_m": theory.lemma_bound(vector, k, m) if valid else None,
+        "tunstall": theory.tunstall_bound(vector, vocab_size, k),
+        "prediction": theory.expected_tokens(vector, optimal_topology(vector, k)),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Rounds to six significant digits. NaN and infinity become None, which JSON can hold."""
+    if isinstance(value, dict):
+        return {str(key): _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value

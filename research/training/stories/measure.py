@@ -1,0 +1,254 @@
+"""Measures the trained pair: losses, costs, and how well the draft predicts the target."""
+
+import json
+import math
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+import specdec
+from research.training.llama import Shape
+from research.training.stories.recipe import Recipe, new_model
+from research.training.stories.samples import sample_rows
+from research.training.stories.target import mean_loss
+from research.training.stories.texts import story_rows
+from specdec import theory
+from specdec.commands import write_json
+from specdec.stats import estimate_block_efficiency
+from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
+
+OPENINGS = (
+    "",
+    "Once upon a time",
+    "One day, a boy named Tom found a red ball in the garden.",
+    "There was a little bird who could not fly.",
+    "Mia and her brother went to the beach. They saw",
+    "The old farmer had a big brown horse.",
+    "It was a cold night, and the small cat wanted",
+    "Lily was sad because her kite was stuck in the tree.",
+)
+"""Prompts of the block efficiencies; the empty one starts from the end token."""
+SHAPES = (
+    Shape(1, 64, 256, 1),
+    Shape(1, 96, 384, 2),
+    Shape(2, 64, 256, 1),
+    Shape(2, 96, 384, 2),
+    Shape(2, 128, 384, 2),
+    Shape(6, 256, 704, 4),
+    Shape(8, 256, 704, 4),
+    Shape(10, 256, 704, 4),
+    Shape(12, 256, 704, 4),
+    Shape(8, 384, 1024, 6),
+)
+"""Shapes around the chosen ones."""
+RUN = 24
+"""Tokens that must agree in a row to count as copied."""
+
+Models = dict[str, LlamaForCausalLM]
+
+
+def measure(out: Path, smoke: bool = False) -> None:
+    """Stage 5: measures the pair in `out` and writes the figures to its measurements.json."""
+    names = ("target", "draft")
+    models = {n: LlamaForCausalLM.from_pretrained(out / n, dtype=torch.float32).eval() for n in names}
+    files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
+    print("measure: costs", flush=True)
+    figures: dict[str, Any] = {"bytes": files}
+    figures["parameters"] = {n: model.num_parameters() for n, model in models.items()}
+    figures["cost"] = measure_cost(models, seconds=0.05 if smoke else 2.0)
+    print("measure: acceptance", flush=True)
+    rows, length, positions = (4, 16, 8) if smoke else (96, 224, 2000)
+    figures["acceptance"] = measure_acceptance(models, rows, length, positions)
+    print("measure: block efficiency", flush=True)
+    figures["blocks"] = measure_blocks(
+        out, figures["acceptance"]["by_index"], *((1, 8) if smoke else (12, 100))
+    )
+    figures["samples"] = sample_stories(out)
+    keep(out, **figures)
+
+
+def keep(out: Path, **figures: object) -> None:
+    """Adds figures to measurements.json."""
+    path = out / "measurements.json"
+    write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | figures)
+
+
+def measure_cost(models: Models, seconds: float = 2.0) -> dict:
+    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token."""
+    cost = {
+        name: {n: forward_milliseconds(model, n, seconds) for n in (1, 5, 17)}
+        for name, model in models.items()
+    }
+    return cost | {"ratio": cost["target"][1] / cost["draft"][1]}
+
+
+@torch.inference_mode()
+def forward_milliseconds(
+    model: LlamaForCausalLM, tokens: int, seconds: float = 2.0, prefix: int = 128
+) -> float:
+    """Milliseconds of a cached forward pass over a few tokens after a prefix, on one thread.
+
+    It is repeated for `seconds` and the fastest pass counts, because other work on the machine only adds
+    time.
+    """
+    threads = torch.get_num_threads()
+    times: list[float] = []
+    torch.set_num_threads(1)
+    cache = model(torch.ones(1, prefix, dtype=torch.long), use_cache=True).past_key_values
+    while sum(times) < seconds:
+        started = time.perf_counter()
+        model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
+        times.append(time.perf_counter() - started)
+        cache.crop(-tokens)
+    torch.set_num_threads(threads)
+    return 1000 * min(times)
+
+
+def measure_acceptance(models: Models, rows: int, length: int, positions: int) -> dict:
+    """Acceptance of the first drafted token on the target's own text, at some positions by child index."""
+    p, q = own_text_probabilities(models, rows, length)
+    chosen = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
+    some = p.flatten(0, 1)[chosen], q.flatten(0, 1)[chosen]
+    return {
+        "gsd": mean_and_error(theory.gsd_acceptance(p, q)),
+        "ersd": mean_and_error(theory.ersd_acceptance(p, q)),
+        "kl_bits": mean_and_error(theory.kl_divergence(p, q)),
+        "target_entropy_bits": mean_and_error(theory.entropy(p)),
+        "positions": rows * length,
+        "by_index": {
+            "gsd": estimate_gsd_acceptance_by_index(*some, 8, samples=128).value.mean(0).tolist(),
+            "ersd": estimate_ersd_acceptance_by_index(*some, 8, samples=128).value.mean(0).tolist(),
+        },
+        "by_index_positions": positions,
+    }
+
+
+@torch.inference_mode()
+def own_text_probabilities(models: Models, rows: int, length: int) -> tuple[Tensor, Tensor]:
+    """p and q along texts that the target wrote at temperature 1, [rows, length, vocabulary] each."""
+    generator = torch.Generator().manual_seed(12345)
+    ids = sample_rows(models["target"], [[0]] * rows, length, 1, generator)["ids"][:, :-1].long()
+    models["target"].set_attn_implementation("sdpa")
+    p, q = (
+        torch.cat([models[name](part).logits.double().softmax(-1) for part in ids.split(8)])
+        for name in ("target", "draft")
+    )
+    return p, q
+
+
+def mean_and_error(values: Tensor) -> dict[str, float]:
+    """Mean and standard error of values [rows, positions]; only different rows count as independent."""
+    means = values.mean(-1).tolist()
+    return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
+
+
+def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
+    """Block efficiency of both methods on sequence(4) and on their optimal trees of 16 nodes."""
+    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
+    results = {}
+    for method, rates in by_index.items():
+        trees = {"sequence(4)": specdec.topology.sequence(4)}
+        trees["optimal tree of 16"] = specdec.optimal_topology(rates, 16)
+        results[method] = {
+            name: block_efficiency(pair, method, tree, seeds, new_tokens) for name, tree in trees.items()
+        }
+    return results
+
+
+def block_efficiency(
+    pair: specdec.ModelPair, method: str, topology: specdec.Topology, seeds: int, new_tokens: int
+) -> dict:
+    """Tokens per target call, over texts after every opening with every seed."""
+    settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
+    starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
+    runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
+    efficiency = estimate_block_efficiency(run.rounds for run in runs)
+    return {
+        "mean": efficiency.value,
+        "standard_error": efficiency.standard_error,
+        "tokens": sum(len(run.token_ids) for run in runs),
+        "calls": sum(run.num_target_calls for run in runs),
+    }
+
+
+def sample_stories(out: Path) -> list[dict]:
+    """Ten texts that the target writes alone at temperature 0.8."""
+    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
+    prompt = OPENINGS[1]
+    settings: dict[str, Any] = {"method": "ar", "max_new_tokens": 300, "temperature": 0.8}
+    return [
+        {"seed": seed, "text": prompt + specdec.generate(pair, prompt, seed=seed, **settings).text}
+        for seed in range(10)
+    ]
+
+
+def measure_shapes(out: Path) -> None:
+    """Measures the cost of untrained models with other shapes, and adds it to the pair's figures."""
+    torch.set_num_threads(1)
+    shapes = []
+    for shape in SHAPES:
+        model = new_model(shape, Recipe())
+        costs = {
+            "milliseconds": forward_milliseconds(model.eval(), 1),
+            "training": training_speed(model.train()),
+        }
+        shapes.append(asdict(shape) | {"parameters": model.num_parameters()} | costs)
+        print(f"shapes: {shapes[-1]}", flush=True)
+    keep(out, shapes=shapes)
+
+
+def training_speed(model: LlamaForCausalLM, rows: int = 8, length: int = 256, repeats: int = 4) -> float:
+    """Tokens per second of a forward and a backward pass, the fastest of a few repeats."""
+    model.set_attn_implementation("specdec_plain")
+    ids, times = torch.randint(0, model.config.vocab_size, (rows, length + 1)), []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids[:, :-1], use_cache=False).logits
+        F.cross_entropy(logits.float().mT, ids[:, 1:]).backward()
+        times.append(time.perf_counter() - started)
+    return rows * length / min(times)
+
+
+def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
+    """The target's losses on training text and on held-out text, and how much of its own text is copied."""
+    data = torch.load(work / "tokens.pt", weights_only=True)
+    tokens, characters = data["tokens"], data["characters"]
+    model = LlamaForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
+    held_out, trained = (story_rows(tokens[name], recipe.context) for name in ("stories_held_out", "stories"))
+    parts = {
+        "stories_held_out": held_out,
+        "stories": trained[:: max(1, len(trained) // len(held_out))],
+    }
+    losses = {}
+    for name, rows in parts.items():
+        nats = mean_loss(model, rows)
+        bits = nats / math.log(2) * len(tokens[name]) / characters[name]
+        losses[name] = {"nats_per_token": nats, "bits_per_character": bits}
+    return losses | {"copied": measure_copying(work, tokens)}
+
+
+def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
+    """The share of token runs that the training stories hold too: for own text and for unseen stories."""
+    source = set(runs_in(tokens["stories"]))
+    records = (torch.load(path, weights_only=True)["ids"] for path in sorted(work.glob("samples-*-0.pt")))
+    own = [run for ids in records for row in ids for run in runs_in(row[RUN + 1 :])]
+    unseen = runs_in(tokens["stories_held_out"])
+    return {
+        name: sum(run in source for run in runs) / max(1, len(runs))
+        for name, runs in (("own", own), ("unseen", unseen))
+    }
+
+
+def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
+    """All runs of RUN consecutive tokens without an end token."""
+    ids = tokens.tolist()
+    runs = (tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1))
+    return [run for run in runs if 0 not in run]

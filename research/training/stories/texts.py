@@ -1,0 +1,99 @@
+"""The stories, split into training and held-out ones, and the tokenizer that both models use."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from research.training.files import save
+from research.training.stories.recipe import Recipe
+
+END = "<|endoftext|>"
+STORIES = "tinystories-23k.txt"
+
+
+def read_texts(corpus: Path, recipe: Recipe) -> dict[str, list[str]]:
+    """The stories to train on, and those that are held out: one of every `held_out_every`.
+
+    ValueError if the text is missing or too short.
+    """
+    path, every = corpus / STORIES, recipe.held_out_every
+    if not path.is_file():
+        raise ValueError(f"corpus = {str(corpus)!r} has no {STORIES}")
+    documents = [text.strip() for text in path.read_text(encoding="utf-8").split(END) if text.strip()]
+    if len(documents) < every:
+        raise ValueError(f"{str(path)!r} has {len(documents)} stories; at least {every}, to hold one out")
+    held_out = documents[every - 1 :: every]
+    del documents[every - 1 :: every]
+    return {"stories": documents, "stories_held_out": held_out}
+
+
+def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer. It encodes any text, and decoding returns exactly that text."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=[END],
+            show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=END, model_max_length=context, clean_up_tokenization_spaces=False
+    )
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, documents: list[str]) -> Tensor:
+    """All documents as one row of token ids, with the end token before, between and after them."""
+    end = tokenizer.eos_token_id
+    rows = tokenizer(documents, verbose=False)["input_ids"]
+    return torch.tensor([end, *(token_id for row in rows for token_id in [*row, end])], dtype=torch.int16)
+
+
+def make_tokens(corpus: Path, work: Path, recipe: Recipe) -> None:
+    """Stage 1: writes the tokenizer and the encoded texts."""
+    texts = read_texts(corpus, recipe)
+    tokenizer = train_tokenizer(texts["stories"], recipe.vocab_size, recipe.context)
+    tokenizer.save_pretrained(work / "tokenizer")
+    tokens = {name: encode(tokenizer, documents) for name, documents in texts.items()}
+    characters = {name: sum(map(len, documents)) for name, documents in texts.items()}
+    save(work / "tokens.pt", {"tokens": tokens, "characters": characters})
+    for name, row in tokens.items():
+        print(f"tokenizer: {name}: {len(row):,} tokens for {characters[name]:,} characters", flush=True)
+
+
+def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) -> Tensor:
+    """Random rows [rows, length + 1] of the text. Half of them begin at an end token or just after it.
+
+    ValueError if the text is shorter than a row.
+    """
+    last = len(text) - length - 1
+    if last < 1:
+        raise ValueError(f"a text of {len(text)} tokens is too short for rows of {length}; give more text")
+    out = []
+    for _ in range(rows):
+        start = float(torch.rand((), generator=generator))
+        at = int(torch.randint(last, (1,), generator=generator))
+        if start < 0.5:
+            at = min(last, next_end(text, at) + int(start < 0.25))
+        out.append(text[at : at + length + 1])
+    return torch.stack(out).long()
+
+
+def next_end(text: Tensor, at: int) -> int:
+    """The position of the next end token within 2,000 tokens; `at` itself if there is none."""
+    ends = (text[at : at + 2000] == 0).nonzero()
+    return at + int(ends[0]) if len(ends) else at
+
+
+def story_rows(tokens: Tensor, context: int) -> list[Tensor]:
+    """Each document with the end token on both sides, cut to context + 1 tokens."""
+    ends = (tokens == 0).nonzero().flatten().tolist()
+    return [tokens[a : min(b + 1, a + context + 1)].long() for a, b in pairwise(ends)]

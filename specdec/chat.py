@@ -1,0 +1,144 @@
+"""Prompts of chat models: what a template writes is control, and what people write is text.
+
+A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever it stands. In
+a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a string inside a
+message in two and tokenizes both parts separately. All other ids are those of the whole text, because pieces
+of ordinary messages may reach across the boundary between message and template.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import chain, cycle
+from typing import Any
+
+Split = Callable[[str], list[int]]
+"""Maps a text to the token ids that a tokenizer gives for it, without a token that begins texts."""
+
+Turn = dict[str, Any]
+"""A message as templates read it: its role and its content."""
+
+
+def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
+    """The text that a chat model reads for the user's `message`, up to the point where its answer begins.
+
+    history: earlier messages, by the user and the model in turn.
+
+    ValueError if the tokenizer has no chat template, or if the template fails or gives no valid text. (A
+    template is a program that comes with the model.)
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")
+    turns = _turns((*history, message))
+    shown = message.strip()
+    text, error = _rendered(tokenizer, turns)
+    if (
+        text is None or shown not in text
+    ):  # some templates read a list of parts, each with a type and its text
+        parts = [turn | {"content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
+        listed, _ = _rendered(tokenizer, parts)
+        if listed is not None and shown in listed:
+            return listed
+    if text is None:
+        cause = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise ValueError(f"the chat template of this pair's tokenizer fails: {cause[:200]}") from error
+    return text
+
+
+def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] = ()) -> list[int]:
+    """Token ids of `chat_text` in which no message becomes a control token.
+
+    split: gives the ids of a text, special tokens included. Where no message has the string of a control
+    token, the result is `split(chat_text(...))`. ValueError as of `chat_text`.
+    """
+    messages = (*history, message)
+    mark = _unused("".join(messages))
+    controls = _Controls(tokenizer, split, user=True), _Controls(tokenizer, split, user=False)
+    cut = [mark.join(own.parts(said)) for own, said in zip(cycle(controls), messages, strict=False)]
+    first, *others = chat_text(tokenizer, cut[-1], cut[:-1]).split(mark)
+    return list(chain(split(first), *map(controls[0].inside, others)))
+
+
+def _turns(messages: Sequence[str]) -> list[Turn]:
+    roles = cycle(("user", "assistant"))
+    return [{"role": role, "content": said} for role, said in zip(roles, messages, strict=False)]
+
+
+def _rendered(tokenizer: Any, turns: list[Turn]) -> tuple[str | None, Exception | None]:
+    """The text of the template; None and the error if it fails."""
+    try:
+        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        text.encode()  # raises if the text holds half of a surrogate pair
+    except Exception as error:
+        return None, error
+    return text, None
+
+
+def _unused(text: str) -> str:
+    """A character for private use that the text does not have."""
+    return next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in text)
+
+
+class _Controls:
+    """The control tokens of a tokenizer, as strings and as ids.
+
+    They are its special tokens. In a user's message, added tokens that the chat template names are control
+    too, because some models mark turns with them. A model's own answer may hold these, as it does when the
+    model thinks before it answers, and the template looks for them there.
+    """
+
+    def __init__(self, tokenizer: Any, split: Split, user: bool):
+        self._tokenizer, self._split = tokenizer, split
+        template = str(tokenizer.chat_template)
+        tokens = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+        for number, token in getattr(tokenizer, "added_tokens_decoder", {}).items():
+            if token.special or (user and token.content in template):
+                tokens[number] = token.content
+        # one character can't be cut, and is the same token wherever it stands
+        self._tokens = {number: token for number, token in tokens.items() if len(token) > 1}
+        longest_first = sorted(self._tokens.values(), key=len, reverse=True)
+        self._strings = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        # a word that the tokenizer does not know has the id of the unknown token
+        self._ids = self._tokens.keys() - {getattr(tokenizer, "unk_token_id", None)}
+
+    def parts(self, message: str) -> list[str]:
+        """The message in parts, none of which the tokenizer reads as holding a control token."""
+        cuts = [found.start() + 1 for found in self._strings.finditer(message)]
+        ends = zip([0, *cuts], [*cuts, len(message)], strict=True)
+        return list(chain.from_iterable(self._without(message[begin:end]) for begin, end in ends))
+
+    def inside(self, part: str) -> list[int]:
+        """The ids of a text that goes on inside a message, without a space that would begin a text."""
+        for number, token in self._tokens.items():
+            ids = self._split(token + part)
+            if ids[:1] == [number]:
+                return self._without_space(part, ids[1:])
+        return self._split(part)
+
+    def _without(self, part: str) -> list[str]:
+        """A part in parts again: some tokenizers change letters before they look for control tokens."""
+        parts = []
+        while self._holds(part):
+            end = bisect_left(range(len(part)), True, key=lambda length: self._holds(part[:length]))
+            begin = bisect_left(range(end), True, key=lambda start: not self._holds(part[start:end])) - 1
+            parts.append(part[: begin + 1])
+            part = part[begin + 1 :]
+        return [*parts, part]
+
+    def _holds(self, text: str) -> bool:
+        return bool(text) and not self._ids.isdisjoint(self._split(text))
+
+    def _without_space(self, part: str, ids: list[int]) -> list[int]:
+        """The ids without the space that some tokenizers write after every special token."""
+        token = self._tokenizer.convert_ids_to_tokens(ids[0]) if ids else ""
+        if not token.startswith(SPACE) or part.startswith((" ", SPACE)):
+            return ids
+        letters = self._tokenizer.convert_tokens_to_ids(list(token[1:]))
+        unknown = {None, getattr(self._tokenizer, "unk_token_id", None)}
+        return ids if unknown.intersection(letters) else [*letters, *ids[1:]]
+
+
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+"""SentencePiece's mark of a space."""

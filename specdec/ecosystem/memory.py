@@ -1,0 +1,124 @@
+"""Logits processors that remember their calls give wrong texts silently; here they are noticed.
+
+Drafts ask a processor about texts that are not continued. So drafting and verification ask a copy of it. The
+processor itself is asked about the committed texts alone, once each and in their order, as plain decoding
+asks it. Before a round's tokens are given out, the answers of both must be equal. State that a copy shares
+with its original, in a module's variable say, would change both alike: therefore the copy is also asked again
+about a text from before the round.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence, Set
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Process = Callable[[Sequence[int], Tensor], Tensor]
+"""Maps a text and the logits [vocabulary] after it to processed logits, float32 [vocabulary]."""
+
+_DEPTH = 5
+"""Levels of objects in which models and functions are looked for."""
+
+
+class Watched:
+    """A `Process` for drafts, and the check that it answers about committed texts as plain decoding's does.
+
+    ahead: of the copies. plain: of the processors themselves.
+    """
+
+    def __init__(self, ahead: Process, plain: Process):
+        self._ahead, self._plain = ahead, plain
+        self._known: tuple[list[int], Tensor, Tensor] | None = None  # text, logits and answer
+
+    def __call__(self, text: Sequence[int], logits: Tensor) -> Tensor:
+        """Processed logits [vocabulary] after a text that may not be continued."""
+        answer = self._ahead(text, logits)
+        if self._known is None:  # the first text is the prompt, before anything was drafted
+            self._known = list(text), logits.clone(), answer.clone()
+        return answer
+
+    def check(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
+        """Compares the answer that decided a committed token, [vocabulary], with plain decoding's."""
+        if not _equal(self._plain(text, logits), answer):
+            _refuse("other scores than in plain decoding")
+
+    def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
+        """Asks again about a text from before the round; the arguments are the text for the next time."""
+        assert self._known is not None, "a round's root was asked about"
+        before, its_logits, known = self._known
+        if not _equal(self._ahead(before, its_logits), known):
+            _refuse("other scores for the same text when it is asked again")
+        self._known = list(text), logits.clone(), answer.clone()
+
+
+def _refuse(gives: str) -> None:
+    raise ValueError(
+        f"a logits_processor gives {gives}: it remembers its calls, and speculative decoding also asks about "
+        "texts that are not continued. Only processors that depend on the text alone are supported"
+    )
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
+def isolated(processor: Any) -> Any:
+    """A copy that shares no state with the processor: variables of its functions are copied, models are not.
+
+    ValueError if it can't be copied, as objects of other languages often can't.
+    """
+    try:
+        memo: dict[int, Any] = {}
+        _share_models(processor, memo)
+        return _copied(processor, memo)
+    except Exception as error:
+        raise ValueError(
+            f"logits_processor {type(processor).__name__} can't be copied ({str(error)[:100]}), and "
+            "speculative decoding asks a copy about drafts: give it a __deepcopy__, or decode without it"
+        ) from error
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    if isinstance(value, FunctionType):
+        return _copied_function(value, memo)
+    result = copy.deepcopy(value, memo)
+    for name, part in vars(value).items() if hasattr(result, "__dict__") and result is not value else ():
+        if isinstance(part, FunctionType):  # deepcopy takes functions as they are
+            vars(result)[name] = _copied_function(part, memo)
+    return result
+
+
+def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
+    """The function with variables of its own, where it closes over some."""
+    if id(function) in memo:
+        return memo[id(function)]
+    cells = tuple(CellType() for _ in function.__closure__ or ())
+    result = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+    memo[id(function)] = result
+    result.__defaults__ = copy.deepcopy(function.__defaults__, memo)
+    result.__kwdefaults__ = copy.deepcopy(function.__kwdefaults__, memo)
+    vars(result).update(copy.deepcopy(vars(function), memo))
+    for cell, own in zip(function.__closure__ or (), cells, strict=True):
+        own.cell_contents = _copied(cell.cell_contents, memo)
+    return result
+
+
+def _share_models(value: Any, memo: dict[int, Any], depth: int = 0) -> None:
+    """Enters the models that an object holds as their own copies."""
+    if isinstance(value, torch.nn.Module):
+        memo[id(value)] = value
+    if depth == _DEPTH or isinstance(value, str | bytes | int | float | Tensor | type | torch.nn.Module):
+        return
+    parts: list[Any] = []
+    if isinstance(value, Mapping):
+        parts += value.values()
+    elif isinstance(value, Sequence | Set):
+        parts += value
+    if isinstance(value, FunctionType):
+        parts += [cell.cell_contents for cell in value.__closure__ or ()]
+    for part in (*parts, *getattr(value, "__dict__", {}).values()):
+        _share_models(part, memo, depth + 1)

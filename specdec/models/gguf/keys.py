@@ -1,0 +1,158 @@
+"""Whether a configuration says what a GGUF file's keys about positions and attention say.
+
+Nothing is dropped in silence: each key below `rope` and `attention`, and the few others that change logits,
+stands in the configuration with its value, or has the value of a file without it (`NEUTRAL`), or changes
+nothing (`IGNORED`). Every other key is refused. This holds for configurations of ours and of transformers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedConfig
+
+from specdec.models.gguf.header import BrokenFileError, Header
+
+_EPSILONS = ("layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps")
+_HEAD = ("head_dim", "global_head_dim", "d_kv")
+ENTRIES: dict[str, tuple[str, ...]] = {
+    "attention.head_count": ("num_attention_heads", "n_head"),
+    "attention.head_count_kv": ("num_key_value_heads", "num_kv_heads"),
+    "attention.key_length": _HEAD,
+    "attention.value_length": ("v_head_dim", *_HEAD),
+    "attention.key_length_swa": ("swa_head_dim", "head_dim"),
+    "attention.value_length_swa": ("swa_head_dim", "head_dim"),
+    "attention.layer_norm_epsilon": _EPSILONS,
+    "attention.layer_norm_rms_epsilon": _EPSILONS,
+    "attention.scale": ("attention_multiplier",),
+    "attention.clamp_kqv": ("clip_qkv",),
+    "attention.sliding_window": ("sliding_window",),
+    "attention.shared_kv_layers": ("num_kv_shared_layers",),
+    "attention.relative_buckets_count": ("relative_attention_num_buckets",),
+    "rope.freq_base": ("rope_theta",),
+    "rope.freq_base_swa": ("rope_theta",),
+    "rope.dimension_sections": ("mrope_section",),
+    "rope.scaling.type": ("rope_type",),
+    "rope.scaling.factor": ("factor",),
+    "rope.scale_linear": ("factor",),
+    "rope.scaling.original_context_length": ("original_max_position_embeddings",),
+    "rope.scaling.yarn_beta_fast": ("beta_fast",),
+    "rope.scaling.yarn_beta_slow": ("beta_slow",),
+    "rope.scaling.yarn_attn_factor": ("attention_factor",),
+    "rope.scaling.yarn_log_multiplier": ("mscale_all_dim",),
+    "attn_logit_softcapping": ("attn_logit_softcapping",),
+    "final_logit_softcapping": ("final_logit_softcapping",),
+    "logit_scale": ("logit_scale",),
+    "residual_scale": ("residual_multiplier",),
+    "embedding_scale": ("embedding_multiplier",),
+}
+"""Names in a configuration under which a key's value may stand."""
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "attention.causal": (True,),
+    "attention.head_count": (0,),  # of models without attention
+    "attention.clamp_kqv": (0.0,),
+    "attention.max_alibi_bias": (0.0,),
+    "attention.shared_kv_layers": (0,),
+    "rope.scaling.type": ("none",),
+    "rope.scaling.factor": (0.0, 1.0),
+    "rope.scale_linear": (0.0, 1.0),
+    "rope.scaling.alpha": (0.0,),
+    "rope.scaling.attn_factor": (1.0,),
+    "rope.scaling.yarn_beta_fast": (32.0,),
+    "rope.scaling.yarn_beta_slow": (1.0,),
+    "rope.scaling.yarn_ext_factor": (1.0,),
+    "rope.scaling.yarn_log_multiplier": (0.0,),
+}
+"""Values with which a model computes as if the file did not have the key."""
+IGNORED = {"rope.scaling.finetuned": "says how the model was trained, not how it computes"}
+"""Keys that change nothing, and why."""
+_OTHERS = tuple(key for key in ENTRIES if not key.startswith(("rope.", "attention.")))
+
+
+def check_keys(header: Header, config: PreTrainedConfig) -> None:
+    """BrokenFileError names the first key that the configuration neither expresses nor may ignore."""
+    entries = list(_entries(config.to_dict()))
+    if not any(name == "head_dim" and value for name, value in entries):
+        entries += [("head_dim", size) for size in _head_size(config)]
+    start = f"{header.architecture}."
+    for name, value in header.keys.items():
+        key = name.removeprefix(start)
+        if key == name or not (key.startswith(("rope.", "attention.")) or key in _OTHERS):
+            continue
+        if key in IGNORED or any(_same(value, neutral) for neutral in NEUTRAL.get(key, ())):
+            continue
+        if not _expressed(key, value, entries, config, header):
+            raise BrokenFileError(
+                f"has {name} = {_shown(value)}, which a {config.model_type} model of transformers can't have"
+            )
+
+
+def _expressed(
+    key: str, value: Any, entries: list[tuple[str, Any]], config: PreTrainedConfig, header: Header
+) -> bool:
+    """Whether the configuration has the key's value."""
+    if key == "attention.sliding_window" and value >= config.max_position_embeddings:
+        return True  # no text is longer
+    if key == "attention.sliding_window_pattern":
+        kinds = getattr(config, "layer_types", None) or []
+        return np.array_equal(np.ravel(value), [kind == "sliding_attention" for kind in kinds])
+    if key in ("rope.dimension_count", "rope.dimension_count_swa"):
+        return value in _rotary_sizes(entries)
+    if key == "attention.scale":
+        scales = [entry for name, entry in entries if name in ENTRIES[key]]
+        usual = [0.0, *(size**-0.5 for name, size in entries if name == "head_dim" and size)]
+        return any(_same(value, scale) for scale in scales or usual)
+    scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
+    if key == "rope.scaling.original_context_length" and scaling in ("none", "linear"):
+        return True  # only the other kinds of scaling read it
+    names = ENTRIES.get(key, ())
+    have = [entry for name, entry in entries if name in names]
+    have += [getattr(config, name) for name in names if hasattr(config, name)]
+    return any(_same(value, entry) for entry in have)
+
+
+def _head_size(config: PreTrainedConfig) -> list[int]:
+    """The size of a head that follows from width and number of heads, where there are heads."""
+    width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
+    return [width // heads] if heads else []
+
+
+def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
+    """How many numbers of a head may be rotated, by what the configuration says about it."""
+    shares = {entry for name, entry in entries if name == "partial_rotary_factor" and entry} or {1.0}
+    heads = {entry for name, entry in entries if name == "head_dim" and entry}
+    whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
+    return {int(head * share) for head in heads for share in shares} | whole
+
+
+def _entries(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values of a configuration, with those of the dictionaries in it."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _entries(value)
+        else:
+            yield name, value
+
+
+def _same(value: Any, entry: Any) -> bool:
+    """Whether a key's value is an entry's; numbers of a file have 32 bits.
+
+    A list is one number where a configuration has one: LFM2's layers without attention have 0 heads, and
+    lists are padded with zeros.
+    """
+    if isinstance(value, np.ndarray | list):
+        numbers = [number for number in np.ravel(value).tolist() if number]
+        if isinstance(entry, list | tuple):
+            return numbers == [number for number in entry if number]
+        return bool(numbers) and all(_same(number, entry) for number in numbers)
+    if isinstance(value, bool | str) or isinstance(entry, bool | str):
+        return type(value) is type(entry) and value == entry
+    numeric = isinstance(value, int | float) and isinstance(entry, int | float)
+    return numeric and math.isclose(value, entry, rel_tol=1e-6, abs_tol=1e-30)
+
+
+def _shown(value: Any) -> str:
+    return " ".join(repr(value.tolist() if isinstance(value, np.ndarray) else value).split())[:40]

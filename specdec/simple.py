@@ -1,0 +1,161 @@
+"""GSD and ERSD on real models, on one screen: read it after `algorithms` and before `decoding.engine`.
+
+    algorithms         one round on tables of probabilities, as the paper states it
+    simple             whole texts from models of transformers, with a plain cache
+    decoding.engine    the same rounds for any model and every rule, with records, batches and fast caches
+
+A round drafts a tree, scores it in one masked forward of the target, verifies it and keeps the accepted
+tokens. The caches hold committed tokens only: accepted tokens are read again in the next round's forward, so
+nothing in a cache ever has to be moved. The tests compare the tokens with those of the engine, which uses the
+same noise and makes the same decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from specdec.algorithms import residual, without
+from specdec.race import Stream, log_exponentials, uniform
+from specdec.topology import Path, Topology
+
+Drafted = dict[Path, int]
+"""The token of each node of a drafted tree, by its path; () is the root, the last token of the text."""
+Rows = dict[Path, np.ndarray]
+"""The probabilities [vocabulary] of the token after each node, by its path."""
+
+
+@torch.inference_mode()
+def decode(
+    target: PreTrainedModel,
+    draft: PreTrainedModel,
+    prompt_ids: Sequence[int],
+    topology: Topology,
+    method: str = "ersd",
+    max_new_tokens: int = 64,
+    temperature: float = 1.0,
+    seed: int = 0,
+    eos_ids: Sequence[int] = (),
+) -> list[int]:
+    """The new tokens after a prompt of at least one token.
+
+    Both models share one vocabulary and attend to the whole text: Llama, Qwen and their like, without sliding
+    windows or recurrent states. method: "gsd" or "ersd". temperature: above 0. ValueError for another method.
+    """
+    if method not in ("gsd", "ersd"):
+        raise ValueError(f"method = {method!r} is neither 'gsd' nor 'ersd'")
+    text, end = list(prompt_ids), len(prompt_ids) + max_new_tokens
+    scored = Scorer(target, temperature), Scorer(draft, temperature)
+    while len(text) < end:
+        depth = min(topology.depth, end - len(text) - 1)  # a round adds up to depth + 1 tokens
+        drafted, Q = draft_tree(scored[1], text, topology.limited(depth), seed)
+        P = scored[0].rows(text, drafted)
+        new = ersd(drafted, P, len(text), seed) if method == "ersd" else gsd(drafted, P, Q, len(text), seed)
+        for token in new:
+            text.append(token)
+            if token in eos_ids:
+                return text[len(prompt_ids) :]
+    return text[len(prompt_ids) :]
+
+
+def draft_tree(draft: Scorer, text: list[int], topology: Topology, seed: int) -> tuple[Drafted, Rows]:
+    """The drafted tree and the draft's rows Q of its inner nodes, level by level.
+
+    A node's children are the first arrivals of the race at its depth.
+    """
+    drafted: Drafted = {(): text[-1]}
+    Q: Rows = {}
+    for inner in topology.inner_levels:
+        nodes = [topology.path(row) for row in inner if topology.path(row) in drafted]
+        if not nodes:
+            break
+        Q |= draft.rows(text, drafted, nodes)
+        for node in nodes:
+            order = arrivals(Q[node], len(text) + len(node), seed)
+            children = [path for path in topology.paths if path[:-1] == node]
+            drafted |= dict(zip(children, order, strict=False))
+    return drafted, Q
+
+
+def ersd(drafted: Drafted, P: Rows, position: int, seed: int) -> list[int]:
+    """Algorithm 5: the winners of the target's races along the tree, up to the first that nobody drafted.
+
+    position: of the token after the root.
+    """
+    new: list[int] = []
+    node: Path | None = ()
+    while node is not None:
+        new.append(int(arrivals(P[node], position + len(node), seed)[0]))
+        children = {drafted[path]: path for path in drafted if path and path[:-1] == node}
+        node = children.get(new[-1])
+    return new
+
+
+def gsd(drafted: Drafted, P: Rows, Q: Rows, position: int, seed: int) -> list[int]:
+    """Algorithm 4: each child is accepted when u < p / q; then p loses what the draft could have proposed."""
+    new: list[int] = []
+    node: Path = ()
+    while True:
+        p, q, at, i = P[node], Q.get(node), position + len(node), 0
+        while (*node, i) in drafted and q is not None:
+            token = drafted[*node, i]
+            if uniform(seed, at, i) < p[token] / q[token]:
+                break
+            p, q, i = residual(p, q), without(q, token), i + 1
+        else:
+            return [*new, sample(p, uniform(seed, at, 0, Stream.RESIDUAL))]
+        new, node = [*new, token], (*node, i)
+
+
+def arrivals(p: np.ndarray, position: int, seed: int) -> np.ndarray:
+    """The tokens in the order of their arrival at e / p, as many as p has support (Section 3)."""
+    e = log_exponentials(seed, [position], len(p)).double().exp().numpy()[0]  # [vocabulary]
+    with np.errstate(divide="ignore"):
+        return np.argsort(e / p, kind="stable")[: np.count_nonzero(p)]
+
+
+def sample(p: np.ndarray, u: float) -> int:
+    """The token whose share of [0, 1) contains u; shares lie in the order of the tokens."""
+    sums = p.cumsum()  # [vocabulary]
+    return int(np.searchsorted(sums, u * sums[-1], side="right"))
+
+
+class Scorer:
+    """A model, its cache of committed tokens, and the temperature of its probabilities."""
+
+    def __init__(self, model: PreTrainedModel, temperature: float):
+        self.model, self.temperature, self.cache = model, temperature, DynamicCache()
+
+    def rows(self, text: list[int], drafted: Drafted, nodes: Sequence[Path] | None = None) -> Rows:
+        """The probabilities after these nodes of a tree below the text's last token, in one forward.
+
+        Without `nodes`, after all. The forward reads the text's tokens that the cache lacks, then the tree.
+        A node sees the text, its ancestors and itself. Then the text's tokens stay in the cache.
+        """
+        known = self.cache.get_seq_length()
+        new, paths = text[known:], sorted(set(drafted) - {()}, key=len)
+        tokens = [*new, *(drafted[path] for path in paths)]  # [n]
+        sees = torch.ones(len(tokens), known + len(tokens), dtype=torch.bool).tril(known)
+        for row, path in enumerate(paths, start=len(new)):
+            for other, ancestor in enumerate(paths, start=len(text)):
+                sees[row, other] = path[: len(ancestor)] == ancestor
+        dtype, device = self.model.dtype, self.model.device
+        mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
+        places = [*range(known, len(text)), *(len(text) - 1 + len(path) for path in paths)]
+        logits = self.model(
+            input_ids=torch.tensor([tokens], device=device),
+            position_ids=torch.tensor([places], device=device),
+            attention_mask=mask[None, None].to(device),  # [1, 1, n, known + n]
+            past_key_values=self.cache,
+            use_cache=True,
+        ).logits[0]  # [n, vocabulary]
+        self.cache.crop(-len(paths))
+        wanted = [(), *paths] if nodes is None else nodes
+        lines = {(): len(new) - 1} | {path: row for row, path in enumerate(paths, start=len(new))}
+        return {path: self._probabilities(logits[lines[path]]) for path in wanted}
+
+    def _probabilities(self, logits: torch.Tensor) -> np.ndarray:
+        return torch.softmax(logits.double() / self.temperature, -1).cpu().numpy()

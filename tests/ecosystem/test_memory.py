@@ -1,0 +1,169 @@
+"""Logits processors that remember their calls: the text is that of transformers, or a ValueError."""
+
+import copy
+import threading
+
+import pytest
+import torch
+from transformers import LogitsProcessor
+
+import specdec
+from specdec.ecosystem.memory import Watched, isolated
+from specdec.topology import specinfer
+from tests.helpers.tiny_checkpoints import tiny_model
+
+PROMPT = torch.tensor([[39, 44, 20, 57, 58, 38]])
+ODD = torch.arange(61) % 2 == 1
+STATE = {"on": False}
+
+
+class Begins(LogitsProcessor):
+    """A grammar that begins after a marker, in state of its own."""
+
+    def __init__(self, marker):
+        self.marker, self.on = marker, False
+
+    def __call__(self, input_ids, scores):
+        self.on = self.on or int(input_ids[0, -1]) == self.marker
+        return scores.masked_fill(ODD, -torch.inf) if self.on else scores
+
+
+class Toggles(Begins):
+    """A marker begins the grammar and the same marker ends it."""
+
+    def __call__(self, input_ids, scores):
+        self.on ^= int(input_ids[0, -1]) == self.marker
+        return scores.masked_fill(ODD, -torch.inf) if self.on else scores
+
+
+class BeginsElsewhere(Begins):
+    """Its state is a variable of the module, which no copy has for itself."""
+
+    def __call__(self, input_ids, scores):
+        STATE["on"] = STATE["on"] or int(input_ids[0, -1]) == self.marker
+        return scores.masked_fill(ODD, -torch.inf) if STATE["on"] else scores
+
+
+class Locked(Begins):
+    """Holds an object that can't be copied."""
+
+    def __init__(self, marker):
+        super().__init__(marker)
+        self.lock = threading.Lock()
+
+
+class Pure(Begins):
+    """The same grammar, read from the text each time; it stores its answers by their text."""
+
+    def __init__(self, marker):
+        super().__init__(marker)
+        self.known = {}
+
+    def __call__(self, input_ids, scores):
+        on = self.known.setdefault(tuple(input_ids[0].tolist()), bool((input_ids[0] == self.marker).any()))
+        return scores.masked_fill(ODD, -torch.inf) if on else scores
+
+
+def closure(marker):
+    """A prefix function whose state is a variable that it closes over."""
+    on = False
+
+    def allowed(row, ids):
+        nonlocal on
+        on = on or int(ids[-1]) == marker
+        return list(range(0, 61, 2)) if on else list(range(61))
+
+    return allowed
+
+
+@pytest.fixture(scope="module")
+def models():
+    torch.manual_seed(0)
+    target = tiny_model("llama")
+    draft = copy.deepcopy(target)
+    with torch.no_grad():
+        for parameter in draft.parameters():
+            if parameter.dim() == 2:
+                parameter += 0.3 * parameter.std() * torch.randn_like(parameter)
+    return target, draft
+
+
+def texts(models, make, marker):
+    """The text of transformers, and ours, or None if it is refused."""
+    target, draft = models
+    settings = {"do_sample": False, "max_new_tokens": 16, "eos_token_id": None, "pad_token_id": 0}
+    STATE["on"] = False
+    want = target.generate(PROMPT, **settings, **make(marker))
+    STATE["on"] = False
+    ours = {
+        "custom_generate": specdec.custom_generate,
+        "draft": draft,
+        "method": "gsd",
+        "topology": specinfer(8),
+    }
+    try:
+        return want, target.generate(PROMPT, **settings, **make(marker), **ours)
+    except ValueError:
+        return want, None
+
+
+KINDS = {
+    "begins": lambda marker: {"logits_processor": [Begins(marker)]},
+    "toggles": lambda marker: {"logits_processor": [Toggles(marker)]},
+    "module": lambda marker: {"logits_processor": [BeginsElsewhere(marker)]},
+    "closure": lambda marker: {"prefix_allowed_tokens_fn": closure(marker)},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_processor_with_a_memory_is_right_or_refused(models, kind):
+    refused = 0
+    for marker in range(3, 61, 3):
+        want, have = texts(models, KINDS[kind], marker)
+        assert have is None or torch.equal(have, want), marker
+        refused += have is None
+    assert refused > 0
+
+
+def test_a_processor_that_depends_on_the_text_alone_is_never_refused(models):
+    for marker in range(3, 61, 3):
+        want, have = texts(models, lambda marker: {"logits_processor": [Pure(marker)]}, marker)
+        assert torch.equal(have, want)
+
+
+def test_a_processor_that_cannot_be_copied_is_named(models):
+    target, draft = models
+    with pytest.raises(ValueError, match="logits_processor Locked can't be copied"):
+        target.generate(
+            PROMPT,
+            max_new_tokens=4,
+            custom_generate=specdec.custom_generate,
+            draft=draft,
+            logits_processor=[Locked(3)],
+        )
+
+
+def test_a_copy_shares_models_and_no_variables():
+    model = torch.nn.Linear(1, 1)
+    allowed = closure(5)
+    allowed.model = model
+    own = isolated(allowed)
+    assert own(0, torch.tensor([5])) == list(range(0, 61, 2))
+    assert allowed(0, torch.tensor([4])) == list(range(61))
+    assert own.model is model
+
+
+def test_each_of_the_two_checks_finds_what_the_other_does_not():
+    """`check` compares with plain decoding, `check_again` with an earlier answer of the same processor."""
+    text, logits = [1], torch.zeros(3)
+    watched = Watched(lambda _, logits: logits, lambda _, logits: logits + 1)
+    answer = watched(text, logits)
+    watched.check_again(text, logits, answer)
+    with pytest.raises(ValueError, match="other scores than in plain decoding"):
+        watched.check(text, logits, answer)
+    calls = iter(range(9))
+    watched = Watched(lambda _, logits: logits + next(calls), lambda _, logits: logits)
+    answer = watched(text, logits)
+    watched.check(text, logits, answer)
+    with pytest.raises(ValueError, match="same text when it is asked again"):
+        watched.check_again(text, logits, answer)

@@ -1,0 +1,83 @@
+"""A folder's tokenizer.json and the tokenizer class that transformers takes for it: the file is used."""
+
+import json
+import warnings
+
+import pytest
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+import specdec
+
+DIGITS = r"\p{N}{1,3}"
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+TEXT = "in 2023 12345, I'll  say\n\nÉe\u0301 45"
+FILES = {
+    "digits": (DIGITS, None, False),
+    "qwen2": (QWEN2, "NFC", False),
+    "qwen2 without NFC": (QWEN2, None, False),
+    "words": (r"\s?\S+", None, False),
+    "beginning": (QWEN2, "NFC", True),
+}
+"""Rules of a tokenizer.json: pattern, normaliser, and whether a text begins with a token."""
+CLASSES = ["Qwen2Tokenizer", "Qwen2TokenizerFast", "GPT2Tokenizer", "GPTNeoXTokenizer", "CohereTokenizer"]
+CONFIGS = {
+    "llama": (LlamaForCausalLM, LlamaConfig),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config),
+}
+
+
+def own_tokenizer(pattern, normaliser, begins):
+    own = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    own.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    own.normalizer = normalizers.NFC() if normaliser else None
+    own.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    own.train_from_iterator([TEXT] * 9, trainer)
+    if begins:
+        own.post_processor = processors.TemplateProcessing(
+            single=["<|end|>", "$A"], special_tokens=[("<|end|>", 0)]
+        )
+    return own
+
+
+def folder_of(path, own, model_type, **entries):
+    kind, config = CONFIGS[model_type]
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    sizes["num_key_value_heads"] = 1
+    ids = {"bos_token_id": 0, "eos_token_id": 0, "max_position_embeddings": 64}
+    kind(config(vocab_size=own.get_vocab_size(), **sizes, **ids)).save_pretrained(path)
+    own.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|end|>", **entries}))
+    return path
+
+
+@pytest.mark.parametrize("model_type", CONFIGS)
+@pytest.mark.parametrize("declared", [None, "PreTrainedTokenizerFast", "TokenizersBackend", *CLASSES])
+@pytest.mark.parametrize("file", FILES)
+def test_the_file_wins_over_the_class(tmp_path, model_type, declared, file):
+    own = own_tokenizer(*FILES[file])
+    entries = {} if declared is None else {"tokenizer_class": declared}
+    folder = folder_of(tmp_path, own, model_type, **entries)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        pair = specdec.load_pair(folder)
+    assert pair.encode(TEXT) == own.encode(TEXT).ids
+    assert pair.tokenizer.eos_token_id == 0
+
+
+def test_a_contradiction_is_said_and_an_agreement_is_not(tmp_path):
+    chat = {"tokenizer_class": "Qwen2Tokenizer", "chat_template": "{{ messages[0]['content'] }}!"}
+    folder = folder_of(tmp_path / "a", own_tokenizer(*FILES["digits"]), "llama", **chat)
+    with pytest.warns(UserWarning, match="Qwen2Tokenizer cuts texts into other tokens than the folder's"):
+        pair = specdec.load_pair(folder)
+    assert pair.chat_text("hi") == "hi!"
+    folder = folder_of(tmp_path / "b", own_tokenizer(*FILES["qwen2"]), "llama", **chat)
+    specdec.load_pair(folder)  # warnings are errors in these tests

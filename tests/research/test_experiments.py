@@ -1,0 +1,434 @@
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+import torch
+
+from components.experiments import figures as experiment_figures
+from research.experiments import (
+    Point,
+    Settings,
+    Store,
+    command,
+    read_prompts,
+    run,
+    smoke_settings,
+    summarize,
+)
+from research.experiments.command import as_text, main, parser, settings_for, settings_of
+from research.experiments.measure import contexts, counts
+from research.experiments.plan import ContextJob, Plan
+from research.experiments.run import header
+from specdec import ModelPair, generate, optimal_topology, stats, theory, topology
+from specdec.bench.synthetic import PRESETS, synthetic_pair
+from specdec.commands import ended
+from specdec.models import MarkovModel
+from specdec.shipped import PROMPTS
+from specdec.stats import combined, mean, ratio
+from tests.helpers.distributions import markov_pair, random_table
+from tests.helpers.tiny_checkpoints import tiny_model
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SMALL = Settings(
+    prompts=((0, 1), (1,), (2, 0), (2, 2), (1, 1, 1)),
+    tokens=150,
+    max_new_tokens=12,
+    positions=2,
+    sequence=(1, 2, 4),
+    batch=(1, 2),
+    specinfer=(4, 6),
+    optimal=(1, 4, 8, 12, 16, 24),
+)
+PAIR = markov_pair(3)
+
+
+def done(store):
+    """The finished runs, in an order of their own and without their times."""
+    _, runs = store.read()
+    return sorted(
+        json.dumps({k: v for k, v in run.items() if k != "seconds"}, sort_keys=True) for run in runs
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
+    run(PAIR, SMALL, store, quiet=True)
+    return store
+
+
+@pytest.fixture(scope="module")
+def summary(finished):
+    return summarize(SMALL, *finished.read())
+
+
+# ---------------------------------------------------------------- runs
+
+
+def test_all_points_do_the_same_runs_until_each_has_its_tokens(finished):
+    plan = Plan(SMALL, finished.read()[1])
+    assert not plan.missing()
+    for item in plan.planned:
+        runs = plan.finished_runs(item)
+        assert len(runs) == plan.count
+        assert sum(run["tokens"] for run in runs) >= SMALL.tokens
+        assert [run["seed"] for run in runs] == [
+            SMALL.seed_of(*SMALL.prompt_and_repeat(number)) for number in range(plan.count)
+        ]
+
+
+def test_no_run_is_there_twice_and_equal_trees_share_theirs(finished):
+    _, runs = finished.read()
+    plan = Plan(SMALL, runs)
+    trees = {(item.point.method, item.topology) for item in plan.planned}
+    assert len(trees) < len(plan.planned)
+    assert len(runs) == len({*map(json.dumps, runs)}) == len(trees) * plan.count + len(SMALL.prompts)
+
+
+@pytest.mark.parametrize("at_once", [2, 7])
+def test_texts_that_are_decoded_together_give_the_same_lines(finished, tmp_path, at_once):
+    store = Store(tmp_path / "results.jsonl")
+    run(PAIR, SMALL, store, quiet=True, at_once=at_once)
+    assert done(store) == done(finished)
+
+
+def test_texts_of_a_compiled_pair_that_are_decoded_together_give_the_same_lines(tmp_path):
+    pair = synthetic_pair(PRESETS["tiny"], torch.float32)[0]
+    settings = replace(SMALL, tokens=60, positions=0, optimal=(8,))
+    alone, together = (Store(tmp_path / f"{number}.jsonl") for number in (1, 5))
+    run(pair, settings, alone, quiet=True)
+    run(pair, settings, together, quiet=True, at_once=5)
+    assert done(together) == done(alone)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.2, 0.55, 0.98])
+def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finished, tmp_path, share):
+    whole = finished.path.read_bytes()
+    cut = Store(tmp_path / "cut.jsonl")
+    cut.path.write_bytes(whole[: int(share * len(whole))])
+    run(PAIR, SMALL, cut, quiet=True)
+    assert done(cut) == done(finished)
+    assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
+
+
+def test_a_finished_experiment_does_nothing_more(finished):
+    before = finished.path.read_bytes()
+    run(PAIR, SMALL, finished, quiet=True)
+    assert finished.path.read_bytes() == before
+
+
+def test_two_experiments_do_not_write_to_one_file(tmp_path):
+    store = Store(tmp_path / "results.jsonl")
+    with store.writing(), pytest.raises(ValueError, match="another experiment is writing"):
+        run(PAIR, SMALL, store, quiet=True)
+
+
+def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "results.jsonl"):
+        with pytest.raises(ValueError, match="could not be written"), Store(path).writing():
+            pass
+
+
+def test_a_file_of_other_settings_is_refused(finished):
+    with pytest.raises(ValueError, match="begun with settings seed = 0, not 1"):
+        run(PAIR, replace(SMALL, seed=1), finished, quiet=True)
+    with pytest.raises(ValueError, match="begun with pair vocab_size"):
+        run(markov_pair(4), SMALL, finished, quiet=True)
+
+
+def test_a_file_of_other_weights_is_refused(tmp_path):
+    """A model trained anew under the same name is another model."""
+    first, second = (tiny_model("llama", seed=seed) for seed in (0, 1))
+    with torch.no_grad():
+        second.model.norm.weight.mul_(1.5)
+    settings = replace(SMALL, prompts=((3, 4),))
+    headers = [header(ModelPair(model, first), settings) for model in (first, second)]
+    store = Store(tmp_path / "results.jsonl")
+    store.begin(headers[0])
+    store.begin(headers[0])
+    with pytest.raises(ValueError, match="begun with pair target_weights"):
+        store.begin(headers[1])
+
+
+def test_a_torn_last_line_is_not_read_and_cut_off_by_the_next_one(tmp_path):
+    store = Store(tmp_path / "results.jsonl")
+    store.append({"settings": 1})
+    store.append({"run": 1})
+    with store.path.open("ab") as file:
+        file.write(b'{"run":2,"tok')
+    assert store.read() == ({"settings": 1}, [{"run": 1}])
+    store.append({"run": 3})
+    assert store.read()[1] == [{"run": 1}, {"run": 3}]
+
+
+def test_a_file_that_is_no_results_file_is_refused(tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("hello\n")
+    with pytest.raises(ValueError, match="line 1: not a JSON object"):
+        Store(other).read()
+    other.write_text('{"a":1}\n')
+    with pytest.raises(ValueError, match="not the header"):
+        Store(other).read()
+
+
+# ---------------------------------------------------------------- counts and estimates
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_counts_are_those_of_the_trace(method):
+    tree = optimal_topology([0.5, 0.3, 0.1], 6)
+    generation = generate(PAIR, [0, 1], method=method, topology=tree, max_new_tokens=60, seed=3)
+    line = counts(generation, tree)
+    table = stats.acceptance_by_index(generation.rounds)
+    assert line["offered"] == [index.offered for index in table]
+    assert line["accepted"] == [index.accepted for index in table]
+    assert line["tokens"] == 60
+    whole = [round for round in generation.rounds if len(round.nodes) == tree.num_draft_tokens]
+    assert 0 < sum(line["lengths"]) == len(whole) < line["rounds"]
+    assert sum(n * count for n, count in enumerate(line["lengths"])) == sum(len(r.tokens) for r in whole)
+
+
+def test_a_source_without_memory_meets_its_prediction_and_the_exact_acceptance():
+    """Where the same two distributions hold at every position, the 0-th order is exact."""
+    distributions = [random_table(6, 0, seed).expand(6, 6).contiguous() for seed in (1, 2)]
+    pair = ModelPair(
+        *(
+            MarkovModel(distribution, name)
+            for distribution, name in zip(distributions, ("target", "draft"), strict=True)
+        )
+    )
+    tree = optimal_topology([0.5, 0.2, 0.1], 6)
+    for method in ("gsd", "ersd"):
+        exact = getattr(theory, f"{method}_acceptance_by_index")(distributions[0][0], distributions[1][0], 6)
+        run_of = partial(generate, pair, [0], method=method, max_new_tokens=150)
+        lines = [counts(run_of(topology=topology.batch(6), seed=s), topology.batch(6)) for s in range(20)]
+        sums = [np.sum([line[name] for line in lines], axis=0) for name in ("accepted", "reached")]
+        assert stats.acceptance_vector(*sums) == pytest.approx(exact.tolist(), abs=0.04)
+        lines = [counts(run_of(topology=tree, seed=s), tree) for s in range(20)]
+        parts = {
+            i: (sum(n * count for n, count in enumerate(line["lengths"])), sum(line["lengths"]))
+            for i, line in enumerate(lines)
+        }
+        estimate = ratio(parts)
+        assert abs(estimate.value - theory.expected_tokens(exact, tree)) < 4 * estimate.standard_error
+
+
+def test_acceptance_is_accepted_over_offered_and_sums_to_at_most_one():
+    """Sequence runs raise child 0's rate beyond what batch runs leave to the others."""
+    accepted, reached = [50, 20, 10, 2], [100, 50, 30, 20]
+    assert stats.acceptance_vector(accepted, reached) == pytest.approx(np.divide(accepted, 100))
+    vector = stats.acceptance_vector([50 + 900, 30, 20], [100 + 1000, 50, 20])
+    assert vector[0] == pytest.approx(950 / 1100)
+    assert vector.sum() == pytest.approx(1)
+
+
+def test_the_error_of_a_ratio_is_that_of_repeated_experiments():
+    generator = np.random.default_rng(0)
+
+    def experiment():
+        level = generator.normal(2, 0.5, 40)  # prompts differ
+        rounds = generator.integers(5, 50, 40)
+        tokens = rounds * level + generator.normal(0, 1, 40) * np.sqrt(rounds)
+        return ratio({i: (tokens[i], float(rounds[i])) for i in range(40)})
+
+    found = [experiment() for _ in range(400)]
+    spread = np.std([e.value for e in found])
+    assert np.mean([e.standard_error for e in found]) == pytest.approx(spread, rel=0.1)
+    assert np.mean([e.interval[0] < 2 < e.interval[1] for e in found]) == pytest.approx(0.95, abs=0.03)
+
+
+def test_a_difference_knows_what_its_two_sides_share():
+    estimate = ratio({0: (3, 2), 1: (5, 2), 2: (4, 3)})
+    assert (estimate - estimate).standard_error == 0
+    assert mean([estimate, estimate]).standard_error == pytest.approx(estimate.standard_error)
+    assert combined([estimate], [2.0]).interval == pytest.approx([2 * x for x in estimate.interval])
+    assert ratio({0: (0, 0)}) is None
+
+
+# ---------------------------------------------------------------- summary
+
+
+def test_the_summary_says_what_the_runs_say(summary, finished):
+    assert summary["complete"]
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert [Point(p["method"], p["strategy"], p["k"]) for p in summary["points"]] == SMALL.points
+    simple = [p for p in summary["points"] if p["k"] == 1]
+    assert len({p["value"] for p in simple if p["method"] == "gsd"}) == 1
+    for point in summary["points"]:
+        assert point["low"] < point["value"] < point["high"]
+        assert 1 <= point["value"] <= point["depth"] + 1
+        assert point["tokens"] >= SMALL.tokens
+        assert sum(point["lengths"]) <= point["target_calls"]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_bounds_and_entropies_are_in_their_order(summary, method):
+    """Bounds are above the prediction; the entropy of the mean is at least the mean entropy."""
+    for row in summary["bounds"][method]["by_k"]:
+        assert row["prediction"] <= row["minimal"] * (1 + 1e-6) <= row["tunstall"] * (1 + 1e-5)
+        if row["fixed_m"] is not None:
+            assert row["minimal"] <= row["fixed_m"] * (1 + 1e-6)
+    contexts = summary["acceptance"][method]["contexts"]
+    assert contexts["positions"] == 2 * len(SMALL.prompts)
+    assert contexts["entropy_of_mean"] >= contexts["mean_entropy"]["value"] - 1e-5
+    assert contexts["kl"]["value"] >= 0
+
+
+def test_every_finding_is_stated_with_its_numbers(summary):
+    findings = summary["findings"]
+    assert len({finding["name"] for finding in findings}) == len(findings) == 13
+    assert {finding["found"] for finding in findings} <= {True, False, None}
+    for finding in findings:
+        assert finding["words"].startswith("Missing") == (finding["found"] is None)
+        assert finding["words"].endswith(".")
+        assert not set(finding["words"]) & set("{}_")
+    missing = [finding["name"] for finding in findings if finding["found"] is None]
+    assert missing == ["batch_3", "specinfer_level"]  # batch ends at 2 here, specinfer has two points
+
+
+def test_the_shipped_summary_is_printed(capsys):
+    command.main(["--results", str(ROOT / "assets/results/experiments.summary.json"), "--summary"])
+    printed = capsys.readouterr().out
+    assert "found         Batch, k = 1: GSD is ahead." in printed
+    assert len(printed.splitlines()) > 66
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"points": []}'])
+def test_another_file_is_no_summary(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="is no summary of an experiment"):
+        command.main(["--results", str(path), "--summary"])
+
+
+def test_an_unfinished_experiment_has_a_summary_of_what_is_there(finished):
+    header, runs = finished.read()
+    part = summarize(SMALL, header, runs[: 2 * len(runs) // 3])
+    assert not part["complete"]
+    assert "not finished" in as_text(part)
+    with pytest.raises(ValueError, match="calibration runs are not finished"):
+        summarize(SMALL, header, runs[:2])
+
+
+def test_equal_models_accept_everything(tmp_path):
+    table = random_table(3, 1, 0)
+    pair = ModelPair(MarkovModel(table), MarkovModel(table))
+    settings = replace(SMALL, prompts=((0,),), tokens=20, optimal=(1, 8, 9, 10, 11))
+    store = Store(tmp_path / "equal.jsonl")
+    run(pair, settings, store, quiet=True)
+    summary = summarize(settings, *store.read())
+    assert {p["value"] for p in summary["points"] if p["strategy"] == "sequence" and p["k"] == 4} == {5.0}
+    assert summary["acceptance"]["gsd"]["by_index"][0] == 1
+    assert summary["points"][0]["low"] is None, "one prompt has no interval"
+    assert as_text(summary)
+
+
+FIGURES = {
+    "tokens": partial(experiment_figures.tokens_against_k, method="gsd"),
+    "increments": partial(experiment_figures.increments_against_k, method="ersd"),
+    "acceptance": experiment_figures.acceptance_by_index,
+    "difference": experiment_figures.gsd_minus_ersd,
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_named_axes_intervals_and_no_ground(summary, name):
+    figure = FIGURES[name](summary)
+    assert isinstance(figure, go.Figure)
+    assert figure.layout.xaxis.title.text
+    assert figure.layout.yaxis.title.text
+    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
+    measured = [trace for trace in figure.data if trace.error_y.array is not None]
+    assert measured
+    assert all(min([*t.error_y.array, *t.error_y.arrayminus], default=0) >= 0 for t in measured)
+    assert len({trace.name for trace in figure.data}) == len(figure.data)
+
+
+# ---------------------------------------------------------------- settings and command line
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prompts": ()}, "no prompts"),
+        ({"tokens": 0}, "tokens = 0"),
+        ({"methods": ("ar",)}, "methods"),
+        ({"batch": (2, 1)}, "batch = .* must rise"),
+        ({"sequence": ()}, "sequence is empty"),
+        ({"sequence": (12,)}, "never fits"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **change)
+
+
+def test_the_prompts_are_a_hundred_different_openings():
+    prompts = read_prompts(PROMPTS)
+    assert len(prompts) == len({*prompts}) == 100
+    seeds = {SMALL.seed_of(prompt, repeat) for prompt in range(100) for repeat in range(5)}
+    assert len(seeds) == 500
+    with pytest.raises(ValueError, match="no file of prompts"):
+        read_prompts(Path("nowhere.txt"))
+
+
+def test_options_become_settings():
+    settings = settings_of(parser().parse_args(["--tokens", "50", "--optimal", "1,2", "--seed", "7"]))
+    assert (settings.tokens, settings.optimal, settings.seed) == (50, (1, 2), 7)
+    assert max(Settings(("a",)).optimal) == 384
+    assert Settings(("a",)).tokens == 20_000
+
+
+def test_a_mistake_is_told_in_one_line(tmp_path):
+    with pytest.raises(SystemExit, match="error: no results in"), ended():
+        main(["--summary", "--results", str(tmp_path / "none.jsonl")])
+    with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"), ended():
+        main(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
+
+
+def test_the_command_measures_and_reports(tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    few = [
+        "--tokens=30",
+        "--max-new-tokens=10",
+        "--batch=1,3",
+        "--sequence=1,3",
+        "--specinfer=4",
+        "--optimal=2,6",
+    ]
+    main(["--smoke", *few, "--device=cpu", "--results", str(results)])
+    assert "Batch, k = 1" in capsys.readouterr().out
+    assert settings_for(results, PROMPTS) == replace(
+        smoke_settings(read_prompts(PROMPTS)),
+        tokens=30,
+        max_new_tokens=10,
+        sequence=(1, 3),
+        batch=(1, 3),
+        specinfer=(4,),
+        optimal=(2, 6),
+    )
+    assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
+
+
+def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "experiment", stopped)
+    kept = len(finished.read()[1])
+    with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
+        main(["--smoke", "--results", str(finished.path)])
+
+
+def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
+    settings = replace(smoke_settings([[0]]), methods=("gsd",))
+    rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
+    monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
+    record = contexts(PAIR, settings, ContextJob(0))
+    bits = float(theory.entropy(rates[0] / 1.001))
+    assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)

@@ -1,0 +1,125 @@
+"""Two arithmetics of one model: how often races, greed and independent samples part."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from research.experiments import rounding
+from specdec import theory
+from specdec.race import log_exponentials
+from tests.theory.test_theory import SIGMAS, by_index, ersd_joint, random_pairs
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+REPORT = ROOT / "assets" / "results" / "rounding.json"
+
+
+def test_a_race_parts_as_enumerated_and_within_its_bounds():
+    for p, q in random_pairs(60, 5, seed=1):
+        parting, distance = float(theory.race_parting(p, q)), float(theory.total_variation(p, q))
+        assert parting == pytest.approx(1 - by_index(ersd_joint(p, q), len(p))[0], abs=1e-12)
+        assert distance - 1e-12 <= parting <= theory.race_parting_bound(distance) + 1e-12
+        if parting > 1e-12:  # the mean of a geometric number
+            assert theory.first_parting_bound(distance) <= 1 / parting + 1e-9
+
+
+def test_both_bounds_are_reached():
+    """Two tokens reach D_TV. A token that each side lacks, beside a shared one, reaches the upper bound."""
+    for distance in (1e-6, 0.1, 0.5):
+        two = float(theory.race_parting([0.5, 0.5], [0.5 - distance, 0.5 + distance]))
+        three = float(theory.race_parting([1 - distance, distance, 0], [1 - distance, 0, distance]))
+        assert two == pytest.approx(distance, abs=1e-12)
+        assert three == pytest.approx(theory.race_parting_bound(distance), abs=1e-12)
+
+
+def test_greedy_decoding_parts_always_where_the_race_hardly_does():
+    p, q = [0.5 + 1e-6, 0.5 - 1e-6], [0.5 - 1e-6, 0.5 + 1e-6]
+    assert float(theory.greedy_parting(p, q)) == 1
+    assert float(theory.race_parting(p, q)) < 1e-5
+    assert float(theory.independent_parting(p, q)) == pytest.approx(0.5)
+
+
+def test_the_rate_is_the_derivative_and_root_two_for_normal_rounding():
+    rng, step, quotients = np.random.default_rng(0), 1e-5, []
+    for _ in range(20):
+        p, h = rng.dirichlet(np.full(400, 1.0)), rng.normal(size=400)
+        h -= p @ h
+        rate, distance = float(theory.race_parting_rate(p, h)), float(p @ np.abs(h)) / 2
+        assert rate == pytest.approx(float(theory.race_parting(p, p * (1 + step * h))) / step, rel=1e-3)
+        assert distance < rate < 2 * distance
+        quotients.append(rate / distance)
+    assert np.mean(quotients) == pytest.approx(math.sqrt(2), abs=0.03)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_races_part_as_often_as_computed_and_only_on_shared_noise(shared):
+    """A false alarm has a probability of 4e-8. Independent noise is the negative control."""
+    races, p = 20_000, torch.from_numpy(np.random.default_rng(3).dirichlet(np.full(50, 0.3)))
+    q = torch.softmax(p.log() + 0.3 * torch.randn(50, generator=torch.Generator().manual_seed(0)), -1)
+    e = log_exponentials(1, range(races), 50)
+    other = e if shared else log_exponentials(2, range(races), 50)
+    parted = float(((e - p.log()).argmin(-1) != (other - q.log()).argmin(-1)).double().mean())
+    expected = float(theory.race_parting(p, q))
+    error = SIGMAS * math.sqrt(expected * (1 - expected) / races)
+    assert (abs(parted - expected) < error) == shared
+
+
+@pytest.mark.parametrize("distance", [-0.1, 1.1, math.nan, "much"])
+def test_what_is_no_distance_is_named(distance):
+    with pytest.raises(ValueError, match="is not a total variation distance"):
+        theory.race_parting_bound(distance)
+
+
+@pytest.mark.parametrize("with_minimum", [True, False])
+def test_blocks_are_rounded_to_sixteen_values(with_minimum):
+    layer = torch.nn.Linear(64, 8, bias=False)
+    before = layer.weight.detach().clone()
+    rounding.round_blocks(layer, with_minimum)
+    blocks, spread = layer.weight.detach().view(-1, 32), before.view(-1, 32)
+    assert all(len(block.unique()) <= 16 for block in blocks)
+    largest = (spread.amax(1) - spread.amin(1)) / 15 if with_minimum else spread.abs().amax(1) / 8
+    off = (blocks - spread).abs().amax(1)
+    # Q4_0 has one value less on the side opposite to the largest one
+    assert (off <= largest * (0.51 if with_minimum else 1.01)).all()
+
+
+def test_texts_part_where_they_first_differ():
+    assert rounding.first_difference([1, 2, 3], [1, 2, 3]) is None
+    assert rounding.first_difference([1, 2, 3], [1, 5, 3]) == 1
+    assert rounding.first_difference([1, 2], [1, 2, 3]) == 2
+
+
+def test_the_experiment_runs_and_goes_on_where_it_was(tmp_path, capsys):
+    results, summary = tmp_path / "rounding.jsonl", tmp_path / "rounding.json"
+    rounding.EXPERIMENT.command(["--smoke", "--results", str(results), "--summary", str(summary)])
+    lines = results.read_text()
+    rows = {row["compared"]: row for row in json.loads(summary.read_text())["points"]}
+    assert list(rows) == list(rounding.COMPARED)
+    assert rows["float32, 5 rows"]["distance"]["value"] == rows["float32, 5 rows"]["parted"]["value"] == 0
+    assert rows["Q4_0 weights"]["expected"]["value"] > rows["int8 weights"]["expected"]["value"] > 0
+    rounding.EXPERIMENT.command(["--smoke", "--results", str(results)])
+    assert results.read_text() == lines
+    assert "whole texts" in capsys.readouterr().out
+
+
+def test_the_committed_races_part_as_often_as_their_logits_say():
+    """Each token adds independent races: a false alarm has a probability of 4e-8 for each row."""
+    report = json.loads(REPORT.read_text())
+    assert len({(row["pair"], row["compared"]) for row in report["points"]}) == len(report["points"]) >= 18
+    for row in report["points"]:
+        races = row["tokens"] * report["races"]
+        expected, parted = row["expected"]["value"], row["parted"]["value"]
+        assert abs(parted - expected) <= SIGMAS * math.sqrt(expected / races) + 1e-12
+        assert row["distance"]["value"] <= expected + 1e-12 <= row["bound"]["value"] + 2e-12
+
+
+@pytest.mark.parametrize("file", ["docs/kernels.md", "components/decode/models.py", "assets/compare/diff.js"])
+def test_what_is_told_is_what_was_measured(file):
+    rows = json.loads(REPORT.read_text())["whole"]
+    by_name = {row["arithmetic"]: row for row in rows if row["pair"] == "stories"}
+    row = by_name["bfloat16, torch"]
+    assert f"{row['different']} of {row['texts']} texts of up to 140 tokens" in (ROOT / file).read_text()
+    assert by_name["float32"]["different"] == by_name["bfloat16 weights"]["different"] == 0 < row["different"]

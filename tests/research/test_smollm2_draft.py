@@ -1,0 +1,172 @@
+"""The training of a draft that scores a part of its target's ids, in small: a random target, a few steps."""
+
+import json
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import specdec
+from research.training.__main__ import main
+from research.training.gap import gap_of
+from research.training.llama import Shape
+from research.training.smollm2_draft import (
+    MEASURED,
+    Recipe,
+    Settings,
+    Training,
+    most_used,
+    tempered,
+    train,
+)
+from specdec import theory
+from specdec.models import HFModel
+from specdec.models.partial import CONFIG, load_partial
+from specdec.pair import ModelPair
+
+SMALL = Recipe(
+    shape=Shape(1, 16, 24, 2), scored=48, context=64, rows=4, length=20, top=12, step_rows=2, warm_up=2
+)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A random target with the story pair's tokenizer; its likeliest tokens are the same few everywhere."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+    tokenizer = specdec.load_pair("stories", device="cpu").tokenizer
+    target = LlamaForCausalLM(LlamaConfig(vocab_size=2048, max_position_embeddings=64, **sizes)).eval()
+    torch.nn.init.normal_(target.lm_head.weight, std=0.5)
+    return ModelPair(HFModel(target, "target"), None, tokenizer)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    (tmp_path / "stories.txt").write_text("Tom has a red ball.<|endoftext|>Lily sees a big bird." * 10)
+    return Settings(tmp_path / "stories.txt", tmp_path / "work", tmp_path / "out", records=2, minutes=0.01)
+
+
+@pytest.fixture
+def trained(pair, settings):
+    """The settings of a training that has run to its end."""
+    train(settings, pair, SMALL)
+    return settings
+
+
+def embedding(pair):
+    return pair.target.module.get_input_embeddings().weight.detach()
+
+
+def parameters(training):
+    return {name: value.clone() for name, value in training.model.state_dict().items()}
+
+
+def equal(ours, theirs):
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
+    entries = json.loads((trained.out / CONFIG).read_text())
+    assert entries["vocab_size"] == 2048
+    ours = ModelPair(pair.target, load_partial(trained.out, pair.target.module), pair.tokenizer)
+    settings = {"max_new_tokens": 20, "seed": 0}
+    plain = specdec.generate(ours, [5], method="ar", **settings)
+    assert specdec.generate(ours, [5], method="ersd", **settings).token_ids == plain.token_ids
+
+
+def test_a_stopped_training_goes_on_with_the_same_weights(pair, trained):
+    (trained.work / "draft-checkpoint.pt").unlink()
+    whole = Training(embedding(pair), trained, SMALL)
+    for _ in range(4):
+        whole.one_step(0.9)
+    stopped = Training(embedding(pair), trained, SMALL)
+    for _ in range(2):
+        stopped.one_step(0.9)
+    stopped.save()
+    resumed = Training(embedding(pair), trained, SMALL)
+    assert not equal(parameters(resumed), parameters(whole))
+    for _ in range(2):
+        resumed.one_step(0.9)
+    assert equal(parameters(resumed), parameters(whole))
+    assert resumed.step == 4
+
+
+def test_records_that_are_there_are_used_and_only_missing_ones_are_sampled(pair, trained):
+    work = trained.work
+    (work / "train-001.pt").rename(work / "train-317.pt")
+    before = {path.name: path.stat().st_mtime_ns for path in work.glob("train-*.pt")}
+    train(trained, pair, SMALL)
+    assert {path.name: path.stat().st_mtime_ns for path in work.glob("train-*.pt")} == before
+    training = Training(embedding(pair), trained, SMALL)
+    assert [path.name for path in training.records] == ["train-000.pt", "train-317.pt"]
+
+
+def test_records_that_come_later_are_read_when_they_are_complete(pair, trained):
+    training = Training(embedding(pair), trained, SMALL)
+    content = (trained.work / "train-000.pt").read_bytes()
+    new = trained.work / "train-090.pt"
+    new.write_bytes(content[: len(content) // 2])
+    training.read_new_records()
+    assert len(training.records) == 2
+    new.write_bytes(content)
+    training.read_new_records()
+    assert len(training.records) == 3
+
+
+def test_the_scored_ids_have_the_most_probability_in_all_records():
+    top, p = torch.tensor([[[1, 2]], [[7, 2]]]), torch.tensor([[[0.6, 0.3]], [[0.5, 0.4]]]).half()
+    assert most_used([{"top": top[:1], "p": p[:1]}, {"top": top[1:], "p": p[1:]}], 9, 2).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("heat", "late"), [(1.0, 0.0), (0.7, 0.5), (1.0, 1.0)])
+def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, late):
+    """The gradient goes through the softmax by hand; here autograd takes it through the whole loss."""
+    training = Training(embedding(pair), trained, SMALL)
+    record, rows = next(iter(training.records.values())), torch.tensor([0, 2])
+    weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
+    weight /= weight.sum()
+    training.backward(record, rows, heat, late, weight)
+    have = {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
+    training.model.zero_grad(set_to_none=True)
+    logits = training.logits(record, rows).float() / heat
+    place = training.place[record["top"][rows].long()].flatten(0, 1)
+    q = logits.softmax(-1).gather(-1, place.clamp(min=0))
+    gap = gap_of(tempered(record["p"][rows].flatten(0, 1).float(), heat), q, place >= 0)
+    (((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight).backward()
+    for name, parameter in training.model.named_parameters():
+        if parameter.grad is not None:
+            largest = parameter.grad.abs().max()
+            assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # they are bfloat16
+
+
+def test_the_loss_is_the_exact_rejection_of_both_methods():
+    """Over all tokens of a draft that scores only some of them."""
+    generator = torch.Generator().manual_seed(0)
+    p = torch.randn(50, 8, dtype=torch.float64, generator=generator).softmax(-1)
+    inside = torch.tensor([True, True, False, True, True, False, True, True])
+    logits = torch.randn(50, 8, dtype=torch.float64, generator=generator)
+    q = logits.masked_fill(~inside, -torch.inf).softmax(-1)
+    entries, inside = torch.where(inside, q, 0.1), inside.expand_as(p)
+    gap = gap_of(p, entries, inside)  # what stands at tokens that it does not score is ignored
+    assert torch.allclose(1 - gap.tv, theory.gsd_acceptance(p, q), atol=1e-5)
+    assert torch.allclose(1 - gap.race, theory.ersd_acceptance(p, q), atol=1e-5)
+    control = gap_of(p, entries, torch.ones_like(inside))
+    assert not torch.allclose(1 - control.tv, theory.gsd_acceptance(p, q), atol=1e-2)
+
+
+def test_the_command_names_what_is_wrong(tmp_path):
+    stories = tmp_path / "stories"
+    stories.write_text("")
+    paths = ["--pair", "smollm2-draft", "--stories", str(stories), "--work", str(tmp_path)]
+    for option, message in (("--minutes", "minutes = -1"), ("--records", "records = -1")):
+        with pytest.raises(ValueError, match=message):
+            main([*paths, option, "-1"])
+    stories.unlink()
+    with pytest.raises(ValueError, match=r"stories = .* is no file"):
+        main(paths)
+
+
+def test_measured_records_are_held_out(pair, trained):
+    for name, heat in MEASURED.items():
+        record = torch.load(trained.work / name, weights_only=True)
+        assert (record["temperature"] == heat).all()

@@ -1,0 +1,197 @@
+"""The embedded pair: the committed files, and the whole training in small, killed and resumed."""
+
+import json
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from research.training.__main__ import main
+from research.training.gap import gap_of, race_agreement
+from research.training.stories import training
+from research.training.stories.recipe import SMOKE, Budget
+from research.training.stories.run import Run, train
+from research.training.stories.samples import sample_rows
+from research.training.stories.texts import END, STORIES, read_texts
+from specdec import theory
+from specdec.shipped import EMBEDDED
+
+MODELS = ("target", "draft")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A small text of random words."""
+    folder, words = tmp_path_factory.mktemp("corpus"), list("abcdefgh")
+    draw = random.Random(0)
+
+    def text(count):
+        return "\n".join(" ".join(draw.choices(words, k=12)) for _ in range(count // 12))
+
+    (folder / STORIES).write_text(f"\n{END}\n".join(text(48) for _ in range(120)))
+    return folder
+
+
+def small_run(corpus, folder, **changes):
+    options = {"target": Budget(steps=6), "draft": Budget(steps=6), "chunks": 2} | changes
+    return Run(corpus, folder / "work", folder / "out", SMOKE, **options)
+
+
+def weights(folder):
+    files = [path for name in MODELS for path in sorted((folder / "out" / name).glob("*.safetensors"))]
+    return {(path.parent.name, key): value for path in files for key, value in load_file(path).items()}
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(corpus, tmp_path, monkeypatch):
+    train(small_run(corpus, tmp_path / "whole"))
+    one_step, killed = training.Trainer._one_step, set()
+
+    def one_step_unless_killed(self, losses, progress):
+        self.checkpoint_seconds = 0.0
+        if self.step == 4 and self.name not in killed:
+            killed.add(self.name)
+            raise KeyboardInterrupt
+        one_step(self, losses, progress)
+
+    monkeypatch.setattr(training.Trainer, "_one_step", one_step_unless_killed)
+    for _ in MODELS:
+        with pytest.raises(KeyboardInterrupt):
+            train(small_run(corpus, tmp_path / "killed"))
+    train(small_run(corpus, tmp_path / "killed"))
+    ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+    assert killed == set(MODELS)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_the_command_trains_and_measures(corpus, tmp_path):
+    out = tmp_path / "out"
+    paths = [
+        "--pair",
+        "stories",
+        "--corpus",
+        str(corpus),
+        "--work",
+        str(tmp_path / "work"),
+        "--out",
+        str(out),
+    ]
+    main([*paths, "--smoke", "--processes", "1", "--steps-target", "2", "--steps-draft", "2"])
+    figures = json.loads((out / "measurements.json").read_text())
+    assert 0 < figures["acceptance"]["ersd"]["mean"] <= figures["acceptance"]["gsd"]["mean"] <= 1
+
+
+def test_a_work_folder_belongs_to_one_recipe(corpus, tmp_path):
+    train(small_run(corpus, tmp_path))
+    with pytest.raises(ValueError, match="other settings"):
+        train(small_run(corpus, tmp_path, processes=2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"processes": 0}, "processes = 0"), ({"chunks": 1}, "chunks = 1")],
+)
+def test_numbers_too_small_are_named(corpus, tmp_path, changes, named):
+    with pytest.raises(ValueError, match=named):
+        small_run(corpus, tmp_path, **changes)
+
+
+def test_a_budget_is_steps_or_minutes():
+    assert Budget(steps=4).progress(1, 0.0) == 0.25
+    assert Budget(minutes=2).progress(7, 30.0) == 0.25
+    with pytest.raises(ValueError, match="minutes = -1"):
+        Budget(minutes=-1)
+    with pytest.raises(ValueError, match="steps = 0"):
+        Budget(steps=0)
+
+
+def test_a_missing_text_is_named(tmp_path):
+    with pytest.raises(ValueError, match=STORIES):
+        read_texts(tmp_path, SMOKE)
+
+
+def test_a_text_without_a_story_to_hold_out_is_refused(tmp_path):
+    (tmp_path / STORIES).write_text(END.join(["One.", "Two.", " \n"]))
+    with pytest.raises(ValueError, match="has 2 stories; at least 5"):
+        read_texts(tmp_path, SMOKE)
+
+
+def test_every_fifth_story_is_held_out_and_no_other(corpus):
+    parts = read_texts(corpus, SMOKE)
+    stories = [text.strip() for text in (corpus / STORIES).read_text().split(END)]
+    assert parts["stories_held_out"] == stories[4::5]
+    assert parts["stories"] == [story for at, story in enumerate(stories) if at % 5 != 4]
+
+
+def random_distributions(rows, size):
+    logits = 2 * torch.randn(2, rows, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return logits.softmax(-1)
+
+
+def test_the_loss_uses_the_exact_acceptance_of_both_methods():
+    p, q = random_distributions(50, 12)
+    torch.testing.assert_close(race_agreement(p, q), theory.ersd_acceptance(p, q))
+    kept = p.topk(11)
+    found = gap_of(kept.values, q.gather(-1, kept.indices))
+    torch.testing.assert_close(1 - found.tv, theory.gsd_acceptance(p, q))
+    torch.testing.assert_close(1 - found.race, theory.ersd_acceptance(p, q))
+    torch.testing.assert_close(found.kl / torch.tensor(2.0).log(), theory.kl_divergence(p, q))
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return {
+        name: AutoModelForCausalLM.from_pretrained(EMBEDDED / name, dtype=torch.float32) for name in MODELS
+    }
+
+
+@torch.no_grad()
+def test_sampling_records_the_probabilities_of_a_plain_forward(embedded):
+    model = embedded["draft"]
+    record = sample_rows(model, [[0], [0, 5, 6]], 70, 16, torch.Generator().manual_seed(0))
+    model.set_attn_implementation("sdpa")
+    p = model(record["ids"][:, :-1].long()).logits.softmax(-1)
+    torch.testing.assert_close(record["p"].float(), p.gather(-1, record["top"].long()), atol=1e-3, rtol=1e-3)
+    assert record["ids"][1, :3].tolist() == [0, 5, 6]
+
+
+def test_the_committed_files_are_small_and_safe():
+    files = [path for path in EMBEDDED.rglob("*") if path.is_file()]
+    assert max(path.stat().st_size for path in files) < 10e6
+    assert sum(path.stat().st_size for path in files) < 40e6
+    assert {path.suffix for path in files} <= {".safetensors", ".json", ".md"}
+
+
+def test_the_model_card_says_what_was_measured():
+    figures, card = json.loads((EMBEDDED / "measurements.json").read_text()), EMBEDDED / "README.md"
+    acceptance, losses, blocks = figures["acceptance"], figures["losses"], figures["blocks"]
+    trees = [tree for by_name in blocks.values() for tree in by_name.values()]
+    wanted = [
+        f"**{figures['cost']['ratio']:.1f}** times",
+        *(f"{count:,}" for count in figures["parameters"].values()),
+        *(f"{acceptance[name]['mean']:.3f}" for name in ("gsd", "ersd", "kl_bits")),
+        *(f"{losses[name]['nats_per_token']:.3f}" for name in losses if name != "copied"),
+        *(f"{tree['mean']:.2f} ± {tree['standard_error']:.2f}" for tree in trees),
+    ]
+    assert [figure for figure in wanted if figure not in card.read_text()] == []
+
+
+def test_the_embedded_pair_is_what_it_says(embedded):
+    target, draft = (embedded[name] for name in MODELS)
+    assert 6e6 <= target.num_parameters() <= 16e6
+    assert 8 <= target.config.num_hidden_layers <= 12
+    assert draft.config.num_hidden_layers <= 2
+    assert target.config.vocab_size == draft.config.vocab_size
+    assert all(model.config.tie_word_embeddings for model in (target, draft))
+
+
+@pytest.mark.parametrize(
+    "text", ["Zoë says: 日本語 🙂", "  two  spaces \n\n and\ttab\r\n", "it 's , a test .", "\x00\uffff", ""]
+)
+def test_any_text_comes_back_from_the_tokenizer(text):
+    tokenizers = [AutoTokenizer.from_pretrained(EMBEDDED / name) for name in MODELS]
+    assert tokenizers[0].get_vocab() == tokenizers[1].get_vocab()
+    assert 2048 <= len(tokenizers[0]) <= 4096
+    assert tokenizers[0].decode(tokenizers[0](text)["input_ids"]) == text
