@@ -119,8 +119,9 @@ class HFModel:
             raise ValueError(
                 f"{self.name} has weights of other shapes than when it was wrapped: wrap it again"
             )
-        prepared = with_decoder(self._prepared, self._prepared.kind) if now.same_kind(before) else None
-        prepared = prepared or prepare(self.module, self.name)
+        prepared = with_decoder(self._prepared, self._prepared.kind) if now.same_kind(before) else ""
+        if isinstance(prepared, str):
+            prepared = prepare(self.module, self.name)
         if prepared.vocab_size != self.vocab_size:
             raise ValueError(
                 f"{self.name} scored {self.vocab_size:,} tokens when it was wrapped, and scores "

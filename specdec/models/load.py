@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
-from transformers.utils.logging import set_tqdm_hook
+from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
@@ -75,7 +76,8 @@ def load_hf_model(
         round_matrices(model)
     report(Progress("checking", source.name))
     files = None if rounded or placement != torch.device("cpu") else files_checksum(folder)
-    return HFModel(model, _shown_name(source.name), files)
+    with _check_shown(_shown_name(source.name), report):
+        return HFModel(model, _shown_name(source.name), files)
 
 
 def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
@@ -168,6 +170,18 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
         yield
     finally:
         set_tqdm_hook(previous)
+
+
+@contextmanager
+def _check_shown(name: str, report: Report) -> Iterator[None]:
+    """Shows a bar while a model is checked and packed, which takes minutes for a large one.
+
+    There is none where `report` tells the progress, or where transformers' bars are switched off.
+    """
+    hidden = report is not silent or not is_progress_bar_enabled()
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # not transformers', which has hooks
+        yield
+        bar.update()
 
 
 def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from specdec.models.hf import HFModel
+from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import ROUNDED, checked_device, checked_dtype
 from specdec.models.partial_head import PartialHead
@@ -29,6 +31,9 @@ CONFIG, WEIGHTS = "partial.json", "model.safetensors"
 IDS, PROJECTION = "output_ids", "projection.weight"
 """The ids that it scores, int32 in rising order, and the matrix [its width, the target's width]."""
 
+_TOGETHER = 192
+"""Numbers of an embedding that are multiplied and added at once, as torch does on most processors."""
+
 
 def partial_model(
     config: LlamaConfig, weights: dict[str, Tensor], embedding: Tensor, dtype: torch.dtype
@@ -38,7 +43,7 @@ def partial_model(
     head = weights.pop("lm_head.weight")
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
-    rows = embedding.float() @ projection.float().T
+    rows = _projected(embedding, projection)
     weights = weights | {"model.embed_tokens.weight": rows}
     weights = {name: value.to(dtype) for name, value in weights.items()}
     model.lm_head = PartialHead(head.to(dtype), output_ids, len(embedding))
@@ -46,6 +51,20 @@ def partial_model(
     # rotary angles are computed, not stored
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     return model.eval()
+
+
+def _projected(embedding: Tensor, projection: Tensor) -> Tensor:
+    """embedding [vocabulary, width] times the transposed projection [narrow, width], float32.
+
+    By the compiled products where there are some, because torch's are not the same bits on all processors.
+    """
+    embedding, projection = embedding.float(), projection.float()
+    if crew() is None:
+        return embedding @ projection.T
+    from specdec.models.kernels.product import product
+
+    pieces = zip(embedding.split(_TOGETHER, 1), projection.split(_TOGETHER, 1), strict=True)
+    return reduce(torch.add, (product(rows.contiguous(), columns, "float32") for rows, columns in pieces))
 
 
 def is_partial(folder: Path) -> bool:

@@ -21,7 +21,7 @@ from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
 from specdec.models.long_context import LongContextCheck
-from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, reraise_out_of_memory
+from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, in_words, reraise_out_of_memory
 from specdec.models.session_kinds import (
     COMPILED,
     LEAN,
@@ -92,13 +92,13 @@ def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel
     return explained_model(model, TREES) if verdicts.fingerprint(model) == verdict.logits else None
 
 
-def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | None:
-    """The model with this kind of session and a new decoder from its weights; None if none fits."""
+def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | str:
+    """The model with this kind of session and a new decoder from its weights; the fault if none fits."""
     try:
         return kind.on(model)
     except Exception as error:  # parts that were put into a module may lack anything
         reraise_out_of_memory(error)
-        return None
+        return f"raises {in_words(error)}"
 
 
 class _Search:
@@ -109,6 +109,7 @@ class _Search:
         plain, length = PlainForwards(module, _input_device(module)), context_length(config)
         self._short = ShortCheck(plain, module.dtype, length)
         self._long = LongContextCheck(module)
+        self._refused: list[str] = []
         self._model = PreparedModel(
             name=name,
             module=module,
@@ -126,6 +127,8 @@ class _Search:
         A warning follows if that was not checked on longer texts.
         """
         model = self._best()
+        if self._refused:
+            model = _noted(model, "a slower forward is used", "; ".join(self._refused))
         if self._long.missing is None:
             return model
         return _noted(
@@ -162,19 +165,27 @@ class _Search:
         return explained_model(sequence, reason), ""
 
     def _own_forward(self) -> PreparedModel | None:
-        """The model with one of our own forwards; None if none fits."""
+        """The model with one of our own forwards; None if none fits. Where a faster one does not fit, the
+        search's model says so."""
         if type(self._model.module) not in KNOWN:
             return None
         kinds = [LEAN]
         if self._model.device.type == "cpu" and crew() is not None:
             kinds.insert(0, COMPILED)
         for kind in kinds:
-            if self._long.fault(kind) is not None:
-                continue  # before weights are packed
-            model = with_decoder(self._model, kind)
-            if model is not None and self._short.fault(model) is None:
+            model = self._checked(kind)
+            if isinstance(model, PreparedModel):
                 return model
+            self._refused.append(f"its {kind.name} forward {model}")
         return None
+
+    def _checked(self, kind: SessionKind) -> PreparedModel | str:
+        """The model with one of our own forwards, or the fault of that forward."""
+        fault = self._long.fault(kind)  # before weights are packed
+        if fault is not None:
+            return fault
+        model = with_decoder(self._model, kind)
+        return model if isinstance(model, str) else self._short.fault(model) or model
 
     def _first(self, kinds: Iterable[SessionKind]) -> tuple[PreparedModel | None, str]:
         """The model with the first kind that passes; if none passes, the fault of the first kind."""
@@ -204,7 +215,8 @@ def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
 def _noted(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
     note = f"{fact} ({detail})"
     logging.warning("%s: %s", model.name, note)
-    return replace(model, note=note, capability_reason=f"{model.capability_reason} Note: {note}.")
+    both = "; ".join(filter(None, (model.note, note)))
+    return replace(model, note=both, capability_reason=f"{model.capability_reason} Note: {note}.")
 
 
 def _input_device(model: PreTrainedModel) -> torch.device:

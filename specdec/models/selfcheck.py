@@ -2,7 +2,9 @@
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
-model, without a cache, on that row's own line of tokens. A tree session must also *fail* under a wrong mask,
+model, without a cache, on that row's own line of tokens. A model in half precision is compared with its own
+code in float32 (`widened`): a session is right if it is no further from that than the model's own forward in
+half precision. A tree session must also *fail* under a wrong mask,
 and a session that restores states must fail when it does not restore them. Where it does not fail, the model
 ignores masks, or its logits do not depend on earlier tokens, and the comparison has proved nothing.
 
@@ -13,7 +15,7 @@ the length act on longer texts only: `long_context` checks those on a small copy
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
@@ -24,6 +26,7 @@ from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, PreparedModel, Session
 from specdec.models.partial_head import PartialHead
+from specdec.models.widened import HALF, Widened
 
 PREFIX_LENGTH = 6
 NUM_TOKENS = 512
@@ -31,11 +34,16 @@ NUM_TOKENS = 512
 LIMITS = {
     torch.float64: (1e-6, 1e-4),  # many models compute their softmax in float32
     torch.float32: (1e-4, 5e-3),
-    torch.float16: (5e-3, 0.1),
-    torch.bfloat16: (3e-2, 0.1),
+    torch.float16: (5e-3, 0.3),
+    torch.bfloat16: (3e-2, 0.3),
 }
 """Relative errors: the first always passes, above the second nothing passes. Between them an error passes up
-to four times the error of the model's own cached decoding, which is rounding."""
+to `ROUNDING` times the error of the model's own decoding, which is rounding."""
+ROUNDING = {False: 4.0, True: 3.0}
+"""By whether the reference is in float32. Then both errors are distances from the same exact numbers. Each is
+the largest error of a few rows: forwards of one model that round alike differed by up to 2.2 times."""
+NOT_CAUSAL = 0.1
+"""Relative change of a logit by later tokens above which a model is not causal."""
 CONTROL_FACTOR = 4.0
 """A wrong mask or state must give at least this many times the error of the right one, and an error that does
 not pass."""
@@ -87,6 +95,9 @@ class Rows(Protocol):
 class PlainForwards:
     """The model called in the ordinary way: whole sequences, without a cache.
 
+    in_float32: whether a model in half precision is computed in float32 here. Some code can't be, such as
+    that of quantised weights.
+
     Raises ValueError where it is no causal language model: no logits, or logits that change with
     the tokens after them.
     """
@@ -96,6 +107,7 @@ class PlainForwards:
         self.device = device
         self.tokens = ordinary_tokens(module)
         self.vocab_size = self._checked_vocab_size()
+        self.in_float32 = module.dtype in HALF and self._runs_in_float32()
         self._rows: dict[Line, Tensor] = {}
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
@@ -107,19 +119,44 @@ class PlainForwards:
         new = sorted({line for line in lines if line not in self._rows}, key=len)
         for _, same in groupby(new, key=len):
             batch = list(same)
-            output = self.module(input_ids=torch.tensor(batch, device=self.device), use_cache=False)
-            self._rows.update(zip(batch, _widened(output.logits[:, -1]), strict=True))
+            self._rows.update(zip(batch, self._logits(batch)[:, -1], strict=True))
         return torch.stack([self._rows[line] for line in lines])
 
     def forward(self, line: Line) -> Tensor:
         """Logits [tokens, vocabulary] of one sequence."""
-        token_ids = torch.tensor([line], device=self.device)
-        return _widened(self.module(input_ids=token_ids, use_cache=False).logits[0])
+        return self._logits([line])[0]
 
-    def own_cache_error(self, length: int) -> float:
-        """Relative error of the model's own cached decoding."""
+    def _logits(self, lines: Sequence[Line]) -> Tensor:
+        """Logits [lines, tokens, vocabulary] of lines of one length."""
+        token_ids = torch.tensor(lines, device=self.device)
+        with Widened() if self.in_float32 else nullcontext():
+            return _widened(self.module(input_ids=token_ids, use_cache=False).logits)
+
+    def _runs_in_float32(self) -> bool:
+        """Whether the model's code can be run in float32, and gives the logits of the model then."""
+        token_ids = torch.tensor([self.tokens[:4]], device=self.device)
+        own = self.module(input_ids=token_ids, use_cache=False).logits
+        try:
+            with Widened():
+                wide = self.module(input_ids=token_ids, use_cache=False).logits
+            return wide.dtype == torch.float32 and relative_error(own.float(), wide) < LIMITS[own.dtype][1]
+        except Exception:  # kernels for half precision alone, or no memory for a wide matrix on a GPU
+            return False
+
+    def own_error(self, length: int) -> float:
+        """The larger relative error of the model's own forward and of its own cached decoding."""
         line = tuple(self.tokens[:length])
         want = self.forward(line)
+        return max(self._own_forward_error(line, want), self._own_cache_error(line, want))
+
+    def _own_forward_error(self, line: Line, want: Tensor) -> float:
+        if not self.in_float32:
+            return 0.0
+        token_ids = torch.tensor([line], device=self.device)
+        return relative_error(_widened(self.module(input_ids=token_ids, use_cache=False).logits[0]), want)
+
+    def _own_cache_error(self, line: Line, want: Tensor) -> float:
+        length = len(line)
         try:
             token_ids = torch.tensor([line], device=self.device)
             start = self.module(input_ids=token_ids[:, :-2], use_cache=True)
@@ -144,7 +181,7 @@ class PlainForwards:
         scored = head.output_ids if isinstance(head, PartialHead) else slice(None)
         _check_telling(logits[0][:, scored], kind)
         shorter = self.module(input_ids=token_ids[:, :2], use_cache=False).logits
-        if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > LIMITS[torch.bfloat16][1]:
+        if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > NOT_CAUSAL:
             raise ValueError(f"{kind} is not causal: its logits change with later tokens")
         return logits.shape[-1]
 
@@ -201,14 +238,15 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 class ShortCheck:
     """Checks kinds of sessions on the model itself, after a few tokens.
 
-    limit: the error that passes: `LIMITS`, or four times the rounding of the model's own cached decoding.
+    limit: the error that passes: `LIMITS`, or `ROUNDING` times the rounding of the model's own decoding.
     """
 
     def __init__(self, plain: PlainForwards, dtype: torch.dtype, context_length: int):
         self._plain = plain
         self._prefix_length = max(1, min(PREFIX_LENGTH, context_length - 12))
         always, most = LIMITS.get(dtype, LIMITS[torch.bfloat16])
-        self.limit = min(most, max(always, 4 * plain.own_cache_error(self._prefix_length + 6)))
+        own = ROUNDING[plain.in_float32] * plain.own_error(self._prefix_length + 6)
+        self.limit = min(most, max(always, own))
 
     def fault(self, model: PreparedModel) -> str | None:
         """The fault of the model's kind of session, as the end of a sentence; None if it passes."""

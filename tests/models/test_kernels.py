@@ -29,7 +29,8 @@ from specdec.models import HFModel
 from specdec.models.kernels import CompiledDecoder, compiled, forward, layout, processor, tiles
 from specdec.models.kernels.crew import Crew
 from specdec.models.kernels.layout import PAIRS
-from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
+from specdec.models.kernels.packing import kind_of, round_rows, row_steps, side_by_side
+from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
@@ -46,28 +47,6 @@ def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
         round_rows(weight)
         return weight
     return weight.to(getattr(torch, layout.DTYPES[kind])).float()
-
-
-def product(x: torch.Tensor, weight: torch.Tensor, kind: str, address: int | None = None) -> torch.Tensor:
-    """x [rows, inputs] times a matrix [outputs, inputs] by the compiled tiles.
-
-    address: of `multiply`; by default the one that forwards use.
-    """
-    multiply = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(address or compiled.crew().multiply(kind))
-    packed, rows, steps = pack(weight, None, kind), len(x), x.shape[1] // layout.PER_STEP[kind]
-    x = tiles.rounded_inputs(x, kind)
-    out = torch.full((rows, packed.outputs), torch.nan)
-    part = torch.full((rows, layout.PART), torch.nan)
-    block = packed.weights[0].nbytes
-    for first in range(0, len(packed.weights), layout.PART // layout.LANES):
-        blocks = min(layout.PART // layout.LANES, len(packed.weights) - first)
-        place = packed.weights.data_ptr() + first * block
-        multiply(place, block, steps, x.data_ptr(), x[0].nbytes, rows, part.data_ptr(), blocks)
-        start, width = first * layout.LANES, blocks * layout.LANES
-        out[:, start : start + width] = part[:, :width]
-    if packed.scales is not None:
-        out *= packed.scales
-    return out[:, : len(weight)]
 
 
 @settings(max_examples=60, deadline=None)

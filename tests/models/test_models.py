@@ -223,7 +223,7 @@ def test_half_precision_errs_little_more_than_its_own_cached_decoding(models, fa
     have, want = replay.forward([-1, 0, 1])
     # the compiled forward sums in float32, and gives its sums
     assert have.dtype == (torch.float32 if isinstance(model.session(), CompiledSession) else dtype)
-    own = PlainForwards(model.module, model.device).own_cache_error(WINDOW + 7)
+    own = PlainForwards(model.module, model.device).own_error(WINDOW + 7)
     assert relative_error(have.float(), want.float()) <= max(4 * own, 0.03)
 
 
@@ -379,3 +379,10 @@ def test_models_of_other_kinds_are_refused():
     t5 = transformers.T5Config(vocab_size=20, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     with pytest.raises(ValueError, match="encoder-decoder"):
         HFModel(transformers.T5ForConditionalGeneration(t5))
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_the_check_shows_a_bar_where_nothing_else_tells_the_progress(reported, tmp_path, capsys):
+    save_checkpoint(tmp_path, "llama")
+    load_hf_model(tmp_path, "cpu", **({"report": lambda progress: None} if reported else {}))
+    assert (f"Checking {tmp_path.parent.name}/{tmp_path.name}: 100%" in capsys.readouterr().err) != reported

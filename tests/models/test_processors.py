@@ -1,4 +1,4 @@
-"""Without Numba, and on processors without AVX-512 or AVX2, as this one plays them: ERSD's text stays."""
+"""Other processors, as this one plays them: ERSD's text stays, and so do the bits of the compiled forward."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import pytest
 
 import specdec
 from specdec.models.kernels.compiled import SWITCH
+from specdec.models.kernels.processor import has
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WITHOUT_NUMBA = {SWITCH: "0"}
@@ -65,3 +66,85 @@ def test_ersd_s_text_is_that_of_this_processor(environment, forward):
     here = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=24, seed=5)
     assert texts == [here.token_ids] * 6
     assert len(gsd) == 24
+
+
+WITH_AVX512 = {
+    "NUMBA_CPU_NAME": "skylake-avx512",  # LLVM prefers half registers there, as on processors with AMX
+    "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
+}
+OTHER_LIBRARIES = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_CBWR": "COMPATIBLE",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+}
+_BITS = """
+import hashlib, json, os, torch
+import specdec
+from specdec.models.kernels.decoder import CompiledDecoder
+from specdec.models.kernels.product import product
+from specdec.race.exponentials import log_exponentials
+from specdec.race.splitmix import blocks
+from tests.helpers.tiny_checkpoints import tiny_model
+
+def bits(tensor):
+    return hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()
+
+def logits(module):
+    \"\"\"Of a tree behind a prompt of 130 tokens, which is longer than a block of any sum.\"\"\"
+    from specdec.models.base import PreparedModel
+    from specdec.models.session_kinds import COMPILED
+    config = module.config
+    sizes = {"vocab_size": config.vocab_size, "context_length": 4096}
+    about = {"config": config, "device": torch.device("cpu"), "dtype": module.dtype, "kind": COMPILED}
+    session = COMPILED.on(PreparedModel(name="", module=module, **about, **sizes)).session()
+    session.prefill([(17 + 7919 * i) % config.vocab_size for i in range(130)])
+    return session.forward(torch.arange(5), [-1, 0, 0, 1, 3])
+
+found = {}
+numbers = (torch.arange(300 * 700) * 7919 % 1009).view(300, 700).float() / 504 - 1
+for kind in ("float32", "bfloat16 pairs"):
+    found[kind] = bits(product(numbers[:20], numbers[:, :700], kind))
+with torch.inference_mode():
+    for family in ("llama", "qwen3"):
+        for dtype in (torch.float32, torch.bfloat16):
+            sizes = {"hidden_size": 200, "intermediate_size": 328, "max_position_embeddings": 4096}
+            module = tiny_model(family, dtype, **sizes)
+            for seed, weight in enumerate(module.parameters()):  # torch's random numbers are no constants
+                count = (torch.arange(weight.numel()) * 7919 + seed) % 1009
+                weight.copy_((count.view(weight.shape).float() / 504 - 1) * (0.2 if weight.dim() == 2 else 1))
+            found[f"{family} {dtype}"] = bits(logits(module))
+found["uniforms"] = bits(torch.from_numpy(next(iter(blocks([1, 2], 5000)))[2].copy()))
+noise = log_exponentials(1, range(4), 5000)
+print(json.dumps([found, noise[:, :50].tolist()]))
+"""
+
+
+def bits_in(environment):
+    result = subprocess.run(
+        [sys.executable, "-c", _BITS],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+    )
+    return json.loads(result.stdout)
+
+
+@pytest.mark.slow
+def test_the_compiled_forward_has_the_same_bits_on_other_processors():
+    """Logits behind prompts, products and uniforms; the logarithms of the noise within their last places."""
+    pytest.importorskip("numba")
+    if not has("fma"):
+        pytest.skip("a processor without fused multiply-add has no compiled forward")
+    here, noise = bits_in({})
+    others = [{name: value for name, value in WITH_AVX2.items() if "NUMBA" in name} | OTHER_LIBRARIES]
+    if has("avx512vl") and has("avx512dq"):
+        others.append(WITH_AVX512)
+    for environment in others:
+        bits, there = bits_in(environment)
+        assert bits == here
+        assert there == [pytest.approx(row, rel=1e-14, abs=1e-15) for row in noise]
+    assert len(set(here.values())) == len(here)

@@ -14,7 +14,7 @@ from specdec.decoding.auto import repeated_tokens
 from specdec.ecosystem.processors import ProcessedModel
 from specdec.exactness.batched import compared, plans
 from specdec.models import HFModel
-from specdec.models.selfcheck import relative_error
+from specdec.models.selfcheck import LIMITS, relative_error
 from specdec.models.session_kinds import STATES
 from specdec.models.sessions import StateSession
 from specdec.models.sessions.states import MOST_REPEATED
@@ -23,7 +23,7 @@ from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.models.test_models import STATES as FAMILIES
 from tests.models.test_models import Replay
 
-LIMIT = 2e-5
+LIMIT = LIMITS[torch.float32][0]
 
 
 @cache

@@ -14,10 +14,6 @@ from specdec.models.kernels import layout
 
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """A function that only compiled code calls."""
-reordered = partial(inner, fastmath={"contract", "reassoc", "nsz"}, forceinline=True)
-"""One with sums that LLVM may reorder. A process that compiles it and one that reads the cache would
-otherwise call different copies of it, whose sums have different orders: so it becomes a part of its caller.
-"""
 _PAUSES = 1 << 10
 """Reads of a word before the processor is left to other threads."""
 

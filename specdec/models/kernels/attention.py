@@ -14,16 +14,18 @@ from numba import types
 from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 
-from specdec.models.kernels.atomics import floats, inner, reordered, scaled_by_two, small_ints
+from specdec.models.kernels.atomics import floats, inner, scaled_by_two, small_ints
 from specdec.models.kernels.layout import LANES
-from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, fused, splat
+from specdec.models.kernels.sums import fma, fused, halved, in_halves, total
 
+_INT, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _ONE, _HALF = np.float32(1), np.float32(0.5)
 _LOG2E, _LN2_HIGH, _LN2_LOW = (
     np.float32(1.4426950408889634),
     np.float32(0.693359375),
     np.float32(-2.12194440e-4),
 )
+_LN2 = np.float32(0.6931471824645996)
 _LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
 _TAYLOR = tuple(np.float32(1 / math.factorial(i)) for i in range(2, 8))
 _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
@@ -45,33 +47,32 @@ def attend(query, size, keys, values, prefix, line, count, scale, scores, out):
     score_keys(query, keys, prefix, scores)
     for i in range(count):
         score_keys(query, keys + (prefix + further[i]) * size * 4, 1, scores + (prefix + i) * 4)
-    weights, result = floats(scores, prefix + count), floats(out, size)
-    total = _softmax(weights, floats(scale, 1)[0])
+    result = floats(out, size)
+    summed = _softmax(scores, prefix + count, floats(scale, 1)[0])
     for i in range(size):
         result[i] = 0
     add_values(query, values, prefix, scores, out)
     for i in range(count):
         add_values(query, values + (prefix + further[i]) * size * 4, 1, scores + (prefix + i) * 4, out)
-    _divide(result, total)
+    _divide(result, summed)
 
 
 @inner(error_model="numpy")
-def _divide(head, total):
+def _divide(head, number):
     for i in range(len(head)):
-        head[i] /= total
+        head[i] /= number
 
 
-@reordered()
-def _softmax(scores, scale):
-    """Replace scores by exp(scale * (score - largest)); returns the sum."""
-    highest = scores[0]
-    for i in range(1, len(scores)):
-        highest = max(highest, scores[i])
-    total = np.float32(0)
-    for i in range(len(scores)):
-        scores[i] = exp(scale * (scores[i] - highest))
-        total += scores[i]
-    return total
+@inner()
+def _softmax(scores, count, scale):
+    """Replace scores [count] by exp(scale * (score - largest)); returns the sum."""
+    numbers = floats(scores, count)
+    highest = numbers[0]
+    for i in range(1, count):
+        highest = max(highest, numbers[i])
+    for i in range(count):
+        numbers[i] = _fused_exp(scale * (numbers[i] - highest))
+    return total(scores, count)
 
 
 @inner(inline="always")
@@ -84,6 +85,16 @@ def exp(x):
     return scaled_by_two(_ONE + r + r * r * tail, np.int32(power))
 
 
+@inner(inline="always")
+def _fused_exp(x):
+    """e ** x of float32 by fused multiply-add, within two units of the last place and |x| / 2 ** 28."""
+    x = min(max(x, _LOWEST), _HIGHEST)
+    power = np.floor(fused(x, _LOG2E, _HALF))
+    r = fused(-power, _LN2, x)
+    tail = fused(fused(fused(fused(fused(r, _C7, _C6), r, _C5), r, _C4), r, _C3), r, _C2)
+    return scaled_by_two(fused(r * r, tail, _ONE + r), np.int32(power))
+
+
 @intrinsic
 def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
     """scores [count] = query times keys [count, size]."""
@@ -91,22 +102,20 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
     def codegen(_context, builder, signature, values):
         size, (query, keys, count, scores) = signature.args[0].dtype.count, values
         asked = [
-            builder.load(piece, align=4) for piece in _pieces(builder, size, builder.ptrtoint(query, I64))
+            builder.load(piece, align=4) for piece in _pieces(builder, size, builder.ptrtoint(query, _I64))
         ]
         with for_range(builder, count) as loop:
             numbers = _pieces(builder, size, _behind(builder, keys, loop.index, size))
-            total = ir.Constant(ir.VectorType(FLOAT, LANES), [0.0] * LANES)
+            total = ir.Constant(ir.VectorType(_FLOAT, LANES), [0.0] * LANES)
             for part, number in zip(asked, numbers, strict=True):
                 while total.type.count > part.type.count:
-                    total = _halved(builder, total)
-                total = fused(builder, part, builder.load(number, align=4), total)
-            while total.type.count > 1:
-                total = _halved(builder, total)
-            score = builder.extract_element(total, INT(0))
+                    total = halved(builder, total)
+                total = fma(builder, part, builder.load(number, align=4), total)
+            score = in_halves(builder, total)
             builder.store(
-                score, builder.inttoptr(_behind(builder, scores, loop.index, 1), FLOAT.as_pointer())
+                score, builder.inttoptr(_behind(builder, scores, loop.index, 1), _FLOAT.as_pointer())
             )
-        return NOTHING
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
 
     return types.void(query, *(types.int64,) * 3), codegen
 
@@ -120,17 +129,17 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
         places = _pieces(builder, size, out)
         sums = [alloca_once_value(builder, builder.load(place, align=4)) for place in places]
         with for_range(builder, count) as loop:
-            place = builder.inttoptr(_behind(builder, weights, loop.index, 1), FLOAT.as_pointer())
+            place = builder.inttoptr(_behind(builder, weights, loop.index, 1), _FLOAT.as_pointer())
             weight = builder.load(place)
             for number, total in zip(
                 _pieces(builder, size, _behind(builder, heads, loop.index, size)), sums, strict=True
             ):
                 number = builder.load(number, align=4)
-                spread = splat(builder, weight, number.type.count)
-                builder.store(fused(builder, number, spread, builder.load(total)), total)
+                spread = _splat(builder, weight, number.type)
+                builder.store(fma(builder, number, spread, builder.load(total)), total)
         for place, total in zip(places, sums, strict=True):
             builder.store(builder.load(total), place, align=4)
-        return NOTHING
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
 
     return types.void(query, *(types.int64,) * 4), codegen
 
@@ -141,23 +150,17 @@ def _pieces(builder, size, address):
     while size:
         while size < lanes:
             lanes //= 2
-        pointers.append(builder.inttoptr(address, ir.VectorType(FLOAT, lanes).as_pointer()))
-        address, size = builder.add(address, I64(4 * lanes)), size - lanes
+        pointers.append(builder.inttoptr(address, ir.VectorType(_FLOAT, lanes).as_pointer()))
+        address, size = builder.add(address, _I64(4 * lanes)), size - lanes
     return pointers
 
 
 def _behind(builder, address, index, size):
     """The address of the head with this index."""
-    return builder.add(address, builder.mul(index, I64(4 * size)))
+    return builder.add(address, builder.mul(index, _I64(4 * size)))
 
 
-def _halved(builder, vector):
-    """The sum of a vector's two halves."""
-    half = vector.type.count // 2
-    low, high = (
-        builder.shuffle_vector(
-            vector, vector, ir.Constant(ir.VectorType(INT, half), list(range(first, first + half)))
-        )
-        for first in (0, half)
-    )
-    return builder.fadd(low, high)
+def _splat(builder, number, kind):
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, _INT(0))
+    zeros = ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count)
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)

@@ -30,7 +30,6 @@ from specdec.models.kernels.atomics import (
     load_word,
     matrix_record,
     plan_record,
-    reordered,
     row_record,
     shorts,
     small_ints,
@@ -38,6 +37,7 @@ from specdec.models.kernels.atomics import (
     wait_for,
 )
 from specdec.models.kernels.attention import exp
+from specdec.models.kernels.sums import total_of_squares
 from specdec.models.kernels.tiles import DOTS
 
 SET, ADD, GATE = range(3)
@@ -50,16 +50,13 @@ _WHOLE = np.float32(3 << 22)
 two."""
 
 
-@reordered()
-def _normed(row, norm, into):
-    """RMSNorm of one row. norm: address of its weights, and epsilon behind them."""
-    weight, eps = floats(norm, len(row)), floats(norm, len(row) + 1)[len(row)]
-    squares = np.float32(0)
-    for i in range(len(row)):
-        squares += row[i] * row[i]
-    factor = _ONE / np.sqrt(squares / np.float32(len(row)) + eps)
-    for i in range(len(row)):
-        into[i] = row[i] * factor * weight[i]
+@inner(error_model="numpy")
+def _normed(row, count, norm, out):
+    """RMSNorm of one row [count]; addresses. norm: of its weights, and epsilon behind them."""
+    numbers, weight, into = floats(row, count), floats(norm, count + 1), floats(out, count)
+    root = np.sqrt(total_of_squares(row, count) / np.float32(count) + weight[count])
+    for i in range(count):
+        into[i] = numbers[i] * weight[i] / root
 
 
 @inner()
@@ -113,7 +110,7 @@ def _multiply(matrix, first, most, x, stride, rows, sums):
 def _norm_rows(rows, width, source, norm, out):
     for row in range(rows):
         place = row * width * 4
-        _normed(floats(source + place, width), norm, floats(out + place, width))
+        _normed(source + place, width, norm, out + place)
 
 
 @inner()
@@ -249,7 +246,8 @@ def _rotate(phase, plan, layer, number, call, qkv, own):
         rotation = plan.rotation + (row.prefix + row.count - 1) * 2 * size * 4
         cos, sin = floats(rotation, size), floats(rotation + size * 4, size)
         for head in range(width):
-            numbers = floats(qkv + (part * width + head) * size * 4, size)
+            place = qkv + (part * width + head) * size * 4
+            numbers = floats(place, size)
             behind = (number * 2 * kv_heads + head - heads) * row.capacity + row.place
             kept = floats(row.cache + behind * size * 4, size)
             if head >= heads + kv_heads:
@@ -257,7 +255,7 @@ def _rotate(phase, plan, layer, number, call, qkv, own):
                 continue
             norm = layer.q_norm if head < heads else layer.k_norm
             if norm != 0:
-                _normed(numbers, norm, spare)
+                _normed(place, size, norm, own)
             else:
                 _copy(numbers, spare)
             _rotated(spare, cos, sin, numbers if head < heads else kept)

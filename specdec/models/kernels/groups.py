@@ -25,7 +25,8 @@ from numba.extending import intrinsic
 
 from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED, Quantised
 from specdec.models.kernels.processor import has
-from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, behind, call, fused, load, splat
+from specdec.models.kernels.sums import fma
+from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, behind, call, load, splat
 
 WIDE = has("avx512vnni")
 VNNI = WIDE or has("avxvnni")
@@ -181,10 +182,10 @@ def _group(builder, kind, weights, scales, factors, number, inputs, lines, sums)
                 step = splat(builder, load(builder, steps[row], FLOAT), WIDTH)
                 total = builder.sitofp(total, _FLOATS)
                 at = row * sides + side
-                result[at] = fused(builder, total, builder.fmul(factor, step), result[at])
+                result[at] = fma(builder, total, builder.fmul(factor, step), result[at])
                 if kind.minima:
                     part = splat(builder, load(builder, words[row], FLOAT), WIDTH)
-                    result[at] = fused(builder, minimum, part, result[at])
+                    result[at] = fma(builder, minimum, part, result[at])
     return result
 
 

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from specdec.models.kernels.layout import BYTES, LANES, PAIRS, PART
 from specdec.models.kernels.processor import has
-from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, fused, splat
+from specdec.models.kernels.sums import fma
+from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, splat
 
 WIDE = has("avx512f")
 DOTS = has("avx512bf16")
@@ -204,7 +205,7 @@ def _added(builder, total, weights, numbers):
         given = ir.FunctionType(_SUMS, [_SUMS, _PAIRED, _PAIRED])
         add = builder.module.declare_intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", (), given)
         return builder.call(add, [total, weights, builder.bitcast(numbers, _PAIRED)])
-    return fused(builder, weights, numbers, total)
+    return fma(builder, weights, numbers, total)
 
 
 def _factors(builder, kind, stored):

@@ -17,11 +17,6 @@ def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
 
-def fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a * b + c of vectors of float32, rounded once."""
-    return call(builder, f"llvm.fma.v{a.type.count}f32", a.type, a, b, c)
-
-
 def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
     """The result of one of LLVM's own functions."""
     kind = ir.FunctionType(result, [each.type for each in arguments])

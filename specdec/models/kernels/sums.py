@@ -1,0 +1,115 @@
+"""Sums of float32 numbers in one fixed order, as vector code for LLVM.
+
+LLVM would choose the order of a sum by the width of the processor's registers, so processors would round
+it differently. Here the order is part of the code: there are four sums of 16 lanes. While 64 numbers are
+left, lane i of sum s adds number 16 s + i of the next 64. The sums are added in pairs, then the halves of
+the result. The numbers that are left go eight at a time into eight lanes, the first of which begins with the
+sum so far. The last few are added one by one.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core.cgutils import alloca_once_value, for_range
+from numba.extending import intrinsic
+
+from specdec.models.kernels.layout import LANES
+
+_I64, _FLOAT = ir.IntType(64), ir.FloatType()
+_SUMS, _FEW = 4, 8
+"""Sums of `LANES` lanes, and the lanes of the numbers that are left."""
+
+
+@intrinsic
+def fused(typingctx, a, b, c):  # noqa: ARG001
+    """a * b + c of float32, rounded once."""
+    return types.float32(a, b, c), lambda _context, builder, _signature, values: fma(builder, *values)
+
+
+@intrinsic
+def total(typingctx, address, count):  # noqa: ARG001
+    """The sum of `count` float32 numbers at an address."""
+
+    def codegen(_context, builder, _signature, values):
+        return _summed(builder, *values, lambda number, so_far: builder.fadd(number, so_far))
+
+    return types.float32(types.int64, types.int64), codegen
+
+
+@intrinsic
+def total_of_squares(typingctx, address, count):  # noqa: ARG001
+    """The sum of the squares of `count` float32 numbers at an address."""
+
+    def codegen(_context, builder, _signature, values):
+        return _summed(builder, *values, lambda number, so_far: fma(builder, number, number, so_far))
+
+    return types.float32(types.int64, types.int64), codegen
+
+
+def _summed(builder, address, count, add):
+    """The sum in the order of this file. add: takes numbers and a sum, one or a vector of each."""
+    at_once = _SUMS * LANES
+    places = [alloca_once_value(builder, ir.Constant(_vector(LANES), [0.0] * LANES)) for _ in range(_SUMS)]
+    rounds = builder.udiv(count, _I64(at_once))
+    _repeat(builder, address, rounds, places, add)
+    sums = [builder.load(place) for place in places]
+    while len(sums) > 1:
+        sums = [builder.fadd(*pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
+    zeros = ir.Constant(_vector(_FEW), [0.0] * _FEW)
+    begun = builder.insert_element(zeros, in_halves(builder, sums[0]), ir.IntType(32)(0))
+    place = alloca_once_value(builder, begun)
+    done = builder.mul(rounds, _I64(at_once))
+    few = builder.udiv(builder.sub(count, done), _I64(_FEW))
+    _repeat(builder, _behind(builder, address, done), few, [place], add)
+    last = alloca_once_value(builder, in_halves(builder, builder.load(place)))
+    done = builder.add(done, builder.mul(few, _I64(_FEW)))
+    _repeat(builder, _behind(builder, address, done), builder.sub(count, done), [last], add)
+    return builder.load(last)
+
+
+def _repeat(builder, address, times, places, add):
+    """Add numbers at an address to the sums at these places in turn, the given number of times."""
+    kind = places[0].type.pointee
+    size = getattr(kind, "count", 1)
+    with for_range(builder, times) as loop:
+        start = builder.mul(loop.index, _I64(size * len(places)))
+        for i, place in enumerate(places):
+            piece = _behind(builder, address, builder.add(start, _I64(i * size)))
+            number = builder.load(builder.inttoptr(piece, kind.as_pointer()), align=4)
+            builder.store(add(number, builder.load(place)), place)
+
+
+def in_halves(builder, vector):
+    """The sum of a vector's lanes: one half is added to the other until one number is left."""
+    while vector.type.count > 1:
+        vector = halved(builder, vector)
+    return builder.extract_element(vector, ir.IntType(32)(0))
+
+
+def halved(builder, vector):
+    """The sum of a vector's two halves."""
+    half = vector.type.count // 2
+    kind = ir.VectorType(ir.IntType(32), half)
+    low, high = (
+        builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(first, first + half))))
+        for first in (0, half)
+    )
+    return builder.fadd(low, high)
+
+
+def fma(builder, a, b, c):
+    """a * b + c, rounded once; one number or a vector of each."""
+    kind = a.type
+    name = f"llvm.fma.v{kind.count}f32" if isinstance(kind, ir.VectorType) else "llvm.fma.f32"
+    function = ir.FunctionType(kind, [kind] * 3)
+    return builder.call(builder.module.declare_intrinsic(name, (), function), [a, b, c])
+
+
+def _vector(lanes):
+    return ir.VectorType(_FLOAT, lanes)
+
+
+def _behind(builder, address, count):
+    """The address behind `count` float32 numbers."""
+    return builder.add(address, builder.mul(count, _I64(4)))

@@ -1,0 +1,36 @@
+"""Forwards in float32 of a model whose weights have half precision: the reference of its self-check.
+
+A model in half precision rounds the result of every operation. A forward that rounds less must not be refused
+for being closer to the truth. So the reference computes every operation of the model's own code in float32.
+A weight is widened for the operation that reads it, so only one is in memory twice at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import embedding
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+class Widened(TorchFunctionMode):
+    """Within it, torch's functions compute in float32 where they are given tensors of half precision."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch on widened tensors. Attributes, as the dtype, stay those of the tensor."""
+        kwargs = kwargs or {}
+        if func is embedding:  # the rows that are read, not the whole matrix
+            return widened(func(*args, **kwargs))
+        if getattr(func, "__name__", "") in ("__get__", "__set__"):
+            return func(*args, **kwargs)
+        return func(*tree_map(widened, args), **tree_map(widened, kwargs))
+
+
+def widened(value: Any) -> Any:
+    """A tensor of half precision as float32; anything else as it is."""
+    return value.float() if isinstance(value, Tensor) and value.dtype in HALF else value

@@ -1,0 +1,113 @@
+"""Models in half precision are checked against their own code in float32: less rounding is no fault."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+import transformers
+
+from specdec.models import HFModel, selfcheck
+from specdec.models.kernels import CompiledDecoder
+from specdec.models.prepare import _Search
+from specdec.models.selfcheck import LIMITS, PlainForwards, ShortCheck
+from specdec.models.session_kinds import COMPILED, LEAN
+from specdec.models.widened import Widened
+from tests.helpers.tiny_checkpoints import tiny_model
+
+pytest.importorskip("numba")
+
+KINDS = (transformers.LlamaForCausalLM, transformers.Qwen2ForCausalLM, transformers.Qwen3ForCausalLM)
+SHAPES = ((12, 64, 1.5), (2, 64, 4.0), (2, 256, 4.0))
+"""Layers, width and gain of the matrices: torch rounds their logits by 3 to 12% of the spread in bfloat16."""
+
+
+def rounding_model(kind, layers, width, gain, dtype=torch.bfloat16):
+    """A model with matrices of this gain, which amplifies the rounding of each layer."""
+    torch.manual_seed(0)
+    config = kind.config_class(
+        vocab_size=500,
+        hidden_size=width,
+        intermediate_size=3 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=width // 4,
+        max_position_embeddings=128,
+    )
+    model = kind(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() == 2:
+                weight.normal_(std=1.0 if "embed" in name else gain / weight.shape[1] ** 0.5)
+    return model.to(dtype).eval()
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3", "lfm2"])
+def test_the_reference_is_the_model_in_float32(family):
+    """To the bit; the control is the same forward in bfloat16."""
+    module, ids = tiny_model(family, torch.bfloat16), torch.arange(3, 15)[None]
+    exact = copy.deepcopy(module).float()
+    with torch.inference_mode():
+        want = exact(input_ids=ids, use_cache=False).logits
+        with Widened():
+            have = module(input_ids=ids, use_cache=False).logits
+        rounded = module(input_ids=ids, use_cache=False).logits
+    assert torch.equal(have, want)
+    assert not torch.equal(rounded.float(), want)
+    assert {parameter.dtype for parameter in module.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_compiled_forward_runs_where_torch_rounds_by_more_than_three_percent(kind, shape):
+    module = rounding_model(kind, *shape)
+    with torch.inference_mode():
+        own = PlainForwards(module, torch.device("cpu")).own_error(12)
+    model = HFModel(module, "model")
+    assert isinstance(model.decoder, CompiledDecoder), model.capability_reason
+    assert model.note == ""
+    if kind is KINDS[0]:
+        assert own > LIMITS[torch.bfloat16][0]
+
+
+@pytest.mark.parametrize("kind", [COMPILED, LEAN])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_wrong_mask_fails_where_much_rounding_is_allowed(kind, dtype):
+    with torch.inference_mode():
+        search = _Search(rounding_model(KINDS[0], *SHAPES[0], dtype), "model")
+        model = kind.on(search._model)
+        wrong = replace(model, kind=replace(kind, open=kind.control, control=None))
+        assert search._short.fault(model) is None
+        assert "off by" in search._short.fault(wrong)
+
+
+def test_a_refused_forward_is_named(monkeypatch, caplog):
+    """The control is the model above, which has no note."""
+    forward = CompiledDecoder.forward
+    monkeypatch.setattr(CompiledDecoder, "forward", lambda *args: forward(*args).neg())
+    model = HFModel(rounding_model(KINDS[0], *SHAPES[0]), "model")
+    assert not isinstance(model.decoder, CompiledDecoder)
+    fault = "a slower forward is used (its compiled forward gives logits that are off by"
+    assert model.note.startswith(fault)
+    assert model.note in model.capability_reason
+    assert model.note in caplog.text
+
+
+def test_code_that_can_t_run_in_float32_is_compared_with_itself(monkeypatch):
+    """As before: within four times the error of its own cached decoding."""
+
+    class Half(Widened):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            raise RuntimeError("this kernel takes bfloat16 alone")
+
+    monkeypatch.setattr(selfcheck, "Widened", Half)
+    module = rounding_model(KINDS[0], *SHAPES[0])
+    with torch.inference_mode():
+        plain = PlainForwards(module, torch.device("cpu"))
+        want = module(input_ids=torch.tensor([[5, 6, 7]]), use_cache=False).logits[0].float()
+        assert not plain.in_float32
+        assert torch.equal(plain.forward((5, 6, 7)), want)
+        assert ShortCheck(plain, torch.bfloat16, 128).limit >= LIMITS[torch.bfloat16][0]
