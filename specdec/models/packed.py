@@ -15,6 +15,7 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
 from specdec.models.gguf.conversion import LIST
+from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.gguf.packed import read_packed
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packed_decoder import PackedDecoder
@@ -54,6 +55,14 @@ class PackedModel(HFModel):
     def generation_config(self) -> Any:
         """The model's settings of generation."""
         return self._prepared.module.generation_config
+
+    @property
+    def matrices(self) -> PackedMatrices:
+        """The matrices of the file."""
+        decoder = self._prepared.decoder
+        assert isinstance(decoder, PackedDecoder)
+        assert isinstance(decoder.matrices, PackedMatrices)
+        return decoder.matrices
 
     @property
     def arithmetic(self) -> str:
