@@ -10,8 +10,9 @@ from transformers.utils import logging
 
 from specdec import smollm2
 from specdec.models import HFModel, load_hf_model
-from specdec.models.load import ROUNDED, checked_device, checked_dtype
+from specdec.models.load import PACKED, ROUNDED, checked_device, checked_dtype, packed_bytes
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
+from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, checked_name, find_source
@@ -43,7 +44,9 @@ def load_pair(
     draft, and "smollm2" for another target SmolLM2-135M itself.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
-    dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`, `float16`.
+    dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
+    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `float32`,
+    `bfloat16`, `float16`.
     draft_device, draft_dtype: those of the draft, by default the target's. `int8` rounds the draft's
     matrices, which changes neither the distribution of texts nor ERSD's text.
     report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
@@ -61,6 +64,7 @@ def load_pair(
         dtype = "float32" if dtype == "auto" else dtype
     elif target == SMOLLM2:
         target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "", SMOLLM2) else draft
+        dtype = "bfloat16" if dtype == "auto" else dtype
     if draft == STORIES:
         draft = EMBEDDED / "draft"
     elif draft == SMOLLM2:
@@ -77,7 +81,7 @@ def load_pair(
         report(Progress("asking", str(part.name)))
         part.find()
     check_fits(part.plan() for part in parts)
-    loaded = [(part.load(report), load_tokenizer(part.source)) for part in parts]
+    loaded = [(model := part.load(report), part.tokenizer(model)) for part in parts]
     (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
     if partial:
         assert draft is not None
@@ -139,9 +143,16 @@ class _Part:
             shape = shape_of(config)
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
+        packed = packed_bytes(self.source, self.device, self.dtype)
+        if packed is not None:
+            return Placement(self.source.name, shape, PACKED, self.device, packed)
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
         dtype = "float32" if dtype == ROUNDED else dtype
         return Placement(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:
         return load_hf_model(self.source, self.device, self.dtype, report=report)
+
+    def tokenizer(self, model: HFModel) -> Any:
+        folder = model.folder if isinstance(model, PackedModel) else self.source.fetch()
+        return load_tokenizer(self.source, folder)

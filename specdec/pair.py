@@ -254,7 +254,7 @@ def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokeni
 
 def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
     """Tokens that end a text: the tokenizer's, and those in the target's generation settings."""
-    generation = getattr(getattr(target, "module", None), "generation_config", None)
+    generation = getattr(target, "generation_config", None)
     places = {"the model's generation settings": generation, "the tokenizer": tokenizer}
     ids = (_ids(where, getattr(holder, "eos_token_id", None)) for where, holder in places.items())
     return frozenset(chain.from_iterable(ids))

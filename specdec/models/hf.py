@@ -68,6 +68,11 @@ class HFModel:
     def __reduce__(self) -> tuple[type[HFModel], tuple[PreTrainedModel, str]]:
         return HFModel, (self.module, self.name)  # packed weights are for this process alone
 
+    @property
+    def generation_config(self) -> Any:
+        """The module's settings of generation; None where it has none."""
+        return getattr(self.module, "generation_config", None)
+
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens.
 

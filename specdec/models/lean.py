@@ -139,6 +139,13 @@ def _norm(module: Any, pack: bool) -> Project:
 
 def check_known(model: PreTrainedModel) -> None:
     """ValueError where a model is not one of `KNOWN`, or has parts that its class does not make."""
+    check_architecture(model)
+    if len({(p.device, p.dtype) for p in model.parameters()}) != 1:
+        raise ValueError("the model lies on several devices or in several dtypes")
+
+
+def check_architecture(model: PreTrainedModel) -> None:
+    """ValueError as `check_known`, wherever the model's weights lie."""
     if type(model) not in KNOWN:
         raise ValueError(f"{type(model).__name__} has no lean forward")
     config = model.config
@@ -151,8 +158,6 @@ def check_known(model: PreTrainedModel) -> None:
     changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
     if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:
         raise ValueError("the model has modules that are not its class's own")
-    if len({(p.device, p.dtype) for p in model.parameters()}) != 1:
-        raise ValueError("the model lies on several devices or in several dtypes")
 
 
 def _packs(model: PreTrainedModel) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
+from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.memory import place
+from specdec.models.packed import PackedError, PackedModel
 from specdec.models.progress import READING, Progress, Report, silent
 from specdec.models.source import Source, config_problem, find_source
 from specdec.models.verdicts import files_checksum
@@ -30,6 +33,8 @@ _BROKEN = (
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED = "int8"
 """float32 whose matrices are rounded to 255 multiples of a step for each row: for drafts, which are free."""
+PACKED = "packed"
+"""The few bits that a GGUF file has, with inputs rounded to int8 (docs/kernels.md)."""
 
 
 def load_hf_model(
@@ -42,15 +47,22 @@ def load_hf_model(
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
-    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED` or a torch dtype.
+    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED`, `PACKED` or a torch dtype.
     revision: branch, tag or commit of a hub id.
     report: is called with the progress of loading; if it raises, loading ends.
     ValueError names the argument or file that does not fit.
     """
-    rounded = dtype == ROUNDED
-    placement, dtype = checked_device(device), checked_dtype(dtype)
+    rounded, own_bits = dtype == ROUNDED, dtype == PACKED
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
+    packs = packed_bytes(source, device, dtype)
+    placement, dtype = checked_device(device), checked_dtype(dtype)
     source.config()  # refuses a broken or unknown model before anything is fetched
+    if packs is not None:
+        try:
+            return _packed(source, report)
+        except PackedError:
+            if own_bits:
+                raise
     folder = source.fetch(report)
     options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
     options["trust_remote_code"] = False
@@ -66,6 +78,38 @@ def load_hf_model(
     files = None if rounded or placement != torch.device("cpu") else files_checksum(folder)
     with _check_shown(_shown_name(source.name), report):
         return HFModel(model, _shown_name(source.name), files)
+
+
+def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
+    """Bytes of a model's matrices, if it is decoded in the bits of its GGUF file; None if it is not.
+
+    That is so on a CPU with the compiled forward, for "auto" and `PACKED`. ValueError where `PACKED` was
+    asked for and can't be had.
+    """
+    on_cpu = checked_device(device) == torch.device("cpu")
+    size: int | None = None
+    if on_cpu and dtype in ("auto", PACKED):
+        size = getattr(source, "packed_bytes", None)
+    if dtype == PACKED and size is None:
+        raise ValueError(
+            f"{source.name!r} can't be decoded in the bits of its file: that takes a GGUF file of a Llama, "
+            "Mistral, Qwen 2 or Qwen 3 with matrices of four to eight bits, and the compiled forward on a CPU"
+        )
+    return size
+
+
+def _packed(source: Source, report: Report) -> HFModel:
+    assert isinstance(source, GGUFSource)
+    folder = source.fetch(report, packed=True)
+    report(Progress("checking", source.name))
+    return PackedModel(folder, _shown_name(source.name), partial(_whole, source.path))
+
+
+def _whole(path: Path) -> PreTrainedModel:
+    """The model of a GGUF file in memory, in bfloat16."""
+    source = find_source(path)
+    options = {"dtype": torch.bfloat16, "use_safetensors": True, "local_files_only": True}
+    return _read(source.name, source.fetch(), options)
 
 
 def checked_device(device: str | torch.device, argument: str = "device") -> torch.device | None:
@@ -92,16 +136,18 @@ def checked_device(device: str | torch.device, argument: str = "device") -> torc
 
 
 def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | torch.dtype:
-    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`.
+    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`, "auto" for `PACKED`.
 
     ValueError names the argument and lists the valid ones.
     """
     if dtype == ROUNDED:
         return torch.float32
+    if dtype == PACKED:
+        return "auto"
     if dtype == "auto" or dtype in DTYPES.values():
         return dtype
     if dtype not in DTYPES:
-        raise ValueError(f"{argument} = {dtype!r:.60} is none of auto, {', '.join(DTYPES)}")
+        raise ValueError(f"{argument} = {dtype!r:.60} is none of auto, {PACKED}, {', '.join(DTYPES)}")
     return DTYPES[dtype]
 
 

@@ -76,16 +76,22 @@ class Need(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: a name of one."""
+    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: a name of one.
+
+    weights: bytes of the weights, where they are not in this dtype but in the bits of their file.
+    """
 
     name: str
     shape: Sizes
     dtype: str
     device: str
+    weights: int | None = None
 
     @property
     def need(self) -> Need:
         """The memory that the model needs at this place."""
+        if self.weights is not None:
+            return need_of(self.shape, "float32", on_cpu=False)._replace(weights=self.weights)
         return need_of(self.shape, self.dtype, on_cpu=place(self.device) == "cpu")
 
 
@@ -141,7 +147,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
 
 def need_of_run(model: HFModel, vocab_size: int) -> int:
     """Bytes that one more run of a loaded model needs: its cache and its rounds."""
-    cached = _cached_per_token(model.module.config.get_text_config(decoder=True))
+    cached = _cached_per_token(model.config)
     states = 0
     if model.capability == "sequence":
         with suppress(ValueError):  # a class of the user's own

@@ -89,7 +89,7 @@ def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel
         kind=COMPILED,
         decoder=CompiledDecoder(module, stored),
     )
-    return _explained(model, TREES) if verdicts.fingerprint(model) == verdict.logits else None
+    return explained_model(model, TREES) if verdicts.fingerprint(model) == verdict.logits else None
 
 
 def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | str:
@@ -143,7 +143,7 @@ class _Search:
                 return model
         model, state_fault = self._first([STATES, STATES_AT])
         if model is not None:
-            return _explained(model, SEQUENCES)
+            return explained_model(model, SEQUENCES)
         if self._model.config.model_type in SELECTIVE_SCANS:
             state_fault += ", because transformers then starts its selective scan from an empty state"
         # An error on our cache says less than a wrong result on the model's own.
@@ -157,12 +157,12 @@ class _Search:
         if tree is None:
             tree, tree_fault = self._first(tree_kinds(config))
         if tree is not None:
-            return _explained(tree, TREES), ""
+            return explained_model(tree, TREES), ""
         sequence, fault = self._first(sequence_kinds(config))
         if sequence is None:
             return None, fault
         reason = f"takes single sequences as drafts: with a tree mask it {tree_fault}"
-        return _explained(sequence, reason), ""
+        return explained_model(sequence, reason), ""
 
     def _own_forward(self) -> PreparedModel | None:
         """The model with one of our own forwards; None if none fits. Where a faster one does not fit, the
@@ -202,12 +202,13 @@ class _Search:
         sentence = f"goes on token by token and can't verify drafts: {reason}"
         model, fault = self._first([STEPPING])
         if model is not None:
-            return _explained(model, sentence)
-        model = _explained(PLAIN.on(self._model), sentence)
+            return explained_model(model, sentence)
+        model = explained_model(PLAIN.on(self._model), sentence)
         return _noted(model, f"its own cache {fault}", "each token is a forward over all text, which is slow")
 
 
-def _explained(model: PreparedModel, reason: str) -> PreparedModel:
+def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
+    """The model with a sentence on what it can do."""
     return replace(model, capability_reason=f"{model.name} {reason}.")
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -80,6 +80,16 @@ UNPREFIXED: dict[Capability, Script] = {
     "sequence": (ScriptedForward((-1, 0), ()),),
     "ar": (ScriptedForward((-1,), ()),),
 }
+
+
+class Rows(Protocol):
+    """Right logits, with which a session's are compared. tokens: the ids of the texts."""
+
+    tokens: list[int]
+
+    def last_rows(self, lines: Sequence[Line]) -> Tensor:
+        """Logits [lines, vocabulary] after each line, float32 or wider."""
+        ...
 
 
 class PlainForwards:
@@ -189,7 +199,7 @@ def _check_telling(logits: Tensor, kind: str) -> None:
         )
 
 
-def session_error(session: Session, plain: PlainForwards, script: Script, prefix_length: int) -> float:
+def session_error(session: Session, plain: Rows, script: Script, prefix_length: int) -> float:
     """Largest relative error of the rows that a session returns along a script."""
     rows, lines = [], []
     tokens = iter(plain.tokens)
@@ -246,7 +256,7 @@ class ShortCheck:
 
 
 def session_fault(
-    model: PreparedModel, plain: PlainForwards, scripts: Sequence[tuple[Script, int]], limit: float
+    model: PreparedModel, plain: Rows, scripts: Sequence[tuple[Script, int]], limit: float
 ) -> str | None:
     """The fault of the model's sessions, as the end of a sentence; None if they pass.
 

@@ -8,6 +8,7 @@ makers saved, and what other engines read.
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -24,12 +25,12 @@ _TOKENS = 2000
 """Tokens of the vocabulary that are tried beside this text."""
 
 
-def load_tokenizer(source: Source) -> Any:
+def load_tokenizer(source: Source, folder: Path) -> Any:
     """The tokenizer of a model; ValueError if there is none or a broken one.
 
-    A UserWarning says where transformers' class cuts texts into other tokens than tokenizer.json.
+    folder: that of the source's files. A UserWarning says where
+    transformers' class cuts texts into other tokens than tokenizer.json.
     """
-    folder = source.fetch()
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)

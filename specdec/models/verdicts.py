@@ -70,8 +70,16 @@ def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
     """
     if files is None or type(module) not in KNOWN or module.device.type != "cpu" or crew() is None:
         return None
+    return path_of_files(files, type(module).__name__, str(module.dtype))
+
+
+def path_of_files(files: str, *more: str) -> Path | None:
+    """The file of the verdict on a model; None without a private folder.
+
+    files: the checksum of the files that it was read from. more: the ways in which they were read.
+    """
     folder = private_folder(FOLDER)
-    about = [files, type(module).__name__, str(module.dtype)]
+    about = [files, *more]
     names = (_checksum(json.dumps(part))[:32] for part in (about, conditions()))
     return folder and folder / f"{'-'.join(names)}.json"
 
@@ -102,18 +110,32 @@ def remember(path: Path, model: PreparedModel) -> None:
     assert isinstance(model.decoder, CompiledDecoder), "only a compiled forward has verdicts"
     new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
-        for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
-            old.unlink(missing_ok=True)
+        _remove_earlier(path)
         save_file(model.decoder.packed_tensors(), new)
         verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), file_checksum(new))
         new.chmod(0o600)
         new.replace(path.with_suffix(WEIGHTS))
-        text = json.dumps(verdict._asdict())
+    except (OSError, SafetensorError):  # the disk is full: the next start checks again
+        new.unlink(missing_ok=True)
+        return
+    write(path, verdict)
+
+
+def write(path: Path, verdict: Verdict) -> None:
+    """Writes a verdict, whole or not at all; without room on the disk the next start checks again."""
+    new, text = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}"), json.dumps(verdict._asdict())
+    try:
         new.write_text(f"{_checksum(text)}\n{text}")
         new.chmod(0o600)
         new.replace(path)
-    except (OSError, SafetensorError):  # the disk is full: the next start checks again
+    except OSError:
         new.unlink(missing_ok=True)
+
+
+def _remove_earlier(path: Path) -> None:
+    """Removes the files of earlier versions' verdicts on the same model."""
+    for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
+        old.unlink(missing_ok=True)
 
 
 def fingerprint(model: PreparedModel) -> str:

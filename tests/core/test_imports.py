@@ -39,7 +39,7 @@ LAYERS = {
         {"terminal"},
         {"__main__"},
     ],
-    "research": [{"experiments", "training"}],
+    "research": [{"experiments", "packed", "training"}],
     "components": [
         {"guard"},
         {"page"},

@@ -24,6 +24,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, Pre
 from specdec.checksum import file_checksum
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.keys import check_keys
+from specdec.models.gguf.packed import can_be_packed, packed_bytes, write_packed
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
 from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, weights_of
 from specdec.models.kernels.compiled import crew
@@ -60,9 +61,18 @@ def _read_config(path: Path, header: Header) -> PreTrainedConfig:
     return config
 
 
-def converted(path: Path, report: Any) -> Path:
+def bytes_when_packed(path: Path) -> int | None:
+    """Bytes of the matrices of a file in its own bits; None if the compiled forward can't read them so."""
+    if crew() is None:
+        return None
+    header = read_header(path)
+    return packed_bytes(header) if can_be_packed(header) else None
+
+
+def converted(path: Path, report: Any, packed: bool = False) -> Path:
     """The folder of a file's model, from the cache or made now.
 
+    packed: with the matrices in the blocks of the compiled forward (`packed`) instead of safetensors.
     report(done, total): called with the number of converted tensors. If several processes ask for one folder
     at the same time, one converts and the others wait. BrokenFileError if the file's content does not match
     its header.
@@ -70,7 +80,7 @@ def converted(path: Path, report: Any) -> Path:
     from filelock import FileLock
 
     cache = _cache()
-    folder = cache / _name(path)
+    folder = cache / _name(path, packed)
     with FileLock(folder.with_suffix(".lock"), mode=0o600):
         if whole(folder):
             return folder
@@ -79,7 +89,7 @@ def converted(path: Path, report: Any) -> Path:
         # most of compiling is done by LLVM, beside Python
         threading.Thread(target=crew, name="specdec-compiler", daemon=True).start()
         try:
-            _convert(path, new, report)
+            _convert(path, new, report, packed)
             (new / LIST).write_text(json.dumps(_listed(new)))
             make_private(new)
             new.rename(folder)
@@ -101,12 +111,15 @@ def whole(folder: Path) -> bool:
         return False
 
 
-def _convert(path: Path, folder: Path, report: Any) -> None:
+def _convert(path: Path, folder: Path, report: Any, packed: bool) -> None:
     """Writes the files of a model into an empty folder."""
     header = read_header(path)
     config = _read_config(path, header)
     if header.architecture in CONFIGS:
-        _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
+        if packed:
+            write_packed(path, header, config, folder, report)
+        else:
+            _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
         config.save_pretrained(folder)
     else:
         own = dtype_of(header)
@@ -209,10 +222,10 @@ def _cache() -> Path:
 _temporary_folders: list[Any] = []
 
 
-def _name(path: Path) -> str:
+def _name(path: Path, packed: bool) -> str:
     """The name of the folder with a file's converted weights. A file that has changed gets another name."""
     status = path.stat()
-    about = VERSION, str(path.resolve()), status.st_size, status.st_mtime_ns
+    about = VERSION, *(["packed"] if packed else []), str(path.resolve()), status.st_size, status.st_mtime_ns
     return hashlib.sha256(repr(about).encode()).hexdigest()[:32]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from specdec.models.gguf.conversion import converted, read_config
+from specdec.models.gguf.conversion import bytes_when_packed, converted, read_config
 from specdec.models.gguf.header import MAGIC, BrokenFileError
 from specdec.models.progress import Progress, Report, silent
 
@@ -23,8 +23,8 @@ class GGUFSource:
     """
 
     def __init__(self, name: str, path: Path):
-        self.name, self._path = name, path.resolve()
-        self._folder: Path | None = None
+        self.name, self.path = name, path.resolve()
+        self._folders: dict[bool, Path] = {}
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if the header is broken or describes no known model."""
@@ -33,18 +33,27 @@ class GGUFSource:
     @cached_property
     def _config(self) -> PreTrainedConfig:
         with _named(self.name):
-            return read_config(self._path)
+            return read_config(self.path)
 
-    def fetch(self, report: Report = silent) -> Path:
-        """The folder into which the file is converted once; ValueError if the file is broken."""
+    @cached_property
+    def packed_bytes(self) -> int | None:
+        """Bytes of the matrices in the file's own bits; None if the compiled forward can't read them so."""
+        with _named(self.name):
+            return bytes_when_packed(self.path)
+
+    def fetch(self, report: Report = silent, packed: bool = False) -> Path:
+        """The folder into which the file is converted once; ValueError if the file is broken.
+
+        packed: with the matrices in the file's own bits.
+        """
 
         def tell(done: int, total: int) -> None:
             report(Progress("converting", self.name, done, total))
 
-        if self._folder is None:
+        if packed not in self._folders:
             with _named(self.name):
-                self._folder = converted(self._path, tell)
-        return self._folder
+                self._folders[packed] = converted(self.path, tell, packed)
+        return self._folders[packed]
 
 
 def is_gguf(path: Path) -> bool:

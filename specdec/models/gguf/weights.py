@@ -195,8 +195,7 @@ def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator
             continue
         value = torch.from_numpy(values(data, tensor))
         part = tensor.name.split(".")[-2]
-        if header.architecture == "llama" and part in heads:
-            value = _halves(value, heads[part])
+        value = rows_in_halves(value, heads.get(part) if header.architecture == "llama" else None)
         yield names[tensor.name], value.to(config.dtype).contiguous()
 
 
@@ -211,11 +210,14 @@ def values(data: np.ndarray, tensor: Any) -> np.ndarray:
     return gguf.quants.dequantize(rows, gguf.GGMLQuantizationType[tensor.type]).reshape(tensor.shape)
 
 
-def _halves(value: torch.Tensor, heads: int) -> torch.Tensor:
+def rows_in_halves(value: torch.Tensor, heads: int | None) -> torch.Tensor:
     """Reorders the rows of each head from llama.cpp's order to that of transformers.
 
     A rotary embedding rotates pairs of rows. In llama.cpp a pair is two neighbours; in transformers it is row
-    i of the first half and row i of the second half. value: [heads x head size, ...].
+    i of the first half and row i of the second half. value: [heads x head size, ...]. heads: None leaves the
+    rows as they are.
     """
+    if heads is None:
+        return value
     pairs = value.view(heads, value.shape[0] // heads // 2, 2, *value.shape[1:])
     return pairs.transpose(1, 2).reshape(value.shape)

@@ -14,7 +14,7 @@ def write(
     tokens: Sequence[str],
     merges: Sequence[str] = (),
     *,
-    kind: str = "F32",
+    kind: str | Mapping[str, str] = "F32",
     end: int = 0,
     chat_template: str = "",
     keys: Mapping[str, Any] | None = None,
@@ -22,7 +22,8 @@ def write(
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
     merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: the type of all matrices, as
-    gguf names it. end: id of the token that begins and ends a text; no token is added to a prompt.
+    gguf names it, or of each by the last part of its module's name, as "q_proj". end: id of the token that
+    begins and ends a text; no token is added to a prompt.
     keys: further keys of the file, or other values of its usual ones; None removes a key. Raises
     ModuleNotFoundError without gguf.
     """
@@ -65,7 +66,10 @@ def write(
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         base, _, suffix = name.rpartition(".")
-        type_ = gguf.GGMLQuantizationType[kind if value.dim() > 1 else "F32"]
+        of_matrix = (
+            kind if isinstance(kind, str) else kind[base.rsplit(".", 1)[-1]] if value.dim() > 1 else ""
+        )
+        type_ = gguf.GGMLQuantizationType[of_matrix if value.dim() > 1 else "F32"]
         array = _stored(base, value, config).float().numpy()
         if type_ is not gguf.GGMLQuantizationType.F32:
             array = gguf.quants.quantize(array, type_)

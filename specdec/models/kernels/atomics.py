@@ -31,11 +31,13 @@ def _at_address(kind):
     return read
 
 
-_float_pointer, _int16_pointer, _int32_pointer, _int64_pointer = (
-    _at_address(types.CPointer(kind)) for kind in (types.float32, types.int16, types.int32, types.int64)
+_float_pointer, _int8_pointer, _int16_pointer, _int32_pointer, _int64_pointer = (
+    _at_address(types.CPointer(kind))
+    for kind in (types.float32, types.int8, types.int16, types.int32, types.int64)
 )
-plan_record, layer_record, call_record, row_record = (
-    _at_address(from_dtype(dtype)) for dtype in (layout.PLAN, layout.LAYER, layout.CALL, layout.ROW)
+plan_record, layer_record, matrix_record, call_record, row_record = (
+    _at_address(from_dtype(dtype))
+    for dtype in (layout.PLAN, layout.LAYER, layout.MATRIX, layout.CALL, layout.ROW)
 )
 """Each takes an address for a record of `layout`."""
 
@@ -100,7 +102,7 @@ def _call(_context, builder, _signature, values):
 
 @intrinsic
 def call_product(typingctx, address, weights, block_bytes, steps, x, x_stride, rows, out, blocks):  # noqa: ARG001
-    """Call `tiles.multiply`."""
+    """Call `tiles.multiply` or `groups.multiply_groups`."""
     return types.void(*(types.int64,) * 9), _call
 
 
@@ -130,6 +132,12 @@ def floats(address, count):
 def ints(address, count):
     """int64 [count] at an address."""
     return carray(_int64_pointer(address), (count,), np.int64)
+
+
+@inner()
+def bytes_at(address, count):
+    """int8 [count] at an address."""
+    return carray(_int8_pointer(address), (count,), np.int8)
 
 
 @inner()

@@ -59,10 +59,13 @@ def _product(kind: str) -> Any:
     """The compiled products of this kind of weights."""
     from numba import types
 
-    from specdec.models.kernels.tiles import POINTERS, multiply
+    from specdec.models.kernels import groups, tiles
 
+    pointers, multiply = tiles.POINTERS, tiles.multiply
+    if kind in groups.POINTERS:
+        pointers, multiply = groups.POINTERS, groups.multiply_groups
     with _compiling:
-        return _loaded(multiply, types.void(POINTERS[kind], *(types.int64,) * 7))
+        return _loaded(multiply, types.void(pointers[kind], *(types.int64,) * 7))
 
 
 def _attention(size: int) -> Any:

@@ -116,30 +116,35 @@ class CompiledDecoder:
 
     def __init__(self, model: PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
         check_known(model)
-        self._crew = _crew()
-        config, embedding = model.config, model.get_input_embeddings().weight
-        layers = model.model.layers
-        if embedding.device.type != "cpu" or embedding.dtype not in DTYPES or len(layers) > MOST_LAYERS:
+        embedding = model.get_input_embeddings().weight
+        if embedding.device.type != "cpu" or embedding.dtype not in DTYPES:
             raise ValueError("the compiled forward is for models on a CPU, of at most 32 bits a number")
+        matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
+        self.kind = kind_of(matrices)
+        even = not any(matrix.shape[1] % 2 for matrix in matrices)
+        if self.kind == "bfloat16" and embedding.dtype == torch.bfloat16 and even:
+            self.kind = at.PAIRS
+        self._embedding, self._stored, self._matrices = embedding, stored, list[Packed]()
+        self._set_up(model)
+
+    def _set_up(self, model: PreTrainedModel) -> None:
+        """Take sizes and rotary angles from the model, and pack its matrices."""
+        config, layers, attention = model.config, model.model.layers, model.model.layers[0].self_attn
+        if len(layers) > MOST_LAYERS:
+            raise ValueError(f"the compiled forward has at most {MOST_LAYERS} layers, not {len(layers)}")
         if config.hidden_act != "silu":
             raise ValueError(f"the compiled forward has silu alone, not {config.hidden_act!r}")
-        attention = layers[0].self_attn
+        self._crew = _crew()
         self.heads, self.kv_heads, self.size = (
             config.num_attention_heads,
             config.num_key_value_heads,
             attention.head_dim,
         )
         self.kv_shape = (len(layers), 2 * self.kv_heads, self.size)
-        self.width, self.inner = embedding.shape[1], layers[0].mlp.gate_proj.weight.shape[0]
+        self.width, self.inner = model.model.norm.weight.shape[0], layers[0].mlp.gate_proj.weight.shape[0]
         self._output, self.scored_ids = model.lm_head, model.lm_head.weight.shape[0]
-        self._embedding, self._rotary = embedding, model.model.rotary_emb
-        matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
-        self.kind = kind_of(matrices)
-        even = not any(matrix.shape[1] % 2 for matrix in matrices)
-        if self.kind == "bfloat16" and embedding.dtype == torch.bfloat16 and even:
-            self.kind = at.PAIRS
+        self._rotary = model.model.rotary_emb
         self._held: list[Tensor | np.ndarray] = []
-        self._stored, self._matrices = stored, list[Packed]()
         self._plan = self._planned(model, attention.scaling)
         self._rotation, self._growing = _floats(0), threading.Lock()
 
@@ -161,20 +166,17 @@ class CompiledDecoder:
         self._held.append(layers)
         return _record(
             at.PLAN,
-            item=at.BYTES[self.kind],
-            per_step=at.PER_STEP[self.kind],
             width=self.width,
             heads=self.heads,
             kv_heads=self.kv_heads,
             size=self.size,
             inner=self.inner,
             scale=self._float([scaling]),
-            multiply=self._crew.multiply(self.kind),
             attend=self._crew.attend(self.size),
             layers=len(layers),
             layer_table=layers.ctypes.data,
             norm=self._norm(model.model.norm),
-            head=self._matrix([model.lm_head]),
+            head=self._product([model.lm_head]),
         )
 
     def _layer(self, layer: Any) -> tuple:
@@ -184,10 +186,10 @@ class CompiledDecoder:
         norms = (layer.input_layernorm, q_norm, k_norm, layer.post_attention_layernorm)
         return (
             *map(self._norm, norms),
-            self._matrix([attention.q_proj, attention.k_proj, attention.v_proj]),
-            self._matrix([attention.o_proj]),
-            self._matrix([mlp.gate_proj, mlp.up_proj], side_by_side),
-            self._matrix([mlp.down_proj]),
+            self._product([attention.q_proj, attention.k_proj, attention.v_proj]),
+            self._product([attention.o_proj]),
+            self._product([mlp.gate_proj, mlp.up_proj], gated=True),
+            self._product([mlp.down_proj]),
         )
 
     def _norm(self, norm: Any) -> int:
@@ -198,10 +200,36 @@ class CompiledDecoder:
         self._held.append(tensor)
         return tensor.data_ptr()
 
-    def _matrix(
-        self, linears: Sequence[nn.Linear], together: Callable[..., Tensor] = _below
-    ) -> tuple[int, ...]:
-        """Packs the weights of some linear layers as one matrix, and returns its record (`layout.MATRIX`).
+    def _product(self, linears: Sequence[nn.Linear], gated: bool = False) -> int:
+        """The address of the first `layout.MATRIX` of a product of some linear layers.
+
+        gated: whether they are gates and ups, whose products are multiplied.
+        """
+        packed = self._packed(linears, side_by_side if gated else _below)
+        limit = self.inner if gated else packed.outputs
+        if not gated and linears[0] is not self._output:
+            limit = sum(linear.weight.shape[0] for linear in linears)
+        return self._records([(packed, self.kind, limit)], gated)
+
+    def _records(self, matrices: Sequence[tuple[Packed, str, int]], gated: bool) -> int:
+        """The address of the records of a product's matrices: each with its kind and its number of sums."""
+        records = np.zeros(len(matrices), dtype=at.MATRIX)
+        column = 0
+        for record, (packed, kind, limit) in zip(records, matrices, strict=True):
+            of_part = at.PART // 2 if gated and len(matrices) > 1 else at.PART
+            fields = packed.record(kind, self._crew.multiply(kind))
+            fields |= {"column": column, "limit": limit, "parts": -(-packed.outputs // of_part)}
+            for name, value in fields.items():
+                record[name] = value
+            column += limit
+            self._held += [part for part in packed if part is not None]
+        records["next"][:-1] = records.ctypes.data + np.arange(1, len(records)) * records.itemsize
+        records["all_parts"] = records["parts"][:1] if gated else records["parts"].sum()
+        self._held.append(records)
+        return records.ctypes.data
+
+    def _packed(self, linears: Sequence[nn.Linear], together: Callable[..., Tensor]) -> Packed:
+        """The weights of some linear layers as one matrix.
 
         together: joins the layers' weights, and their biases, to one tensor.
         """
@@ -213,8 +241,7 @@ class CompiledDecoder:
             number = len(self._matrices)
             packed = Packed(*(self._stored.get(f"{number}.{part}") for part in Packed._fields))
         self._matrices.append(packed)
-        self._held += [part for part in packed if part is not None]
-        return packed.record()
+        return packed
 
     def packed_tensors(self) -> dict[str, Tensor]:
         """All packed matrices, by the number of the matrix and the name of the part."""
@@ -235,7 +262,7 @@ class CompiledDecoder:
         table = texts[0].table if len(texts) == 1 else np.concatenate([text.table for text in texts])
         longest = max(text.longest for text in texts)
         self._extend_rotation(longest)
-        x = F.embedding(token_ids, self._embedding).float()
+        x = self._embedded(token_ids)
         out = _floats(scored, self.scored_ids + -self.scored_ids % at.LANES)
         threads = usual_threads() if self.nbytes * rows > ALONE else 1
         between, own = self._sizes(rows, longest)
@@ -256,13 +283,20 @@ class CompiledDecoder:
         self._crew.run(call.ctypes.data, threads, self.kv_shape[0])
         return spread(out[:, : self.scored_ids], self._output)
 
+    def _embedded(self, token_ids: Tensor) -> Tensor:
+        """float32 [n, width], the embeddings of tokens; the forward writes into it."""
+        return F.embedding(token_ids, self._embedding).float()
+
+    @property
+    def _rounds(self) -> bool:
+        """Whether inputs of matrices are rounded."""
+        return self.kind == at.PAIRS
+
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
         """float32 numbers of scratch memory, in whole lines: for all threads together, and for each alone."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
-        inputs = (
-            max(2 * self.width, self.heads * self.size, self.inner) if self.kind == at.PAIRS else self.width
-        )
+        inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
         own = max(rows * (at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
 

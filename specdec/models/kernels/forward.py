@@ -19,6 +19,7 @@ import numpy as np
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.atomics import (
     add_to_word,
+    bytes_at,
     call_attention,
     call_product,
     call_record,
@@ -27,6 +28,7 @@ from specdec.models.kernels.atomics import (
     ints,
     layer_record,
     load_word,
+    matrix_record,
     plan_record,
     row_record,
     shorts,
@@ -42,6 +44,10 @@ SET, ADD, GATE = range(3)
 """What is done with the sums of a product."""
 
 _ONE = np.float32(1)
+_STEPS, _STEP = np.float32(127), np.float32(1 / 127)
+_WHOLE = np.float32(3 << 22)
+"""Added to a float32 below 2 ** 22 and taken away again, it leaves the nearest whole number, the even one of
+two."""
 
 
 @inner(error_model="numpy")
@@ -54,41 +60,50 @@ def _normed(row, count, norm, out):
 
 
 @inner()
-def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, own):
-    """One product as a phase: x[rows, inputs] times a matrix.
+def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
+    """One product as a phase: x[rows, inputs] times one matrix, or several.
 
-    matrix: its record. norm: address of an RMSNorm's weights for the rows of `source`, or 0.
-    out: rows of `limit` numbers, to which the sums are added (ADD), written (SET), or written as silu(gate) *
-    up (GATE).
+    matrix: address of the record of the first one. norm: address of an RMSNorm's weights for the rows of
+    `source`, or 0. out: rows of `across` numbers, to which the sums are added (ADD), written (SET), or
+    written as silu(gate) * up (GATE).
     """
-    outputs, steps = matrix.outputs, inputs // plan.per_step
-    block_bytes = at.LANES * steps * plan.item
-    parts = (outputs + at.PART - 1) // at.PART
-    x, fresh, stride = source, True, inputs * 4
+    parts = matrix_record(matrix).all_parts
+    x, spare, rounding, stride, fresh = source, own + rows * at.PART * 4, -1, 0, True
     while True:
         part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= parts:
             break
-        if fresh:
-            fresh, spare = False, own + rows * at.PART * 4
-            if norm != 0:
-                _norm_rows(rows, inputs, source, norm, spare)
-                x, spare = spare, spare + rows * inputs * 4
-            if plan.per_step == 2:
-                _round(x, spare, rows * inputs)
-                x = spare
-                if DOTS:
-                    stride = inputs * 2
-        first = part * at.PART
-        blocks = min(at.PART, outputs - first) // at.LANES
-        weights = matrix.weights + first // at.LANES * block_bytes
-        call_product(plan.multiply, weights, block_bytes, steps, x, stride, rows, own, blocks)
+        if fresh and norm != 0:
+            _norm_rows(rows, inputs, source, norm, spare)
+            source, spare = spare, spare + rows * inputs * 4
+        fresh = False
+        record = matrix_record(matrix)
+        while part >= record.parts:
+            part -= record.parts
+            record = matrix_record(record.next)
+        halves = 2 if what == GATE and record.next != 0 else 1
+        most, limit, column = at.PART // halves, record.limit, record.column
+        for half in range(halves):
+            if half == 1:
+                record = matrix_record(record.next)
+            if record.rounding != rounding:
+                rounding = record.rounding
+                x, stride = _rounded(rounding, rows, inputs, source, spare)
+            _multiply(record, part * most, most, x, stride, rows, own + half * most * 4)
         for row in range(rows):
-            sums = own + row * at.PART * 4
-            _complete(floats(sums, blocks * at.LANES), matrix, first)
-            _hand_over(what, sums, part, blocks * at.LANES, limit, out + row * limit * 4)
+            _hand_over(what, own + row * at.PART * 4, part, limit, out + (row * across + column) * 4)
         add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, parts)
+
+
+@inner()
+def _multiply(matrix, first, most, x, stride, rows, sums):
+    """Up to `most` outputs from number `first` on, in rows of `PART` sums. stride: bytes of a row of x."""
+    blocks = min(most, matrix.outputs - first) // at.LANES
+    weights = matrix.weights + first // at.LANES * matrix.block_bytes
+    call_product(matrix.multiply, weights, matrix.block_bytes, matrix.steps, x, stride, rows, sums, blocks)
+    for row in range(rows):
+        _complete(floats(sums + row * at.PART * 4, blocks * at.LANES), matrix, first)
 
 
 @inner()
@@ -96,6 +111,48 @@ def _norm_rows(rows, width, source, norm, out):
     for row in range(rows):
         place = row * width * 4
         _normed(source + place, width, norm, out + place)
+
+
+@inner()
+def _rounded(rounding, rows, inputs, source, spare):
+    """The rows of `source` as a matrix takes them: their address, `spare` unless they stay as they are, and
+    the bytes of a row. rounding: as of a `layout.MATRIX`."""
+    if rounding == at.UNROUNDED:
+        return source, inputs * 4
+    if rounding == at.IN_PAIRS:
+        _round(source, spare, rows * inputs)
+        return spare, inputs * (2 if DOTS else 4)
+    stride = inputs + inputs // at.GROUP * 4 + inputs // (rounding & 255) * 4
+    for row in range(rows):
+        _round_groups(source + row * inputs * 4, spare + row * stride, inputs, rounding)
+    return spare, stride
+
+
+@inner(error_model="numpy")
+def _round_groups(source, out, inputs, rounding):
+    """Round a row of float32 numbers to int8 in groups, as `groups` describes it."""
+    numbers, bits = floats(source, inputs), small_ints(source, inputs)
+    whole, steps = bytes_at(out, inputs), floats(out + inputs, inputs // at.GROUP)
+    for group in range(inputs // at.GROUP):
+        first, largest = group * at.GROUP, np.int32(0)
+        for i in range(first, first + at.GROUP):
+            largest = max(largest, bits[i] & np.int32(0x7FFFFFFF))  # as floats are ordered
+        small_ints(out + inputs, inputs // at.GROUP)[group] = largest
+        turned = _STEPS / steps[group] if steps[group] > at.SMALLEST else np.float32(0)
+        for i in range(first, first + at.GROUP):
+            whole[i] = np.int8(np.int32((numbers[i] * turned + _WHOLE) - _WHOLE))
+        steps[group] *= _STEP
+    offset, scaled = rounding >> 8, rounding & 255
+    words = out + inputs + inputs // at.GROUP * 4
+    products, sums = floats(words, inputs // scaled), small_ints(words, inputs // scaled)
+    for number in range(inputs // scaled):
+        total = np.int32(0)
+        for i in range(number * scaled, (number + 1) * scaled):
+            total += np.int32(whole[i])
+        if offset == 0:
+            products[number] = steps[number] * np.float32(total)
+        else:
+            sums[number] = -offset * total
 
 
 @inner()
@@ -125,15 +182,15 @@ def _complete(sums, matrix, first):
 
 
 @inner()
-def _hand_over(what, sums, part, count, limit, out):
-    """Write, add or gate the sums of a part of one row."""
+def _hand_over(what, sums, part, limit, out):
+    """Write, add or gate the sums of a part of one row. limit: the number of sums of all parts."""
     if what == GATE:
         half = at.PART // 2
         count = min(half, limit - part * half)
         gate, up = floats(sums, count), floats(sums + half * 4, count)
         _gate(gate, up, floats(out + part * half * 4, count))
         return
-    count = min(count, limit - part * at.PART)
+    count = min(at.PART, limit - part * at.PART)
     into = floats(out + part * at.PART * 4, count)
     if what == SET:
         _copy(floats(sums, count), into)
@@ -249,22 +306,22 @@ def _work(shared):
     for number in range(plan.layers):
         layer = layer_record(plan.layer_table + number * at.LAYER_BYTES)
         norm = layer.attention_norm
-        _product(phase, SET, plan, layer.qkv, width, columns, rows, x, norm, qkv, own)
+        _product(phase, SET, layer.qkv, width, columns, rows, x, norm, qkv, own)
         phase += 8 * at.PHASE
         _rotate(phase, plan, layer, number, call, qkv, own)
         phase += 8 * at.PHASE
         _attend(phase, plan, number, call, qkv, mixed, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, plan, layer.out, queries, width, rows, mixed, 0, x, own)
+        _product(phase, ADD, layer.out, queries, width, rows, mixed, 0, x, own)
         phase += 8 * at.PHASE
         norm = layer.mlp_norm
-        _product(phase, GATE, plan, layer.gate_up, width, inner, rows, x, norm, hidden, own)
+        _product(phase, GATE, layer.gate_up, width, inner, rows, x, norm, hidden, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, plan, layer.down, inner, width, rows, hidden, 0, x, own)
+        _product(phase, ADD, layer.down, inner, width, rows, hidden, 0, x, own)
         phase += 8 * at.PHASE
     if call.scored != 0:
-        head, logits, rows = plan.head, call.logits, call.scored
-        _product(phase, SET, plan, head, width, head.outputs, rows, x, plan.norm, logits, own)
+        outputs, logits, rows = matrix_record(plan.head).outputs, call.logits, call.scored
+        _product(phase, SET, plan.head, width, outputs, rows, x, plan.norm, logits, own)
 
 
 def take_part(shared, call):

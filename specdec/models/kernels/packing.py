@@ -13,7 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from specdec.models.kernels.layout import DTYPES, KINDS, LANES, PART, PER_STEP
+from specdec.models.kernels.layout import (
+    DTYPES,
+    IN_PAIRS,
+    KINDS,
+    LANES,
+    PAIRS,
+    PART,
+    PER_STEP,
+    QUANTISED,
+    UNROUNDED,
+)
 
 STEPS = 127
 """Of an int8 weight on either side of zero."""
@@ -23,7 +33,8 @@ _FEW_ROWS = 4
 class Packed(NamedTuple):
     """A matrix in blocks.
 
-    weights: [blocks, steps, LANES, inputs of a step]. scales, bias: float32 [outputs], or None.
+    weights: [blocks, steps, LANES, inputs of a step], or uint8 [blocks, units, bytes of a unit] of a
+    `layout.Quantised` kind. scales, bias: float32 [outputs], or None.
     """
 
     weights: Any
@@ -35,9 +46,17 @@ class Packed(NamedTuple):
         """Padded to whole blocks."""
         return len(self.weights) * LANES
 
-    def record(self) -> tuple[int, ...]:
-        """The fields of a `layout.MATRIX`."""
-        return (*(0 if part is None else part.data_ptr() for part in self), self.outputs)
+    def record(self, kind: str, multiply: int) -> dict[str, int]:
+        """Fields of a `layout.MATRIX`. multiply: address of the compiled products of this kind."""
+        rounding = IN_PAIRS if kind == PAIRS else QUANTISED[kind].rounding if kind in QUANTISED else UNROUNDED
+        return {
+            **{name: 0 if part is None else part.data_ptr() for name, part in self._asdict().items()},
+            "outputs": self.outputs,
+            "multiply": multiply,
+            "block_bytes": self.weights[0].nbytes,
+            "steps": self.weights.shape[1],
+            "rounding": rounding,
+        }
 
 
 def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:

@@ -24,6 +24,8 @@ from torch import Tensor
 
 from specdec.models.kernels.layout import BYTES, LANES, PAIRS, PART
 from specdec.models.kernels.processor import has
+from specdec.models.kernels.sums import fma
+from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, splat
 
 WIDE = has("avx512f")
 DOTS = has("avx512bf16")
@@ -39,8 +41,7 @@ UNROLLED = 4
 LINE, AHEAD = 64, 2048
 """Bytes of a line of the processor's cache, and how far ahead weights are prefetched."""
 
-_INT, _FLOAT, _I64 = ir.IntType(32), ir.FloatType(), ir.IntType(64)
-_SUMS = ir.VectorType(_FLOAT, LANES)
+_SUMS = ir.VectorType(FLOAT, LANES)
 
 
 class _Bfloat16(ir.Type):
@@ -58,7 +59,7 @@ class _Bfloat16(ir.Type):
 
 _PAIRED = ir.VectorType(_Bfloat16(), 2 * LANES)
 _STORED = {
-    "float32": _FLOAT,
+    "float32": FLOAT,
     "float16": ir.HalfType(),
     "bfloat16": ir.IntType(16),
     "int8": ir.IntType(8),
@@ -87,18 +88,18 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
     def codegen(_context, builder, signature, values):
         kind = next(kind for kind, pointer in POINTERS.items() if pointer == signature.args[0])
         first, start, rows, blocks, *rest = values
-        rest = [builder.add(builder.ptrtoint(first, _I64), start), *rest]
+        rest = [builder.add(builder.ptrtoint(first, I64), start), *rest]
         done = builder.append_basic_block("tile_done")
-        switch = builder.switch(builder.add(builder.mul(rows, _I64(8)), blocks), done)
+        switch = builder.switch(builder.add(builder.mul(rows, I64(8)), blocks), done)
         for count in range(1, MOST_ROWS + 1):
             for side in _sides(count):
                 case = builder.append_basic_block(f"tile_{count}_{side}")
-                switch.add_case(_I64(8 * count + side), case)
+                switch.add_case(I64(8 * count + side), case)
                 builder.position_at_end(case)
                 builder.call(_function(builder.module, kind, count, side), rest)
                 builder.branch(done)
         builder.position_at_end(done)
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
+        return NOTHING
 
     return types.void(weights, *(types.int64,) * 8), codegen
 
@@ -113,21 +114,21 @@ def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Functi
     name = f"specdec_tile_{kind}_{rows}_{blocks}"
     if name in module.globals:
         return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_I64] * len(_ARGUMENTS)), name)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(_ARGUMENTS)), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     given = dict(zip(_ARGUMENTS, function.args, strict=True))
-    block_bytes = builder.mul(given["steps"], _I64(LANES * BYTES[kind]))
-    starts = [builder.add(given["weights"], builder.mul(block_bytes, _I64(i))) for i in range(blocks)]
-    lines = [builder.add(given["x"], builder.mul(given["x_stride"], _I64(i))) for i in range(rows)]
-    whole = builder.and_(given["steps"], _I64(-UNROLLED))
+    block_bytes = builder.mul(given["steps"], I64(LANES * BYTES[kind]))
+    starts = [builder.add(given["weights"], builder.mul(block_bytes, I64(i))) for i in range(blocks)]
+    lines = [builder.add(given["x"], builder.mul(given["x_stride"], I64(i))) for i in range(rows)]
+    whole = builder.and_(given["steps"], I64(-UNROLLED))
     sums = [ir.Constant(_SUMS, [0.0] * LANES)] * (rows * blocks)
-    sums = _loop(builder, _I64(0), whole, UNROLLED, sums, kind, starts, lines)
+    sums = _loop(builder, I64(0), whole, UNROLLED, sums, kind, starts, lines)
     sums = _loop(builder, whole, given["steps"], 1, sums, kind, starts, lines)
     for row, block in product(range(rows), range(blocks)):
-        place = builder.add(given["out"], builder.mul(given["out_stride"], _I64(row)))
-        place = builder.add(place, _I64(4 * LANES * block))
+        place = builder.add(given["out"], builder.mul(given["out_stride"], I64(row)))
+        place = builder.add(place, I64(4 * LANES * block))
         builder.store(sums[row * blocks + block], builder.inttoptr(place, _SUMS.as_pointer()), align=4)
     builder.ret_void()
     return function
@@ -139,7 +140,7 @@ def _loop(builder, first, end, unrolled, sums, kind, starts, lines):
     head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
     builder.position_at_end(head)
-    at = builder.phi(_I64)
+    at = builder.phi(I64)
     at.add_incoming(first, before)
     carried = [builder.phi(_SUMS) for _ in sums]
     for phi, value in zip(carried, sums, strict=True):
@@ -149,9 +150,9 @@ def _loop(builder, first, end, unrolled, sums, kind, starts, lines):
     current = list(carried)
     for offset in range(unrolled):
         if unrolled > 1 and offset * LANES * BYTES[kind] % LINE == 0:
-            _ask_ahead(builder, builder.add(at, _I64(offset)), kind, starts)
-        current = _step(builder, builder.add(at, _I64(offset)), current, kind, starts, lines)
-    at.add_incoming(builder.add(at, _I64(unrolled)), builder.block)
+            _ask_ahead(builder, builder.add(at, I64(offset)), kind, starts)
+        current = _step(builder, builder.add(at, I64(offset)), current, kind, starts, lines)
+    at.add_incoming(builder.add(at, I64(unrolled)), builder.block)
     for phi, value in zip(carried, current, strict=True):
         phi.add_incoming(value, builder.block)
     builder.branch(head)
@@ -162,18 +163,18 @@ def _loop(builder, first, end, unrolled, sums, kind, starts, lines):
 def _ask_ahead(builder, at, kind, starts):
     """Prefetch the weights `AHEAD` bytes after this step; an address beyond the end does no harm."""
     address = ir.IntType(8).as_pointer()
-    asked = ir.FunctionType(ir.VoidType(), [address, _INT, _INT, _INT])
+    asked = ir.FunctionType(ir.VoidType(), [address, INT, INT, INT])
     prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), asked)
-    offset = builder.add(builder.mul(at, _I64(LANES * BYTES[kind])), _I64(AHEAD))
+    offset = builder.add(builder.mul(at, I64(LANES * BYTES[kind])), I64(AHEAD))
     for start in starts:
-        read, near, data = _INT(0), _INT(3), _INT(1)
+        read, near, data = INT(0), INT(3), INT(1)
         builder.call(prefetch, [builder.inttoptr(builder.add(start, offset), address), read, near, data])
 
 
 def _step(builder, at, sums, kind, starts, lines):
     """Adds the products of one step: its weights for the tile's outputs, times its numbers in each row."""
     stored = ir.VectorType(_STORED[kind], LANES)
-    offset = builder.mul(at, _I64(LANES * BYTES[kind]))
+    offset = builder.mul(at, I64(LANES * BYTES[kind]))
     weights = []
     for start in starts:
         pointer = builder.inttoptr(builder.add(start, offset), stored.as_pointer())
@@ -182,9 +183,9 @@ def _step(builder, at, sums, kind, starts, lines):
     numbers = _numbers(kind)
     for i in reversed(range(len(numbers))):
         for row, line in enumerate(lines):
-            place = builder.add(builder.mul(at, _I64(4 * len(numbers))), _I64(4 * i))
+            place = builder.add(builder.mul(at, I64(4 * len(numbers))), I64(4 * i))
             pointer = builder.inttoptr(builder.add(line, place), numbers[i].as_pointer())
-            number = _splat(builder, builder.load(pointer))
+            number = splat(builder, builder.load(pointer), LANES)
             for block, weight in enumerate(weights):
                 total = row * len(weights) + block
                 result[total] = _added(builder, result[total], weight[i], number)
@@ -194,8 +195,8 @@ def _step(builder, at, sums, kind, starts, lines):
 def _numbers(kind):
     """The numbers of a row that a step takes."""
     if kind != PAIRS:
-        return [_FLOAT]
-    return [_INT] if DOTS else [_FLOAT, _FLOAT]
+        return [FLOAT]
+    return [INT] if DOTS else [FLOAT, FLOAT]
 
 
 def _added(builder, total, weights, numbers):
@@ -204,15 +205,12 @@ def _added(builder, total, weights, numbers):
         given = ir.FunctionType(_SUMS, [_SUMS, _PAIRED, _PAIRED])
         add = builder.module.declare_intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", (), given)
         return builder.call(add, [total, weights, builder.bitcast(numbers, _PAIRED)])
-    given = ir.FunctionType(_SUMS, [_SUMS] * 3)
-    return builder.call(
-        builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f32", (), given), [weights, numbers, total]
-    )
+    return fma(builder, weights, numbers, total)
 
 
 def _factors(builder, kind, stored):
     """The weights of a step as vectors of float32, one for each input, or as the pairs that they are."""
-    wide = ir.VectorType(_INT, LANES)
+    wide = ir.VectorType(INT, LANES)
     sixteen = ir.Constant(wide, [16] * LANES)
     if kind == "float32":
         return [stored]
@@ -226,12 +224,6 @@ def _factors(builder, kind, stored):
         return [builder.bitcast(stored, _PAIRED)]
     second = builder.and_(stored, ir.Constant(wide, [-1 << 16] * LANES))
     return [builder.bitcast(each, _SUMS) for each in (builder.shl(stored, sixteen), second)]
-
-
-def _splat(builder, number):
-    vector, zeros = ir.VectorType(number.type, LANES), ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, _INT(0))
-    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
 def rounded_inputs(x: Tensor, kind: str) -> Tensor:

@@ -1,0 +1,85 @@
+"""How near the arithmetic on a GGUF file's own bits is to the exact weights, and what rows cost.
+
+    python -m research.packed model.gguf
+
+Prompts are answered in the file's bits. The distribution of each token of the answers is compared with that
+of the same weights in float32. Times are the best of some forwards, all numbers of rows in turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+import specdec
+from specdec.commands import Parser, ended
+from specdec.models.packed import PackedModel
+from specdec.models.packed_check import exact_logits, total_variation
+from specdec.pair import ModelPair
+
+PROMPTS = (
+    "Write a Python function that checks whether a string is a palindrome.",
+    "Explain the difference between a list and a tuple in Python, and when each should be used.",
+    "Write a SQL query that lists the ten customers with the largest total of orders in the last year.",
+    "Translate these comments to English:\n# berechnet die Summe\ndef summe(werte):\n    return sum(werte)\n",
+    "What should I cook tonight with eggs, rice and spinach?",
+)
+ROWS = (1, 2, 5, 9, 12, 17)
+BEFORE, TIMES = 40, 8
+"""Tokens before the rows that are timed, and how often each number of rows is."""
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = Parser(prog="python -m research.packed", description=__doc__)
+    parser.add_argument("file", help="a GGUF file with matrices of four to eight bits")
+    parser.add_argument("--tokens", type=int, default=100, help="tokens of each answer (default: 100)")
+    options = parser.parse_args()
+    pair = specdec.load_pair(options.file, device="cpu", dtype="packed")
+    print(pair.arithmetic)
+    seconds = row_seconds(pair)
+    for count, each in seconds.items():
+        print(f"{count} rows  {each * 1e3:.1f} ms  {each / seconds[1]:.2f} times one row")
+    variations = torch.cat([answer_variations(pair, prompt, options.tokens) for prompt in PROMPTS])
+    print(
+        f"total variation of {len(variations)} tokens: mean {variations.mean():.4f}, "
+        f"largest {variations.max():.4f}"
+    )
+
+
+def answer_variations(pair: ModelPair, prompt: str, count: int) -> Tensor:
+    """[tokens], total variation between exact and computed distributions at temperature 1, for an answer."""
+    model = pair.target
+    assert isinstance(model, PackedModel)
+    ids = pair.chat_prompt(prompt) if pair.chats else pair.encode(prompt)
+    answer = specdec.generate(pair, ids, method="ar", seed=0, temperature=0.7, max_new_tokens=count)
+    text, first = [*ids, *answer.token_ids], len(ids) - 1
+    have = _scored(model, text[:first], text[first:])
+    return total_variation(have, exact_logits(model.config, model.matrices, text)[first:])
+
+
+def row_seconds(pair: ModelPair) -> dict[int, float]:
+    """Seconds of a forward over several rows, by their number."""
+    session, best = pair.target.session(), dict.fromkeys(ROWS, float("inf"))
+    session.prefill(list(range(BEFORE)))
+    for _ in range(TIMES):
+        for count in ROWS:
+            start = time.perf_counter()
+            session.forward(torch.arange(count), [-1] * count)
+            best[count] = min(best[count], time.perf_counter() - start)
+            session.commit([])
+    return best
+
+
+def _scored(model: PackedModel, before: Sequence[int], line: Sequence[int]) -> Tensor:
+    session = model.session()
+    session.prefill(before)
+    return session.forward(torch.tensor(line), range(-1, len(line) - 1))
+
+
+if __name__ == "__main__":
+    with ended():
+        main()

@@ -1,0 +1,89 @@
+"""The blocks of a GGUF file as numbers: whole numbers of few bits, and their scales.
+
+The layouts of the blocks are those of ggml (`ggml-common.h`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from specdec.models.kernels.quantised import Fields
+
+
+def fields(raw: np.ndarray, kind: str) -> Fields:
+    """The numbers of rows of blocks, uint8 [outputs, bytes of a row]."""
+    size = {"Q4_0": 18, "Q4_1": 20, "Q5_0": 22, "Q5_1": 24, "Q8_0": 34, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210}
+    blocks = raw.reshape(len(raw), -1, size[kind])
+    q, factors, wholes = _READERS[kind](blocks)
+    if wholes is not None:
+        wholes = wholes.reshape(len(raw), -1, wholes.shape[-1]).view(np.int8)
+    return Fields(q.reshape(len(raw), -1), factors, wholes)
+
+
+Read = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+
+
+def _halves(blocks: np.ndarray, first: int, count: int) -> np.ndarray:
+    """float16 numbers [outputs, units, count] from byte `first` of each block on."""
+    return np.ascontiguousarray(blocks[..., first : first + 2 * count]).view(np.float16)
+
+
+def _nibbles(stored: np.ndarray, width: int) -> np.ndarray:
+    """The low halves of `width` bytes, then their high halves, and so on."""
+    parts = stored.reshape(*stored.shape[:-1], -1, 1, width)
+    return np.concatenate([parts & 15, parts >> 4], -2).reshape(*stored.shape[:-1], -1)
+
+
+def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
+    """The reader of Q4_0, Q4_1, Q5_0 or Q5_1."""
+
+    def read(blocks: np.ndarray) -> Read:
+        first = 2 * (1 + minima)
+        q = _nibbles(blocks[..., first + 4 * more :], 16)
+        if more:
+            bits = np.unpackbits(blocks[..., first : first + 4], axis=-1, bitorder="little")
+            q |= bits << 4
+        return q, _halves(blocks, 0, 1 + minima), None
+
+    return read
+
+
+def _eight(blocks: np.ndarray) -> Read:
+    return blocks[..., 2:] ^ 128, _halves(blocks, 0, 1), None
+
+
+def _with_minima(blocks: np.ndarray) -> Read:
+    """Q4_K, and Q5_K, which has 32 bytes more."""
+    low, high, more = (blocks[..., first : first + 4] for first in (4, 8, 12))
+    scales = np.concatenate([low & 63, more & 15 | (low >> 6) << 4], -1)
+    minima = np.concatenate([high & 63, more >> 4 | (high >> 6) << 4], -1)
+    q = _nibbles(blocks[..., -128:], 32)
+    if blocks.shape[-1] == 176:
+        bits = blocks[..., 16:48]
+        for part in range(8):
+            q[..., 32 * part : 32 * part + 32] |= (bits >> part & 1) << 4
+    factors = _halves(blocks, 0, 2).copy()
+    factors[..., 1] *= -1  # the minima are subtracted there
+    return q, factors, np.stack([scales, minima], -1)
+
+
+def _six(blocks: np.ndarray) -> Read:
+    low = _nibbles(blocks[..., :128], 64).reshape(*blocks.shape[:-1], 2, 4, 32)
+    high = blocks[..., 128:192].reshape(*blocks.shape[:-1], 2, 1, 32)
+    shifts = np.array([0, 2, 4, 6], np.uint8)[:, None]
+    q = low | (high >> shifts & 3) << 4
+    return q.reshape(*blocks.shape[:-1], 256), _halves(blocks, 208, 1), blocks[..., 192:208, None]
+
+
+_READERS: dict[str, Callable[[np.ndarray], Read]] = {
+    "Q4_0": _legacy(0, more=False),
+    "Q4_1": _legacy(1, more=False),
+    "Q5_0": _legacy(0, more=True),
+    "Q5_1": _legacy(1, more=True),
+    "Q8_0": _eight,
+    "Q4_K": _with_minima,
+    "Q5_K": _with_minima,
+    "Q6_K": _six,
+}

@@ -1,0 +1,42 @@
+"""The matrices of a model in the blocks of the compiled forward, and their values in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from specdec.models.gguf.rows import rows_of
+from specdec.models.kernels.layout import LANES, QUANTISED
+from specdec.models.kernels.packed_decoder import EMBEDDING
+from specdec.models.kernels.quantised import values_of
+
+
+class PackedMatrices:
+    """The matrices of a model as they lie in a file, by transformers' names.
+
+    tensors: of each matrix the blocks of a `Packed`, of the embedding its rows as the GGUF file has them, and
+    norms and biases in float32. kinds: of each matrix; a type of GGUF for the embedding's rows.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
+        self.tensors, self.kinds = tensors, kinds
+
+    def small(self) -> dict[str, Tensor]:
+        """Norms and biases."""
+        return {name: tensor for name, tensor in self.tensors.items() if name not in self.kinds}
+
+    def embedded(self, token_ids: Tensor) -> Tensor:
+        """float32 [n, width], rows of the embedding."""
+        return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
+
+    def values(self, name: str, first: int = 0, end: int | None = None) -> Tensor:
+        """float32 [outputs, inputs] of a matrix, or of its blocks from `first` to `end`.
+
+        Outputs are padded to whole blocks.
+        """
+        blocks, kind = self.tensors[name][first:end], self.kinds[name]
+        if kind in QUANTISED:
+            return torch.from_numpy(values_of(blocks.numpy(), kind))
+        return blocks.float().transpose(1, 2).reshape(len(blocks) * LANES, -1)

@@ -1,0 +1,130 @@
+"""Matrices of four to eight bits in the blocks that `groups` reads, made from the numbers of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from specdec.models.kernels.layout import GROUP, LANES, QUANTISED, SMALLEST
+
+
+class Fields(NamedTuple):
+    """The numbers of a matrix [outputs, inputs] of a `Quantised` kind, by its names.
+
+    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], of the scales, and of the minima,
+    which are added. wholes: int8 [outputs, all scales, 1 or 2] where scales are factored.
+    """
+
+    q: np.ndarray
+    factors: np.ndarray
+    wholes: np.ndarray | None
+
+    def values(self, kind: str) -> np.ndarray:
+        """The matrix, float32 [outputs, inputs]."""
+        quantised = QUANTISED[kind]
+        parts = self.factors.astype(np.float32)
+        if self.wholes is not None:
+            parts = np.repeat(parts, quantised.scales, 1) * self.wholes
+        q = self.q.reshape(len(self.q), -1, quantised.scaled).astype(np.float32)
+        result = (q - quantised.offset) * parts[:, :, :1]
+        if quantised.minima:
+            result += parts[:, :, 1:]
+        return result.reshape(self.q.shape)
+
+
+def blocks_of(fields: Fields, kind: str) -> np.ndarray:
+    """A matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit]; missing outputs are zero."""
+    quantised, (outputs, inputs) = QUANTISED[kind], fields.q.shape
+    count, units = -(-outputs // LANES), inputs // quantised.span
+    q = _side_by_side(fields.q.view(np.uint32).reshape(outputs, units, -1), count)  # four inputs in a word
+    result = np.empty((count, units, quantised.unit_bytes), np.uint8)
+    at = _put(result, 0, _side_by_side(fields.factors, count))
+    if fields.wholes is not None:
+        wholes = fields.wholes.reshape(outputs, units, quantised.scales, -1).transpose(0, 1, 3, 2)
+        at = _put(result, at, _side_by_side(wholes.reshape(outputs, units, -1), count))
+    groups = q.reshape(count, units, quantised.span // GROUP, GROUP // 4, LANES)
+    _put(result, at, _lines(groups, quantised.bits))
+    return result
+
+
+def _side_by_side(numbers: np.ndarray, blocks: int) -> np.ndarray:
+    """[blocks, units, numbers, LANES] of numbers [outputs, units, numbers]."""
+    padding = [(0, blocks * LANES - len(numbers)), (0, 0), (0, 0)]
+    padded = np.pad(numbers, padding) if padding[0][1] else numbers
+    return padded.reshape(blocks, LANES, *numbers.shape[1:]).transpose(0, 2, 3, 1)
+
+
+def _put(result: np.ndarray, at: int, numbers: np.ndarray) -> int:
+    """Write the numbers [blocks, units, ...] into all units from byte `at` on; returns the next byte."""
+    stored = np.ascontiguousarray(numbers).reshape(*result.shape[:2], -1).view(np.uint8)
+    result[..., at : at + stored.shape[-1]] = stored
+    return at + stored.shape[-1]
+
+
+def _lines(words: np.ndarray, bits: int) -> np.ndarray:
+    """The lines of groups of words [..., 8, LANES], each of four q: [..., lines, LANES]."""
+    if bits == 8:
+        return words
+    low, more = np.uint32(0x0F0F0F0F), bits - 4
+    lines = [(words[..., 0::2, :] & low) | (words[..., 1::2, :] & low) << np.uint32(4)]
+    per_line = 8 // more if more else 0
+    for first in range(0, 8 if more else 0, per_line or 8):
+        high = (words[..., first : first + per_line, :] >> np.uint32(4)) & np.uint32(
+            0x01010101 * ((1 << more) - 1)
+        )
+        shifts = (np.arange(per_line, dtype=np.uint32) * np.uint32(more))[:, None]
+        lines.append(np.bitwise_or.reduce(high << shifts, axis=-2)[..., None, :])
+    return np.concatenate(lines, -2)
+
+
+def values_of(blocks: np.ndarray, kind: str) -> np.ndarray:
+    """The weights of blocks [blocks, units, bytes], float32 [outputs, inputs]: the reverse of `blocks_of`."""
+    quantised, (count, units, _) = QUANTISED[kind], blocks.shape
+    parts = 1 + quantised.minima
+    scales = blocks[..., : 2 * LANES * parts].copy().view(np.float16).reshape(count, units, parts, 1, LANES)
+    scales = scales.astype(np.float32)
+    if quantised.factored:
+        wholes = blocks[..., 2 * LANES * parts : quantised.head_bytes].view(np.int8)
+        scales = scales * wholes.reshape(count, units, parts, quantised.scales, LANES)
+    groups = blocks[..., quantised.head_bytes :].reshape(count, units, -1, quantised.group_bytes)
+    q = _q(np.ascontiguousarray(groups).view(np.uint32).reshape(*groups.shape[:3], -1, LANES), quantised.bits)
+    q = q.view(np.uint8).reshape(count, units, quantised.scales, quantised.scaled // 4, LANES, 4)
+    weights = q.astype(np.float32)
+    weights -= np.float32(quantised.offset)
+    weights *= scales[:, :, 0, :, None, :, None]
+    if quantised.minima:
+        weights += scales[:, :, 1, :, None, :, None]
+    return weights.transpose(0, 4, 1, 2, 3, 5).reshape(count * LANES, units * quantised.span)
+
+
+def _q(lines: np.ndarray, bits: int) -> np.ndarray:
+    """Words [..., 8, LANES] of four q each, from a group's lines: the reverse of `_lines`."""
+    if bits == 8:
+        return lines
+    low, more = np.uint32(0x0F0F0F0F), bits - 4
+    words = np.empty((*lines.shape[:-2], 8, LANES), np.uint32)
+    words[..., 0::2, :] = lines[..., :4, :] & low
+    words[..., 1::2, :] = (lines[..., :4, :] >> np.uint32(4)) & low
+    for vector in range(8 if more else 0):
+        line, place = divmod(vector, 8 // more)
+        high = lines[..., 4 + line, :] >> np.uint32(place * more)
+        words[..., vector, :] |= (high & np.uint32(0x01010101 * ((1 << more) - 1))) << np.uint32(4)
+    return words
+
+
+def rounded_rows(x: np.ndarray, kind: str) -> np.ndarray:
+    """x [rows, inputs] as `groups` takes it for this kind: uint8 [rows, bytes of a row]."""
+    quantised, rows = QUANTISED[kind], len(x)
+    groups = x.astype(np.float32).reshape(rows, -1, GROUP)
+    largest = np.abs(groups).max(-1)
+    usable = largest > SMALLEST
+    with np.errstate(divide="ignore"):
+        turned = np.where(usable, np.float32(127) / largest, np.float32(0))
+    whole = np.rint(groups * turned[..., None]).astype(np.int8)
+    steps = largest * np.float32(1 / 127)
+    sums = whole.reshape(rows, -1, quantised.scaled).sum(-1, dtype=np.int32)
+    words = steps * sums.astype(np.float32) if quantised.minima else -quantised.offset * sums
+    parts: Sequence[np.ndarray] = (whole.reshape(rows, -1), steps, words)
+    return np.concatenate([np.ascontiguousarray(part).view(np.uint8).reshape(rows, -1) for part in parts], 1)

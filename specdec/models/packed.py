@@ -1,0 +1,116 @@
+"""A model whose weights stay in the few bits of its GGUF file, mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel
+
+from specdec.models import verdicts
+from specdec.models.base import PreparedModel
+from specdec.models.gguf.conversion import LIST
+from specdec.models.gguf.matrices import PackedMatrices
+from specdec.models.gguf.packed import read_packed
+from specdec.models.hf import HFModel
+from specdec.models.kernels.packed_decoder import PackedDecoder
+from specdec.models.long_context import LongContextCheck
+from specdec.models.packed_check import packed_fault, skeleton
+from specdec.models.prepare import TREES, explained_model
+from specdec.models.selfcheck import explained
+from specdec.models.session_kinds import COMPILED
+from specdec.models.shrink import context_length
+from specdec.models.weights import Weights
+
+
+class PackedError(ValueError):
+    """The compiled forward on packed weights does not give what the model's weights give."""
+
+
+class PackedModel(HFModel):
+    """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU, on the matrices that `gguf.packed` wrote to a folder.
+
+    whole: makes the same model in memory, from the same file, in bfloat16. Raises PackedError if the model
+    does not pass its self-check.
+    """
+
+    def __init__(self, folder: Path, name: str, whole: Callable[[], PreTrainedModel]):
+        self.name, self.files = name, None
+        self.folder, self._whole = folder, whole
+        with explained(name), torch.inference_mode():
+            self._prepared = _prepared(folder, name)
+        self._weights = Weights.of(self._prepared.module)
+
+    @cached_property
+    def module(self) -> PreTrainedModel:  # type: ignore[override]  # made when it is asked for
+        """The model of transformers in bfloat16, for uses beside decoding here: it is made when asked for."""
+        return self._whole()
+
+    @property
+    def generation_config(self) -> Any:
+        """The model's settings of generation."""
+        return self._prepared.module.generation_config
+
+    @property
+    def matrices(self) -> PackedMatrices:
+        """The matrices of the file."""
+        decoder = self._prepared.decoder
+        assert isinstance(decoder, PackedDecoder)
+        assert isinstance(decoder.matrices, PackedMatrices)
+        return decoder.matrices
+
+    @property
+    def arithmetic(self) -> str:
+        """A description of how logits are computed."""
+        assert isinstance(self.decoder, PackedDecoder)
+        return f"compiled forward, the file's {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
+
+    def __reduce__(self) -> tuple[type[PackedModel], tuple]:
+        return PackedModel, (self.folder, self.name, self._whole)
+
+    def to(self, device: str | torch.device) -> HFModel:
+        """The model itself on a CPU; ValueError elsewhere."""
+        if torch.device(device).type != "cpu":
+            raise ValueError(f"{self.name} is packed for a CPU; load it with dtype='bfloat16' for {device}")
+        return self
+
+    def _follow_weights(self) -> None:
+        """The weights lie in a file that does not change."""
+
+
+def _prepared(folder: Path, name: str) -> PreparedModel:
+    matrices = read_packed(folder)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    module = skeleton(config, matrices)
+    module.generation_config = GenerationConfig.from_pretrained(folder)
+    decoder = PackedDecoder(module, matrices)
+    model = PreparedModel(
+        name=name,
+        module=module,
+        config=config,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+        vocab_size=decoder.scored_ids,
+        context_length=context_length(config),
+        kind=COMPILED,
+        decoder=decoder,
+    )
+    model = explained_model(model, TREES)
+    path = verdicts.path_of_files(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    verdict = None if path is None else verdicts.recall(path)
+    if verdict is not None and verdicts.fingerprint(model) == verdict.logits:
+        return model
+    fault = LongContextCheck(module).fault(COMPILED) or packed_fault(model, matrices)
+    if fault is not None:
+        logging.warning("%s is not decoded in the bits of its file: there it %s", name, fault)
+        raise PackedError(f"{name} {fault}")
+    if path is not None:
+        verdicts.write(
+            path, verdicts.Verdict(model.vocab_size, model.context_length, verdicts.fingerprint(model), "")
+        )
+    return model

@@ -1,0 +1,26 @@
+"""Random matrices in the blocks of GGUF files, also of the types that gguf can't write."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specdec.models.gguf.header import BLOCKS
+from specdec.models.kernels.layout import QUANTISED
+
+HALVES = {"Q4_K": 0, "Q5_K": 0, "Q6_K": 208}
+"""Where a block has its numbers of 16 bits, if not at its beginning."""
+
+
+def random_blocks(kind: str, outputs: int, inputs: int, seed: int = 0, size: float = 0.01) -> np.ndarray:
+    """uint8 [outputs, bytes of a row]: any whole numbers; the steps between weights are at most about `size`,
+    and the weights of all kinds have a mean near zero."""
+    draw, (_, values, nbytes) = np.random.default_rng(seed), BLOCKS[kind]
+    blocks = draw.integers(0, 256, (outputs, inputs // values, nbytes), dtype=np.uint8)
+    form, first = QUANTISED[kind], HALVES.get(kind, 0)
+    scales = draw.random((*blocks.shape[:2], 1)) * size / (64 if form.factored else 1)
+    if form.minima:
+        middle = ((1 << form.bits) - 1) / 2
+        scales = np.concatenate([scales, scales * (middle if form.factored else -middle)], -1)
+    stored = scales.astype(np.float16).view(np.uint8)
+    blocks[..., first : first + stored.shape[-1]] = stored
+    return blocks.reshape(outputs, -1)

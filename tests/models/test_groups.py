@@ -1,0 +1,161 @@
+"""Laws of products with weights of four to eight bits: one value, to the bit, however it is computed."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import gguf
+import numba
+import numpy as np
+import pytest
+
+from specdec.models.gguf.fields import fields
+from specdec.models.kernels import compiled, forward
+from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED
+from specdec.models.kernels.quantised import blocks_of, rounded_rows, values_of
+from tests.helpers.file_blocks import random_blocks
+from tests.models.test_lean import ROOT
+
+INPUTS, OUTPUTS, MOST = 512, 90, 26
+PATHS = {
+    "AVX2": ("haswell", "+avx2,+fma,+f16c"),
+    "AVX-VNNI": ("alderlake", "+avx2,+fma,+f16c,+avxvnni"),
+    "plain vectors": ("x86-64", "+avx,+fma,+f16c"),
+}
+
+
+def numbers(rows: int, seed: int = 1) -> np.ndarray:
+    """Inputs of very different sizes, some groups of zeros among them."""
+    x = np.random.default_rng(seed).standard_normal((rows, INPUTS)).astype(np.float32)
+    x *= np.exp2(np.arange(INPUTS) // GROUP - 5, dtype=np.float32)
+    x[:, GROUP : 2 * GROUP] = 0
+    return x
+
+
+@lru_cache
+def matrix(kind: str) -> np.ndarray:
+    return blocks_of(fields(random_blocks(kind, OUTPUTS, INPUTS), kind), kind)
+
+
+def product(rows: np.ndarray, kind: str) -> np.ndarray:
+    """float32 [rows, OUTPUTS] of rounded rows, by the compiled tiles."""
+    multiply = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(compiled.crew().multiply(kind))
+    blocks, out = matrix(kind), []
+    for first in range(0, len(blocks), PART // LANES):
+        part = np.full((len(rows), PART), np.nan, np.float32)
+        here = blocks[first : first + PART // LANES]
+        row = (rows.ctypes.data, rows.strides[0], len(rows))
+        multiply(here.ctypes.data, here[0].nbytes, here.shape[1], *row, part.ctypes.data, len(here))
+        out.append(part)
+    return np.concatenate(out, 1)[:, :OUTPUTS]
+
+
+def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a * b + c of float32, rounded once: the sum in float64 is rounded to odd, then to float32."""
+    exact, c = a.astype(np.float64) * b, c.astype(np.float64)
+    total = exact + c
+    back = total - exact
+    rest = (exact - (total - back)) + (c - back)
+    odd = (total.view(np.int64) & 1).astype(bool)
+    turned = np.nextafter(total, np.where(rest > 0, np.inf, -np.inf))
+    return np.where((rest != 0) & ~odd, turned, total).astype(np.float32)
+
+
+def reference(rows: np.ndarray, kind: str) -> np.ndarray:
+    """The product as `groups` describes it, with NumPy."""
+    form, file = QUANTISED[kind], fields(random_blocks(kind, OUTPUTS, INPUTS), kind)
+    whole = rows[:, :INPUTS].copy().view(np.int8).astype(np.int64)
+    steps = rows[:, INPUTS:][:, : INPUTS // GROUP * 4].copy().view(np.float32)
+    scales = file.factors.astype(np.float32)
+    if file.wholes is not None:
+        scales = np.repeat(scales, form.scales, 1) * file.wholes
+    out = np.zeros((len(rows), OUTPUTS), np.float32)
+    for number in range(INPUTS // form.scaled):
+        of = slice(number * form.scaled, (number + 1) * form.scaled)
+        total = whole[:, of] @ (file.q[:, of].astype(np.int64) - form.offset).T
+        step = steps[:, number * form.scaled // GROUP, None]
+        out = fused(total.astype(np.float32), scales[None, :, number, 0] * step, out)
+        if form.minima:
+            sums = whole[:, of].sum(1, dtype=np.int64).astype(np.float32)[:, None]
+            out = fused(np.broadcast_to(scales[:, number, 1], out.shape), step * sums, out)
+    return out
+
+
+@pytest.mark.parametrize("kind", QUANTISED)
+def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
+    raw = random_blocks(kind, 33, INPUTS)
+    want = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[kind])
+    assert np.array_equal(fields(raw, kind).values(kind), want)
+    blocks = blocks_of(fields(raw, kind), kind)
+    assert blocks.shape == (3, INPUTS // QUANTISED[kind].span, QUANTISED[kind].unit_bytes)
+    assert np.array_equal(values_of(blocks, kind)[:33], want)
+    assert blocks.nbytes <= raw.nbytes * 48 / 33 * 1.03  # not more bits than in the file
+
+
+@pytest.mark.parametrize("kind", QUANTISED)
+def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
+    """For every number of rows up to two tiles. The rounding of the inputs shows in the exact product."""
+    rows = rounded_rows(numbers(MOST), kind)
+    want = reference(rows, kind)
+    for count in range(1, MOST + 1):
+        assert np.array_equal(product(rows[:count], kind), want[:count]), count
+    exact = (
+        numbers(MOST).astype(np.float64) @ fields(random_blocks(kind, OUTPUTS, INPUTS), kind).values(kind).T
+    )
+    assert 1e-4 < np.abs(want - exact).max() / np.abs(exact).max() < 2e-2
+
+
+@pytest.mark.parametrize("kind", ["Q4_K", "Q5_0", "Q6_K"])
+def test_inputs_are_rounded_as_described(kind):
+    rounding = numba.njit(lambda *given: forward._round_groups(*given))
+    x = numbers(4)
+    x[0, :4] = [0.5 * 2.0**-5, 1.5, -2.5, 127]  # ties, with a step of 1
+    x[0, 4:GROUP] = 0
+    x[1, :GROUP] = 1e-31
+    x[2, 0] = np.inf
+    x[2, 40] = np.nan
+    want = rounded_rows(x[[0, 1, 3]], kind)
+    have = np.zeros((4, want.shape[1]), np.uint8)
+    for row in range(4):
+        rounding(x[row].ctypes.data, have[row].ctypes.data, INPUTS, QUANTISED[kind].rounding)
+    assert np.array_equal(have[[0, 1, 3]], want)
+    whole, error = want[:, :INPUTS].view(np.int8), np.abs(x[[0, 1, 3]]).reshape(3, -1, GROUP).max(-1) / 254
+    steps = want[:, INPUTS:][:, : INPUTS // GROUP * 4].copy().view(np.float32)
+    off = np.abs(whole.reshape(3, -1, GROUP) * steps[..., None] - x[[0, 1, 3]].reshape(3, -1, GROUP))
+    assert (off <= error[..., None] * 1.001 + 1e-30).all()
+    assert not np.isfinite(product(have[2:3], kind)).any()  # what is no number stays none
+
+
+def digest() -> str:
+    """SHA-256 of the products of all kinds with some numbers of rows."""
+    total = hashlib.sha256()
+    for kind in QUANTISED:
+        for count in (1, 2, 5, 7, 13):
+            total.update(product(rounded_rows(numbers(count), kind), kind).tobytes())
+    return total.hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS)
+def test_every_kind_of_processor_gives_the_same_bits(path, tmp_path):
+    if not compiled.crew() or os.uname().machine != "x86_64":
+        pytest.skip("the code of these processors runs on x86-64 alone")
+    if "avxvnni" in PATHS[path][1] and "avx_vnni" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor lacks AVX-VNNI")
+    name, features = PATHS[path]
+    settings = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "SPECDEC_CACHE": str(tmp_path)}
+    script = "from specdec.models.kernels import groups; from tests.models.test_groups import digest; " + (
+        "print(groups.VNNI, groups.PAIRED, digest())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=os.environ | settings, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split()[:2] == [str("avxvnni" in features), str("avx2" in features)]
+    assert done.stdout.split()[2] == digest()

@@ -1,0 +1,228 @@
+"""Models in the few bits of their GGUF files: near the exact weights, and the same bits in every tree."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import gguf
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec.models import HFModel, packed, packed_check, prepare
+from specdec.models.gguf import conversion
+from specdec.models.gguf.header import read_header
+from specdec.models.gguf.packed import FILE
+from specdec.models.gguf.weights import config_of, weights_of
+from specdec.models.kernels import compiled
+from specdec.models.kernels.layout import QUANTISED
+from specdec.models.packed import PackedModel
+from specdec.models.packed_check import exact_logits, packed_fault, total_variation
+from specdec.models.selfcheck import relative_error
+from tests.helpers.file_blocks import random_blocks
+from tests.models.test_gguf import IDS, K_SIZES, model_of, own_cache, written  # noqa: F401
+
+MIXED = {
+    "embed_tokens": "Q5_0",
+    "lm_head": "Q6_K",
+    "q_proj": "Q4_K",
+    "k_proj": "Q5_K",
+    "v_proj": "Q6_K",
+    "o_proj": "Q8_0",
+    "gate_proj": "Q4_1",
+    "up_proj": "Q5_1",
+    "down_proj": "Q4_0",
+}
+"""All kinds, where matrices of one product have several."""
+OTHER = MIXED | {
+    "q_proj": "F16",
+    "gate_proj": "Q4_K",
+    "up_proj": "Q4_K",
+    "v_proj": "BF16",
+    "down_proj": "F32",
+}
+
+
+@pytest.fixture(autouse=True)
+def any_type_is_written(monkeypatch):
+    """gguf can't write K-quants: their matrices are random blocks."""
+    quantize, seeds = gguf.quants.quantize, iter(range(1000))
+
+    def blocks(array, type_):
+        if type_.name not in QUANTISED:
+            return quantize(array, type_)
+        return random_blocks(type_.name, *array.shape, seed=next(seeds), size=0.004)
+
+    monkeypatch.setattr(gguf.quants, "quantize", blocks)
+
+
+def file(path, architecture="llama", kinds=MIXED, **options):
+    model = model_of(architecture, tied="lm_head" not in kinds, **K_SIZES | options)
+    if architecture == "qwen2":
+        for layer in model.model.layers:
+            for part in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
+                torch.nn.init.normal_(part.bias, std=0.1)
+    return written(path, model, kinds)
+
+
+def unpacked(path):
+    """The model of a file in float32, read by gguf."""
+    header = read_header(path)
+    config = config_of(path, header)
+    config.dtype = torch.float32
+    model = model_of(header.architecture, config.tie_word_embeddings, **K_SIZES)
+    model.load_state_dict(dict(weights_of(path, header, config)), strict=False)
+    with torch.inference_mode():
+        return model(torch.tensor([IDS])).logits[0]
+
+
+def scored(model, ids, parents):
+    session = model.session()
+    session.prefill(ids[:1])
+    return session.forward(torch.tensor(ids[1:]), parents)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize("kinds", [MIXED, OTHER], ids=["mixed", "with wide ones"])
+def test_a_file_of_any_mixture_gives_nearly_the_logits_of_its_weights(tmp_path, architecture, kinds):
+    """The unpacked model is exact; what differs is the rounding of inputs, and not nothing."""
+    path = file(tmp_path / "model.gguf", architecture, kinds)
+    model = specdec.load_pair(path).target
+    assert type(model) is PackedModel
+    assert model.capability == "tree"
+    want = unpacked(path)
+    exact = exact_logits(model._prepared.module.config, model.decoder.matrices, IDS)
+    assert relative_error(exact, want) < 1e-5
+    have = scored(model, IDS, range(-1, len(IDS) - 2))
+    assert 1e-4 < relative_error(have, want[1:]) < 0.05
+    assert total_variation(have, want[1:]).max() < 0.05
+
+
+def test_tied_matrices_are_packed_once_more_and_looked_up_as_rows(tmp_path):
+    kinds = {name: kind for name, kind in MIXED.items() if name != "lm_head"} | {"embed_tokens": "Q6_K"}
+    path = file(tmp_path / "model.gguf", kinds=kinds)
+    have = scored(specdec.load_pair(path).target, IDS, range(-1, len(IDS) - 2))
+    assert relative_error(have, unpacked(path)[1:]) < 0.05
+
+
+def test_a_node_has_the_same_bits_in_every_tree(tmp_path):
+    model = specdec.load_pair(file(tmp_path / "model.gguf")).target
+    line = scored(model, IDS[:6], range(-1, 4))
+    tree = [IDS[0], IDS[1], 99, IDS[2], 98, IDS[3], 97, IDS[4], IDS[5]]
+    parents = [-1, -1, 0, 0, 2, 2, 4, 6]
+    have = scored(model, tree, parents)
+    assert torch.equal(have[[0, 2, 4, 6, 7]], line)
+    alone = [scored(model, [*IDS[:count], 97], range(-1, count - 1))[-1] for count in (1, 2)]
+    assert not torch.equal(alone[0], alone[1])  # the control
+
+
+def test_ersd_writes_the_text_of_plain_decoding_alone_and_beside_others(tmp_path):
+    path = file(tmp_path / "model.gguf")
+    draft = file(tmp_path / "draft.gguf", num_hidden_layers=1)
+    pair = specdec.load_pair(path, draft)
+    pair.eos_ids = frozenset()
+    prompts, seeds = [[3, 4], [5] * 40, [6, 7, 8]], [1, 2, 3]
+    plain = [
+        specdec.generate(pair, p, method="ar", seed=s, max_new_tokens=30) for p, s in zip(prompts, seeds)
+    ]
+    tree = specdec.topology.Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
+    many = specdec.generate_many(pair, prompts, seeds=seeds, max_new_tokens=30, method="ersd", topology=tree)
+    for prompt, seed, want, beside in zip(prompts, seeds, plain, many, strict=True):
+        have = specdec.generate(pair, prompt, method="ersd", topology=tree, seed=seed, max_new_tokens=30)
+        assert have.token_ids == want.token_ids == beside.token_ids
+    assert "int8 inputs" in plain[0].arithmetic
+
+
+def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
+    path = file(tmp_path / "model.gguf")
+    first = scored(specdec.load_pair(path).target, IDS, range(-1, len(IDS) - 2))
+
+    def never(*_):
+        raise AssertionError("a second start repeats the work")
+
+    monkeypatch.setattr(packed, "packed_fault", never)
+    monkeypatch.setattr(conversion, "_convert", never)
+    again = specdec.load_pair(path, dtype="packed").target
+    assert torch.equal(scored(again, IDS, range(-1, len(IDS) - 2)), first)
+
+
+def test_several_first_starts_pack_once_and_a_damaged_file_is_packed_again(tmp_path):
+    path, steps = file(tmp_path / "model.gguf"), []
+    with ThreadPoolExecutor(4) as pool:
+        folders = {
+            *pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n), True), range(4))
+        }
+    (folder,) = folders
+    assert [number for number, _ in steps] == list(range(steps[0][1]))
+    good = (folder / FILE).read_bytes()
+    turned = bytearray(good)
+    turned[-100] ^= 1
+    for damage in (b"", good[: len(good) // 2], bytes(turned)):
+        (folder / FILE).write_bytes(damage)
+        assert not conversion.whole(folder)
+        specdec.load_pair(path, dtype="packed")
+        assert (folder / FILE).read_bytes() == good
+    assert all(each.stat().st_mode & 0o077 == 0 for each in folder.iterdir())
+
+
+def test_the_check_notices_matrices_in_the_wrong_place(tmp_path):
+    model = specdec.load_pair(file(tmp_path / "model.gguf")).target
+    matrices = model.decoder.matrices
+    assert packed_fault(model._prepared, matrices) is None
+    names = [f"model.layers.{layer}.self_attn.o_proj.weight" for layer in (0, 1)]
+    swapped = dict(matrices.tensors) | dict(
+        zip(names, [matrices.tensors[n] for n in reversed(names)], strict=True)
+    )
+    assert "off by" in packed_fault(model._prepared, type(matrices)(swapped, matrices.kinds))
+
+
+def test_a_model_that_does_not_pass_is_converted_as_before(tmp_path, monkeypatch, caplog):
+    path = file(tmp_path / "model.gguf")
+    monkeypatch.setattr(packed_check, "LARGEST_ERROR", 1e-7)
+    model = specdec.load_pair(path).target
+    assert type(model) is HFModel
+    assert "not decoded in the bits of its file" in caplog.text
+    with pytest.raises(ValueError, match="off by"):
+        specdec.load_pair(path, dtype="packed")
+
+
+def test_another_dtype_or_no_compiled_forward_gives_the_model_as_before(tmp_path, monkeypatch):
+    path = file(tmp_path / "model.gguf")
+    assert specdec.load_pair(path, dtype="bfloat16").target.dtype == torch.bfloat16
+    assert type(specdec.load_pair(path, dtype="float32").target) is HFModel
+    monkeypatch.setenv(compiled.SWITCH, "0")
+    assert type(specdec.load_pair(path).target) is HFModel
+    with pytest.raises(ValueError, match="bits of its file"):
+        specdec.load_pair(path, dtype="packed")
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16"])
+def test_a_file_without_few_bits_is_read_as_before(tmp_path, kind):
+    path = written(tmp_path / "model.gguf", model_of("llama"), kind)
+    assert type(specdec.load_pair(path).target) is HFModel
+    with pytest.raises(ValueError, match="four to eight bits"):
+        specdec.load_pair(path, dtype="packed")
+
+
+def test_scales_that_are_no_numbers_are_refused(tmp_path):
+    path = file(tmp_path / "model.gguf")
+    tensor = next(each for each in read_header(path).tensors if "ffn_down" in each.name)
+    data = bytearray(path.read_bytes())
+    data[tensor.start : tensor.start + 2] = np.float16(np.nan).tobytes()
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"down_proj.*NaN or infinity"):
+        specdec.load_pair(path, dtype="packed")
+
+
+def test_the_model_of_transformers_is_made_when_it_is_asked_for(tmp_path):
+    pair = specdec.load_pair(file(tmp_path / "model.gguf"))
+    again = pickle.loads(pickle.dumps(pair.target))
+    assert torch.equal(*(scored(m, IDS, range(-1, len(IDS) - 2)) for m in (pair.target, again)))
+    assert "module" not in vars(pair.target)
+    assert pair.target.module.dtype == torch.bfloat16
+    assert 0 in pair.eos_ids
+    with pytest.raises(ValueError, match="packed for a CPU"):
+        pair.target.to("cuda")
+    assert prepare.TREES in pair.target.capability_reason
