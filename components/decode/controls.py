@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-import gradio as gr
+from gradio import Request
 
 from components.decode import models as models_panel
 from components.decode import traces
 from components.guard import limits
 from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
+from components.page.forms import Form, button
 from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
@@ -20,6 +21,9 @@ from components.server.settings import VisitorSettings
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
+
+PART = "live"
+"""The name of the form, whose fields have no prefix in the page's address."""
 
 STORIES = [
     "Once upon a time, there was a little girl named Lily.",
@@ -37,9 +41,6 @@ _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for n
 BASELINE_INFO = "The same prompt and seed without a small model, timed in turns with the run."
 SEED_INFO = "Same seed, same text."
 
-_IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
-
-_CONVERSATION = "(prompt, history) => window.specdec?.conversation(prompt, history) ?? history"
 _NEW = (
     '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
 )
@@ -48,40 +49,48 @@ _SETTINGS = """
 <label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
 """
 
-Inputs = dict[str, Any]
-"""The components by the field of `VisitorSettings` that they set, or by their name in the address."""
+PARAMETERS = {"length": "max_new_tokens", "top-k": "top_k", "top-p": "top_p"}
+"""The parameters of the endpoint by the names of fields in the address, where they differ."""
+MEASURED_FOR = ("method", "topology", "k", "temperature", "top-p", "top-k")
+"""The fields that a measured tree depends on, besides the models."""
+FOLLOWS = {"tree": list(MEASURED_FOR)}
+"""The values of the address that a value was computed for, for `setup.panel`."""
+
+_form = Form(PART)
 
 
-def build(pair: Pair, access: Access | None = None) -> Inputs:
-    """Place the controls and connect them to the feed, which receives the run.
+def panel(pair: Pair, access: Access | None = None) -> frame.Part:
+    """The controls and the words about the run, and the endpoint that decodes.
 
-    access: the models that may be loaded; none if it is missing. Returns the controls by their names in the
-    page's address.
+    access: the models that may be loaded; none if it is missing. `assets/decode/controls.js` runs them.
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    with gr.Row(elem_id="controls"):
-        prompt = gr.Textbox(
-            opening["prompt"],
-            label="Prompt",
-            placeholder="Ask a question" if pair.chats else "Begin a story",
-            lines=1,
-            max_lines=4,
-            elem_id="prompt",
-        )
-        method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
-        generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=100)
-        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=100)
-    frame.panel("drawer", _SETTINGS)
     chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _NEW
-    frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats)
-    with gr.Column(elem_id="settings"):
-        inputs = {"prompt": prompt, "method": method} | _decoding(method, opening) | _sampling(opening)
-        models = models_panel.panel(pair, access or Access())
-    updates = feed.panel()
-    inputs |= {"chat": models["chat"]} | _tree(pair, inputs, models, opening) | {"history": _history()}
-    _connect(pair, inputs, generate, stop, updates)
-    return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
+    return frame.joined(
+        frame.box(
+            "controls",
+            _form.text(
+                "prompt",
+                opening["prompt"],
+                "Prompt",
+                placeholder="Ask a question" if pair.chats else "Begin a story",
+                lines=4,
+                id="prompt",
+            ),
+            _form.radio("method", "ersd", "Method", method_menu(), info=_METHODS_INFO, id="method"),
+            button("generate", "Generate", "primary"),
+            button("stop", "Stop", disabled=True),
+        ),
+        frame.panel("drawer", _SETTINGS),
+        frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats),
+        frame.box(
+            "settings", _decoding(opening), _sampling(opening), models_panel.panel(pair, access or Access())
+        ),
+        _form.hidden("tree", _first_tree(pair, opening), id="measured-tree"),
+        _form.hidden("history", "", id="history"),
+        _feed(pair),
+    )
 
 
 def _chips(prompts: list[str], kind: str) -> str:
@@ -90,108 +99,103 @@ def _chips(prompts: list[str], kind: str) -> str:
     return f'<span class="{kind}">{"".join(buttons)}</span>'
 
 
-def _decoding(method: gr.Radio, opening: dict[str, Any]) -> Inputs:
+def _decoding(opening: dict[str, Any]) -> frame.Part:
     most = limits.current()
-    topology = gr.Dropdown(
-        topology_menu(), value="optimal", label="Topology of the draft", elem_id="topology"
-    )
-    k = gr.Slider(
-        1,
-        most.draft_tokens,
-        min(len(opening["paths"]), most.draft_tokens),
-        step=1,
-        label="k: drafted tokens per round",
-        elem_id="k",
-    )
-    length = gr.Slider(
-        1,
-        most.new_tokens,
-        min(opening["max_new_tokens"], most.new_tokens),
-        step=1,
-        label="Length in tokens",
-        elem_id="length",
-    )
-    baseline = gr.Checkbox(True, label="Measure plain decoding too", info=BASELINE_INFO, elem_id="baseline")
-    gr.on(
-        [topology.change, method.change],
-        _needed,
-        [method, topology],
-        [topology, k],
-        show_progress="hidden",
-        api_visibility="private",
-    )
-    return {"topology": topology, "k": k, "max_new_tokens": length, "baseline": baseline}
-
-
-def _needed(method: str, topology: str) -> tuple[Any, Any]:
-    drafts = method != "ar"
-    return gr.update(interactive=drafts), gr.update(
-        interactive=drafts and topology not in topologies.WITHOUT_K
+    return frame.joined(
+        _form.menu("topology", "optimal", "Topology of the draft", topology_menu(), id="topology"),
+        _form.slider(
+            "k",
+            min(len(opening["paths"]), most.draft_tokens),
+            "k: drafted tokens per round",
+            least=1,
+            most=most.draft_tokens,
+            id="k",
+        ),
+        _form.slider(
+            "length",
+            min(opening["max_new_tokens"], most.new_tokens),
+            "Length in tokens",
+            least=1,
+            most=most.new_tokens,
+            id="length",
+        ),
+        _form.flag("baseline", True, "Measure plain decoding too", info=BASELINE_INFO, id="baseline"),
     )
 
 
-def _sampling(opening: dict[str, Any]) -> Inputs:
-    with gr.Row():
-        seed = gr.Number(
-            opening["seed"],
-            label="Seed",
-            info=SEED_INFO,
-            precision=0,
-            minimum=0,
-            min_width=120,
-            elem_id="seed",
+def _sampling(opening: dict[str, Any]) -> frame.Part:
+    dice = button("dice", "New seed")
+    return frame.joined(
+        _form.number(
+            "seed", opening["seed"], "Seed", least=0, whole=True, after=dice, info=SEED_INFO, id="seed"
+        ),
+        _form.slider(
+            "temperature",
+            opening["temperature"],
+            "Temperature",
+            least=0,
+            most=2,
+            step=0.05,
+            info="0 is greedy",
+            id="temperature",
+        ),
+        _form.slider("top-p", 1.0, "Top-p", least=0.05, most=1, step=0.05, info="1 is off", id="top-p"),
+        _form.number("top-k", 0, "Top-k", least=0, whole=True, info="0 is off", id="top-k"),
+    )
+
+
+def _first_tree(pair: LazyPair, opening: dict[str, Any]) -> str:
+    """The tree that the hidden field opens with.
+
+    The field holds the tree that was measured for these settings. It goes into the address, so that a link
+    gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured again.
+    For a pair of ours, which is loaded later, it is the tree of the run that the page opens with.
+    """
+    return "" if pair.loaded else topologies.written(Topology(opening["paths"]))
+
+
+_FEED = """
+<p class="run-status" role="status"></p>
+<p class="run-error" role="alert" hidden></p>
+<p class="go-on" hidden><button type="button">Go on</button></p>
+"""
+
+
+def _feed(pair: Pair) -> frame.Part:
+    """The state of the run in words, and any error."""
+
+    # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
+    def decode(
+        request: Request,
+        prompt: str,
+        method: str = "ersd",
+        topology: str = "sequence",
+        k: int = 4,
+        max_new_tokens: int = 64,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        baseline: bool = False,
+        chat: bool = False,
+        history: str = "",
+        tree: str = "",
+    ) -> Iterator[str]:
+        sampled = (max_new_tokens, temperature, top_k, top_p, seed)
+        settings = VisitorSettings(
+            prompt, method, topology, k, *sampled, baseline=baseline, chat=chat, history=history, tree=tree
         )
-        dice = gr.Button("New seed", size="sm", min_width=90, elem_id="dice")
-    temperature = gr.Slider(0, 2, opening["temperature"], step=0.05, label="Temperature", info="0 is greedy")
-    top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
-    top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
-    dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
-    return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
+        yield from run.updates(pair, settings, visitor=turns.visitor(request))
 
-
-_MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
-"""The settings that a measured tree depends on, besides the models."""
-
-
-FOLLOWS = {"tree": [_IN_ADDRESS.get(name, name) for name in _MEASURED_FOR]}
-"""The values of the address that a value was computed for, for `setup.panel`."""
-_ASKED = f"{list(_MEASURED_FOR)}, values, {list(topologies.WITHOUT_K)}"
-_CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {_ASKED}) ?? tree"
-
-
-def _history() -> gr.Textbox:
-    """The hidden field with the conversation before the prompt, as a JSON list. It goes into the address."""
-    return gr.Textbox("", label="Conversation", visible="hidden", elem_id="history")
-
-
-def _tree(pair: LazyPair, inputs: Inputs, models: Inputs, opening: dict[str, Any]) -> Inputs:
-    """The hidden field with the tree that was measured for these settings. It goes into the address, so that
-    a link gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured
-    again. For a pair of ours, which is loaded later, it is the tree of the run that the page opens with."""
-    first = "" if pair.loaded else topologies.written(Topology(opening["paths"]))
-    tree = gr.Textbox(first, label="Tree", visible="hidden", elem_id="measured-tree")
-    touched = [inputs[name].input for name in _MEASURED_FOR] + [part.input for part in models.values()]
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
-    gr.on(touched, None, None, tree, js="() => ''", **quiet)
-    return {"tree": tree}
-
-
-def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, updates: gr.HTML) -> None:
-    # The generator is synchronous, so that Stop takes effect after a round and ZeroGPU can run it.
-    def decode(request: gr.Request, *values: Any) -> Iterator[str]:
-        *chosen, name = values
-        settings = VisitorSettings(**dict(zip(inputs, chosen, strict=True)))
-        yield from run.updates(pair, settings, visitor=turns.visitor(request), name=name)
-
-    # Only `decode` is an event of the server; everything else happens in the browser.
-    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    history = inputs["history"]
-    generate.click(None, [inputs["prompt"], history], history, js=_CONVERSATION, **private)
-    running = frame.streamed(updates, generate, stop, decode, list(inputs.values()), "run")
-    # A disabled button ignores the click, so that Enter begins nothing while a run is going on.
-    inputs["prompt"].submit(None, js="() => void document.getElementById('generate').click()", **private)
-    chosen_for = [inputs[name] for name in ("tree", *_MEASURED_FOR)]
-    running.then(None, chosen_for, inputs["tree"], js=_CHOSEN, **private)
+    decode.__doc__ = feed.DESCRIPTION
+    return frame.panel(
+        "feed",
+        _FEED,
+        streams={"decode": decode},
+        parameters=PARAMETERS,
+        measuredFor=list(MEASURED_FOR),
+        withoutK=list(topologies.WITHOUT_K),
+    )
 
 
 if __name__ == "__main__":
@@ -200,4 +204,4 @@ if __name__ == "__main__":
     import specdec
     from components.server.standalone import serve
 
-    serve(partial(build, specdec.load_pair("stories")))
+    serve(partial(panel, specdec.load_pair("stories")))

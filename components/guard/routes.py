@@ -82,13 +82,14 @@ ROUTES = [
     _get(rf"({API})?/theme\.css", stored="file"),
     _get(r"/(manifest\.json|favicon\.ico|robots\.txt)", stored="file"),
     _get(f"{API}/(startup-events|app_id|queue/status)"),
-    _get(f"{API}/queue/data", listens=True),
+    _get(f"{API}/queue/data"),
     _get(f"{API}/heartbeat/{SESSION}"),
     _post(f"{API}/queue/join"),
     _post(f"{API}/(cancel|reset/?)"),
-    _post(f"{API}/component_server/?", asks=True),
-    _post(f"{API}/call(/v2)?/generate/?"),
-    _get(f"{API}/call(/v2)?/generate/{SESSION}", listens=True),
+    _post(rf"{API}/call(/v2)?/\w+/?"),
+    _get(rf"{API}/call(/v2)?/\w+/{SESSION}"),
+    _post(r"/ask/\w+/\w+"),
+    _get("/files/.+"),
 ]
 
 

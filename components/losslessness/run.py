@@ -94,18 +94,13 @@ def updates(
     settings: CheckSettings,
     interval: float = feed.INTERVAL,
     visitor: turns.Visitor = turns.NOBODY,
-    name: object = None,
-) -> Iterator[str]:
+) -> Generator[str]:
     """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
-    message. name: as in `components.server.run.updates`."""
-    log = feed.Log(interval, name)
-    yield from log.until_stopped(_updates(log, settings, visitor))
-
-
-def _updates(log: feed.Log, settings: CheckSettings, visitor: turns.Visitor) -> Generator[str]:
+    message."""
+    log = feed.Log(interval)
     try:
         settings = settings.checked()
-        with turns.CHECKS.seat(visitor, log.is_stopped) as seat:
+        with turns.CHECKS.seat(visitor) as seat:
             yield from map(log.waits, seat.wait())
             with seat.turn():
                 check = new_check(settings)

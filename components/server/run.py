@@ -30,20 +30,15 @@ def updates(
     settings: VisitorSettings,
     interval: float = feed.INTERVAL,
     visitor: turns.Visitor = turns.NOBODY,
-    name: object = None,
-) -> Iterator[str]:
+) -> Generator[str]:
     """Run this visitor's request as JSON updates. An error becomes a last update with its message.
 
-    name: the browser's name for the run, with which `feed.stop` ends it.
+    Closing the generator ends the run.
     """
-    log = feed.Log(interval, name)
-    yield from log.until_stopped(_updates(log, pair, settings, visitor))
-
-
-def _updates(log: feed.Log, pair: Pair, settings: VisitorSettings, visitor: turns.Visitor) -> Generator[str]:
+    log = feed.Log(interval)
     try:
         settings = settings.checked()
-        with turns.MODEL.seat(visitor, log.is_stopped) as seat:
+        with turns.MODEL.seat(visitor) as seat:
             yield from map(log.waits, seat.wait())
             # this run uses the pair that is current now, even if another one is loaded meanwhile
             yield from _decoded(log, seat, lazy.present(pair), settings)
