@@ -38,7 +38,7 @@ from components.decode import controls, traces
 from components.decode import panel as decode
 from components.experiments import panel as experiments
 from components.experiments import views as results
-from components.guard import addresses, hosts, limits, ports
+from components.guard import addresses, hosts, limits
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
 from components.page import embed, frame, projector, serving, setup
@@ -50,6 +50,7 @@ from components.server import (
     lazy,
     memory,
     options,
+    ports,
     run,
     scheduler,
     topologies,
@@ -106,13 +107,14 @@ def main(arguments: list[str] | None = None) -> None:
     nobody is shown a page whose models do not load.
     """
     memory.share_arenas()
+    ports.allow_connections()
     sys.setswitchinterval(scheduler.SWITCH_INTERVAL)
     try:
         wanted = options.parse(arguments)
         name = _name(wanted)
         pair = LazyPair(partial(_load, wanted, name), will_chat=name == "smollm2")
         limits.use(limits.from_options(wanted))
-        addresses.use(addresses.from_options(wanted))
+        addresses.trust(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
         if wanted.results:
             results.use(wanted.results)

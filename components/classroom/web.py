@@ -28,7 +28,7 @@ from components.classroom.views import view_of
 from components.classroom.waiting import Waiting
 from components.guard import addresses, routes
 from components.guard.bodies import Refused
-from components.guard.pace import Purses
+from components.guard.buckets import Buckets
 from components.page import questions
 from components.server import lazy
 from specdec.pair import Pair
@@ -39,9 +39,10 @@ WAIT = 20.0
 LOOK = 3.0
 """The same for a lecturer, who also sees how many students are present."""
 _SEED = 2026
+_PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
-"""Prices in units of `guard.pace` that differ from 5. At this price codes can be tried ten times a second in
-the long run.
+"""Costs of a request in units of `limits.units`, and those that differ. At this price codes can be tried ten
+times a second in the long run.
 """
 
 _LOOKS = 20.0, 4.0
@@ -91,17 +92,13 @@ class Hall:
         self.rooms = Rooms() if rooms is None else rooms
         self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after the other
         self._waiting = Waiting()
-        self._looks = Purses(bounds=lambda: _LOOKS)
+        self._looks = Buckets(lambda: _LOOKS)
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
         """Answer below `HOME` from now on. page: the student's page as HTML."""
         app = FastAPI(
             openapi_url=None,
-            exception_handlers={
-                Refused: _refused,
-                ValueError: _mistaken,
-                RequestValidationError: questions.refuse,
-            },
+            exception_handlers={ValueError: _mistaken, RequestValidationError: questions.refuse},
         )
 
         async def home() -> HTMLResponse:
@@ -111,14 +108,14 @@ class Hall:
             return self.rooms.is_in_one(dict(scope["headers"]).get(b"x-class-token", b"").decode("latin-1"))
 
         app.get(HOME)(home)
-        routes.add(HOME, "", app)
+        routes.add(HOME, app)
         app.get(f"{HOME}/now")(self._now)
-        routes.add(f"{HOME}/now", "", app, within=within)
+        routes.add(f"{HOME}/now", app)
         lecturers = (self._open, self._step, self._again, self._clear, self._draft, self._check, self._next)
         for act in (*lecturers, self._close, self._join, self._answer, self._propose):
             name = act.__name__.removeprefix("_")
             app.post(f"{HOME}/{name}")(act)
-            routes.add(f"{HOME}/{name}", "json", app, _PRICES.get(name, 0), within)
+            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE), within)
 
     # ------------------------------------------------------------ a lecturer
 
@@ -231,10 +228,6 @@ def _drafting(room: Room) -> drafting.Drafting:
 def _code(text: str) -> str:
     """A code in the form that rooms use. People type it in groups and in lower case."""
     return "".join(c for c in text.upper() if c.isalnum())
-
-
-async def _refused(_: Any, refused: Any) -> JSONResponse:
-    return JSONResponse({"detail": refused.text}, refused.status)
 
 
 async def _mistaken(_: Any, error: Any) -> JSONResponse:

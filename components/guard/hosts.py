@@ -1,10 +1,9 @@
-"""The host names that this server answers to, against DNS rebinding.
+"""The names that this server answers to, and the pages that may send it requests.
 
 A browser lets a stranger's page call a server under that page's own host name, and the stranger can point the
-name at 127.0.0.1. So the server accepts only known names: IP addresses, which cannot be rebound, `localhost`,
-this machine's own name, and stated names (`--names page.example.org`, `SPECDEC_NAMES`). Behind proxies
-(`addresses`: stated ones, a Space, Gradio's tunnel) it accepts any name, because visitors use the proxy's
-names.
+name at 127.0.0.1 (DNS rebinding). So the server accepts only known names: IP addresses, which cannot be
+rebound, `localhost`, this machine's own name, and stated names (`--names page.example.org`). Behind trusted
+proxies (`addresses`) it accepts any name, because visitors use the proxy's names.
 """
 
 from __future__ import annotations
@@ -38,28 +37,35 @@ def name(host: str) -> str | None:
 
 def known(name: str) -> bool:
     """Whether the server accepts this name."""
-    return (
-        addresses.current().count > 0
-        or _is_number(name.strip("[]"))
-        or name == "localhost"
-        or name.endswith(".localhost")
-        or name in _names | _own()
-    )
+    if addresses.behind_proxy() or name == "localhost" or name.endswith(".localhost"):
+        return True
+    return name in _names | _own() or _is_number(name.strip("[]"))
 
 
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     """Whether a request comes from a page of this server, or from a program that is no browser.
 
-    A browser states its page's origin in Sec-Fetch-Site; without encryption it states only Origin.
+    A browser states in Sec-Fetch-Site whether the page is the server's own; without encryption it states only
+    Origin, which is compared with the names by which the server was reached. A proxy may drop the port from
+    them (nginx's `$host`), and then the host names alone are compared. A page on another port of the same
+    host would pass there, but no page of a foreign host.
     """
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site in (b"same-origin", b"none") or (site is None and origin is None):
         return True
     if site == b"cross-site" or origin is None:
         return False
-    host = origin.partition(b"://")[2].lower()
-    own = (headers.get(name, b"").lower() for name in (b"host", b"x-forwarded-host"))
-    return bool(host) and (host in own or name(host.decode("latin-1")) in _names)
+    page = origin.partition(b"://")[2].decode("latin-1").lower()
+    host = name(page)
+    own = {headers.get(key, b"").decode("latin-1").lower() for key in (b"host", b"x-forwarded-host")}
+    return host is not None and (host in _names or page in own or (site is None and host in own))
+
+
+def compared(headers: Mapping[bytes, bytes]) -> str:
+    """The headers that `same_origin` compares, in words for whoever sets up a proxy."""
+    names = ("Origin", "Sec-Fetch-Site", "Host", "X-Forwarded-Host")
+    stated = {each: headers.get(each.lower().encode()) for each in names}
+    return ", ".join(f"{each} {value.decode('latin-1')!a:.80}" for each, value in stated.items() if value)
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:

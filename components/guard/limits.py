@@ -30,20 +30,11 @@ class Limits:
     checks: int = _limit(4, "losslessness checks and measured forwards that take turns with the runs")
     checks_waiting: int = _limit(64, "losslessness checks and measurements that wait")
     forward_seconds: int = _limit(3, "seconds of the model that one measurement of forwards takes")
-    events_per_address: int = _limit(160, "waiting and running events of one address, runs included")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
     request_bytes: int = _limit(250_000, "bytes of one request's body; a prompt may take 12 a character")
-    request_seconds: int = _limit(15, "seconds until a request's head has arrived, and as many for its body")
-    bodies_per_visitor: int = _limit(16, "requests of one address that are still arriving")
-    bodies: int = _limit(128, "requests of all visitors that are still arriving")
-    questions_per_visitor: int = _limit(64, "questions of one address to the laboratories that wait")
-    stalled_seconds: int = _limit(20, "seconds that a client may go without reading its answer")
-    unsent_bytes: int = _limit(33_554_432, "bytes of computed answers that one address has not taken yet")
-    connections_per_visitor: int = _limit(1024, "connections of one address; a class may share one")
-    units: int = _limit(
-        80_000, "units that one address may use at once (a page: 200, a file: 1, an event: 5)"
-    )
-    units_per_second: int = _limit(600, "units that one address may use in the long run")
+    request_seconds: int = _limit(15, "seconds until a request's body has arrived")
+    units: int = _limit(24_000, "units of work that one address may start at once (an event: 30)")
+    units_per_second: int = _limit(600, "units of work that one address may start in the long run")
     rooms: int = _limit(100, "rooms of classes that are open")
     rooms_per_address: int = _limit(
         24, "rooms that one address has open; the teachers of a school may share one"

@@ -24,4 +24,4 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
 
 def open_route() -> None:
     """Answer `HOME` from now on."""
-    routes.add(HOME, "", _answer, stored="file", framed=True)
+    routes.add(HOME, _answer, framed=True)

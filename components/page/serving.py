@@ -10,6 +10,7 @@ The page is static: HTML of all panels, and what their scripts need as JSON. `as
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import os
@@ -28,9 +29,10 @@ from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from gradio import Server
+from starlette.middleware import Middleware
 
-from components.guard import guard, limits
-from components.page import assets, frame, questions
+from components.guard import addresses, guard, limits
+from components.page import assets, frame, questions, unheard
 
 _THREADS = 40
 """Threads for all work that does not wait for the model."""
@@ -95,6 +97,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
         redoc_url=None,
         openapi_url=None,
         exception_handlers={RequestValidationError: questions.refuse},
+        middleware=[Middleware(guard.Guard, guard.HUB if "SPACE_ID" in os.environ else "")],
     )
     assets.publish(_PICTURE)
 
@@ -165,7 +168,7 @@ def _sent(request: Request, body: bytes) -> Response:
 def launch(app: Server, **options: Any) -> None:
     """Serve a page. `options` are passed to `Server.launch`."""
     most = limits.current()
-    os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn must trust no proxy: `addresses` does it
+    addresses.trust_only_stated()
     # Runs wait in `turns`, and each waiting run holds a thread. Other events wait for nothing.
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
     app.launch(
@@ -175,18 +178,17 @@ def launch(app: Server, **options: Any) -> None:
         run_history=False,
         state_session_capacity=threads,
         ssr_mode=False,
-        app_kwargs={"lifespan": _guarded},
+        app_kwargs={"lifespan": _watching},
         **options,
     )
 
 
 @asynccontextmanager
-async def _guarded(app: Any) -> AsyncIterator[None]:
-    """Put the guard around the app when its server starts. Gradio's middleware, added later, would lie
-    outside a guard that was added before."""
-    framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
-    app.middleware_stack = guard.Guard(app.build_middleware_stack(), framed_by)
+async def _watching(app: Any) -> AsyncIterator[None]:
+    """While the server runs, end runs whose visitors never listen."""
     queue = app.get_blocks()._queue
     # Each check for new events takes the interpreter's lock from the decoding thread: 50 a second, not 1000.
     queue.sleep_when_free = 0.02
+    watching = asyncio.create_task(unheard.forget(queue))
     yield
+    watching.cancel()

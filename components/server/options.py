@@ -50,8 +50,9 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
         "proxy": (
-            "trust the last N entries of X-Forwarded-For (default: 0; 1 on a Space and with --share)",
-            {"metavar": "N"},
+            "addresses or networks of the proxies in front, with commas, like 127.0.0.1. Their header "
+            "X-Forwarded-For is believed (default: 0, none; private addresses on a Space and with --share)",
+            {"metavar": "ADDRESS"},
         ),
         "names": (
             "further names by which visitors reach this server, with commas (known are numbers, localhost, "

@@ -49,8 +49,8 @@ def hall(clock):
 def refused(status, act, *given):
     with pytest.raises(Refused) as error:
         act(*given)
-    assert error.value.status == status
-    return error.value.text
+    assert error.value.status_code == status
+    return error.value.detail
 
 
 # ---------------------------------------------------------------- codes

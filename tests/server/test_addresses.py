@@ -1,55 +1,59 @@
 """Whose request it is: nobody may invent an address, and nobody has more than one."""
 
+import asyncio
 import random
 
 import pytest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from components.guard import addresses
-from components.guard.addresses import Proxies, address
+from components.guard.addresses import address
 from components.server import options
 
 
-def scope(*forwarded, peer="203.0.113.9"):
-    """A request from this peer; each of `forwarded` is one header X-Forwarded-For."""
-    headers = [(b"host", b"page"), *((b"x-forwarded-for", value.encode("latin-1")) for value in forwarded)]
-    return {"type": "http", "client": (peer, 5000), "headers": headers}
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch):
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
 
 
-def random_address(random, last=254):
-    return ".".join(str(random.randint(1, last)) for _ in range(4))
+def seen(*forwarded, peer="127.0.0.1", proxies="127.0.0.1"):
+    """The address of a request from this peer, as the app of a uvicorn with these trusted proxies sees it.
+    Each of `forwarded` is one header X-Forwarded-For."""
+    got = []
+
+    async def app(scope, receive, send):
+        got.append(address(scope))
+
+    headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
+    scope = {"type": "http", "client": (peer, 5000), "headers": headers}
+    asyncio.run(ProxyHeadersMiddleware(app, proxies)(scope, None, None))
+    return got[0]
+
+
+def random_address(random):
+    return ".".join(str(random.randint(1, 254)) for _ in range(4))
 
 
 def test_without_proxies_nobody_is_believed():
-    assert address(scope("198.51.100.1"), Proxies()) == "203.0.113.9"
-    assert address(scope("198.51.100.1", peer="127.0.0.1"), Proxies()) == "127.0.0.1"
+    assert seen("198.51.100.1", proxies=addresses.from_options(options.parse([]), {})) == "127.0.0.1"
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("inner", [False, True])
-def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(count, inner):
-    drawn = random.Random(count)
+def test_whoever_comes_past_the_proxy_is_not_believed():
+    assert seen("198.51.100.1", peer="203.0.113.9") == "203.0.113.9"
+
+
+@pytest.mark.parametrize("inner", [[], ["10.16.3.80"], ["10.16.3.80", "100.64.0.3"]])
+def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(inner):
+    drawn = random.Random(len(inner))
     for _ in range(200):
         invented = [
             drawn.choice([random_address(drawn), "10.0.0.1", "", "x", "::1", "1.2.3.4:9", "é"])
             for _ in range(drawn.randint(0, 6))
         ]
-        appended = ["8.8.4.4", *(f"9.9.9.{number}" for number in range(1, count))]
-        if inner:
-            appended += drawn.choice([[], ["10.16.3.80"], ["10.16.3.80", "100.64.0.3"]])
-        headers = [",".join(invented), ", ".join(appended)] if drawn.random() < 0.5 else [
-            ", ".join([*invented, *appended])
-        ]  # fmt: skip
-        assert address(scope(*headers), Proxies(count, inner)) == "8.8.4.4", headers
-
-
-def test_a_class_in_a_private_network_is_told_apart_behind_a_proxy_of_its_own():
-    assert address(scope("192.168.1.5"), Proxies(1)) == "192.168.1.5"
-    assert address(scope("8.8.8.8, 192.168.1.5"), Proxies(1)) == "192.168.1.5"
-
-
-@pytest.mark.parametrize("entry", ["unknown", "", "1.2.3", "a" * 5000, "[::1", "1.2.3.4.5:80"])
-def test_what_is_no_address_leaves_that_of_the_proxy(entry):
-    assert address(scope(entry), Proxies(1)) == "203.0.113.9"
+        headers = [",".join(invented), ", ".join(["8.8.4.4", *inner])]
+        if drawn.random() < 0.5:
+            headers = [", ".join([*invented, "8.8.4.4", *inner])]
+        assert seen(*headers, proxies=addresses._PRIVATE) == "8.8.4.4", headers
 
 
 @pytest.mark.parametrize(
@@ -64,42 +68,41 @@ def test_what_is_no_address_leaves_that_of_the_proxy(entry):
     ],
 )
 def test_one_visitor_has_one_address_however_it_is_written(entry, shown):
-    assert address(scope(entry), Proxies(1)) == shown
-    if ":" not in entry or entry.count(":") > 2:
-        assert address(scope(peer=entry.partition("]")[0].removeprefix("["))) == shown
+    assert seen(entry) == shown
 
 
 def test_a_socket_of_this_machine_has_none():
     assert address({"type": "http", "client": None, "headers": []}) == ""
 
 
-@pytest.mark.parametrize("count", [-1, 10, True, 1.0, "1"])
-def test_a_number_of_proxies_is_a_whole_number(count):
-    with pytest.raises(ValueError, match=r"proxy = .* is not a number of proxies from 0 to 9"):
-        Proxies(count)
-
-
 @pytest.mark.parametrize(
     ("arguments", "environment", "expected"),
     [
-        ([], {}, Proxies(0)),
-        (["--proxy", "2"], {}, Proxies(2)),
-        ([], {"SPECDEC_PROXY": "1"}, Proxies(1)),
-        ([], {"SPACE_ID": "someone/space"}, Proxies(1, inner=True)),
-        (["--share"], {}, Proxies(1, inner=True)),
-        (["--proxy", "0"], {"SPACE_ID": "someone/space"}, Proxies(0, inner=True)),
-        (["--proxy", "2"], {"SPACE_ID": "someone/space"}, Proxies(2, inner=True)),
+        ([], {}, ""),
+        (["--proxy", "127.0.0.1"], {}, "127.0.0.1"),
+        (["--proxy", "127.0.0.1, 10.0.0.0/8,::1"], {}, "127.0.0.1,10.0.0.0/8,::1"),
+        ([], {"SPECDEC_PROXY": "10.0.0.7"}, "10.0.0.7"),
+        ([], {"SPACE_ID": "someone/space"}, addresses._PRIVATE),
+        (["--share"], {}, addresses._PRIVATE),
+        (["--proxy", "0"], {"SPACE_ID": "someone/space"}, ""),
     ],
 )
-def test_proxies_are_stated_or_known_of_the_place(monkeypatch, arguments, environment, expected):
-    for name in ("SPACE_ID", "SPECDEC_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert addresses.from_options(options.parse(arguments)) == expected
+def test_proxies_are_stated_or_known_of_the_place(arguments, environment, expected):
+    assert addresses.from_options(options.parse(arguments, environment), environment) == expected
 
 
-@pytest.mark.parametrize("stated", ["10.0.0.7", "*", "-1", "", "²", "11"])
-def test_what_is_no_number_of_proxies_is_named(stated):
-    with pytest.raises(ValueError, match="is not a number of proxies from 0 to 9"):
+@pytest.mark.parametrize("stated", ["1", "*", "-1", "", "²", "10.0.0.1/8", "proxy.example.org", "127.0.0.1,"])
+def test_what_is_no_address_of_a_proxy_is_named(stated):
+    with pytest.raises(ValueError, match=r"is no address or network, like 127\.0\.0\.1 or 10\.0\.0\.0/8"):
         addresses.from_options(options.parse(["--proxy=" + stated]))
+
+
+def test_uvicorn_learns_whom_to_trust(monkeypatch):
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS")
+    addresses.trust_only_stated()
+    assert not addresses.behind_proxy()
+    assert addresses.os.environ["FORWARDED_ALLOW_IPS"] == "", "its default is this machine"
+    addresses.trust("10.0.0.7")
+    addresses.trust_only_stated()
+    assert addresses.behind_proxy()
+    assert addresses.os.environ["FORWARDED_ALLOW_IPS"] == "10.0.0.7"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stress.attacks.queue import ATTACKS
+from tests.stress.attacks import ATTACKS
 from tests.stress.visitors import ROOT, free_port, wait_for
 
 SECONDS = 30.0
@@ -64,7 +64,7 @@ def test_at_its_start(started):
 def test_while_visitors_wait_and_decode(started, number, expected, tmp_path):
     server, address = started
     wait_for(address, server)
-    busy = threading.Thread(target=lambda: asyncio.run(ATTACKS["invented-tabs"](address, 4.0)), daemon=True)
+    busy = threading.Thread(target=lambda: asyncio.run(ATTACKS["streams"][1](address, 4.0)), daemon=True)
     busy.start()
     time.sleep(2)
     line, errors, code = ended(server, number)

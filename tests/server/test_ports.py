@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import app
-from components.guard import ports
+from components.server import ports
 
 
 @pytest.fixture

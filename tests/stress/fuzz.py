@@ -155,7 +155,7 @@ class Fuzzer:
 
     async def generate(self) -> None:
         """The public endpoint, by plain HTTP."""
-        plain = [PROMPT, "ersd", "sequence", 2, 2, 1.0, 0, 1.0, 0, False]
+        plain = [PROMPT, "ersd", "sequence", 2, 2, 1.0, 0, 1.0, 0, False, ""]
         whole = len(plain)
         data = list(self.spoiled(dict(enumerate(plain))).values())[: self.random.choice([*[whole] * 3, 3, 0])]
         answer = await self._post("/generate", "/gradio_api/call/generate", {"data": data})

@@ -18,8 +18,8 @@ import httpx
 
 import app
 import specdec
-from components.guard import events, limits
-from components.page import serving
+from components.guard import limits
+from components.page import serving, unheard
 from components.server import turns
 from specdec.models.cache import cached_tree_masks
 from tests.stress.load import alone
@@ -111,10 +111,10 @@ def wakes() -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before) / IDLE
 
 
-async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
+async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
     """Runs without a listener, from as many tabs as there are places: how many checks they last, and what
     Gradio stores of them."""
-    every, events.EVERY = events.EVERY, 0.02
+    every, unheard.EVERY = unheard.EVERY, 0.02
     data = list((site.defaults | PLAIN | {"length": 400}).values())
     for tab in ("unheard-1", "unheard-2"):
         body = {"fn_index": site.decode, "data": data, "session_hash": tab}
@@ -125,7 +125,7 @@ async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, 
         turns.MODEL.num_seated or "unheard-2" in stores[0] or queue.event_ids_to_events
     ):
         await asyncio.sleep(0.02)
-    events.EVERY = every
+    unheard.EVERY = every
     return {
         "seated": turns.MODEL.num_seated,
         "waiting": turns.MODEL.num_waiting,
@@ -143,7 +143,7 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
             "remembered": await remembered(site, http, blocks.app.state_holder),
             "forgotten_goes_on": await forgotten(site, http, blocks.app.state_holder),
             "remaining": await remaining(site),
-            "unheard": await unheard(site, http, blocks._queue),
+            "unheard": await unlistened(site, http, blocks._queue),
         }
 
 

@@ -1,4 +1,5 @@
-"""The check of the server's port before anything starts, and the address by which other machines reach it."""
+"""What the machine gives the server: a port, which is checked before anything starts, open connections, and
+the address by which other machines reach it."""
 
 from __future__ import annotations
 
@@ -20,6 +21,16 @@ def check(host: str | None, port: int | None) -> None:
         _listen(host, port)
     except OSError as error:
         raise ValueError(f"port = {port}: {_why(error)} at {host}; choose another one with --port") from None
+
+
+def allow_connections() -> None:
+    """Raise this process's limit of open connections, often 1024, to what the machine allows: a class of 400
+    has more."""
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def for_others(host: str | None) -> str | None:

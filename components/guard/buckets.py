@@ -1,0 +1,44 @@
+"""One token bucket for each address: every request that starts work costs units from it.
+
+A bucket is large, so that a class behind one address can arrive at once, and it refills slowly. With an empty
+bucket requests are delayed to the refill rate. Far below empty, they are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from components.guard.bodies import Refused
+
+LONGEST = 5.0
+"""The longest wait of a request, in seconds."""
+ADDRESSES = 4096
+"""Buckets that are remembered: the most recently used ones."""
+
+
+class Buckets:
+    """One bucket per key. bounds: the units that a bucket holds and those that it gains per second."""
+
+    def __init__(self, bounds: Callable[[], tuple[float, float]]):
+        self._bounds = bounds
+        self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, cost: float) -> float:
+        """Take this many units. Returns the seconds until the bucket is no longer below zero."""
+        (most, rate), now = self._bounds(), time.monotonic()
+        held, since = self._held.pop(key, (most, now))
+        held = max(min(most, held + (now - since) * rate) - cost, -2 * LONGEST * rate)
+        self._held[key] = held, now
+        if len(self._held) > ADDRESSES:
+            self._held.popitem(last=False)
+        return max(0.0, -held / rate)
+
+    async def wait(self, key: str, cost: float) -> None:
+        """Take this many units, and wait as long as needed. `Refused` if the wait would be too long."""
+        seconds = self.take(key, cost)
+        if seconds > LONGEST:
+            raise Refused(429, "too many requests from your address; wait a few seconds")
+        await asyncio.sleep(seconds)

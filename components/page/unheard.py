@@ -1,0 +1,35 @@
+"""Runs whose visitor has left before listening: they end, and Gradio's memory of their messages too.
+
+An event is a POST that names a function. Its messages wait until the visitor asks for them with a second
+request. Gradio ends a run whose listener leaves, but waits for ever for one that never comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+EVERY = 1.0
+"""Seconds between two checks."""
+PATIENCE = 10
+"""Checks after which a session is forgotten if its oldest message is still the same."""
+
+
+async def forget(queue: Any) -> None:
+    """Check the sessions of Gradio's queue for as long as it runs."""
+    unheard: dict[str, tuple[Any, int]] = {}  # session -> its oldest message, checks that saw it
+    while not queue.stopped:
+        await asyncio.sleep(EVERY)
+        sessions = queue.pending_messages_per_session
+        oldest = {name: messages._queue[0] for name, messages in sessions.items() if messages.qsize()}
+        before = unheard
+        unheard = {name: (message, _checks(before, name, message)) for name, message in oldest.items()}
+        for session in [name for name, (_, checks) in unheard.items() if checks > PATIENCE]:
+            await queue.clean_events(session_hash=session)  # as Gradio does when a listener leaves
+            sessions.pop(session, None)
+            queue.pending_event_ids_session.pop(session, None)
+
+
+def _checks(before: dict[str, tuple[Any, int]], name: str, message: Any) -> int:
+    last, checks = before.get(name, (None, 0))
+    return checks + 1 if last is message else 1

@@ -1,0 +1,72 @@
+"""nginx and Caddy with the configurations that `docs/serving.md` shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+CADDY = shutil.which("caddy")
+_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+def documented(language: str) -> str:
+    """The block of `docs/serving.md` in this language."""
+    page = (ROOT / "docs" / "serving.md").read_text()
+    [block] = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return block
+
+
+def configured(address: str, port: int, folder: Path) -> str:
+    """The documented configuration for a server at `address` and a proxy on this port of this machine. It
+    differs only in these two and in the folders that nginx writes to."""
+    paths = "".join(f"\n    {name}_temp_path {folder}/{name};" for name in _FOLDERS)
+    text = documented("nginx")
+    for shown, used in (
+        ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("server 127.0.0.1:7860;", f"server {urlsplit(address).netloc};"),
+        ("/var/cache/nginx-decoding", f"{folder}/cache"),
+        ("http {", f"http {{{paths}\n    access_log off;"),
+    ):
+        assert text.count(shown) == 1, f"the documented configuration has no {shown!r}"
+        text = text.replace(shown, used)
+    return text
+
+
+@contextmanager
+def nginx(address: str, folder: Path) -> Iterator[str]:
+    """Run nginx in front of the server at `address`. Yields the address of the proxy."""
+    assert NGINX, "nginx is missing"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "nginx.conf").write_text(configured(address, port, folder))
+    folder.chmod(0o755)  # its workers have another user
+    error = folder / "error.log"
+    settings = f"daemon off; pid {folder}/pid; error_log {error};"
+    command = [NGINX, "-p", str(folder), "-c", "nginx.conf", "-e", str(error), "-g", settings]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        try:
+            _wait_for(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    assert process.stderr
+    raise RuntimeError(f"nginx did not start: {process.stderr.read().decode(errors='replace')}")

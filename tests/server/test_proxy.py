@@ -1,0 +1,95 @@
+"""The proxies of `docs/serving.md`: the page works behind them, and nginx keeps attacks from its visitors.
+
+A visitor's wait is compared with the waits on the same server right before and after the attack. Other work
+on the machine can fall into the attack alone, so an attack that seems to win is made again, up to twice, and
+only a third win fails. Without nginx the same attacks make the wait many times as long; the figures are in
+`docs/serving.md`.
+"""
+
+import asyncio
+import os
+import subprocess
+
+import httpx
+import pytest
+
+from tests.helpers import nginx
+from tests.stress import attacks
+from tests.stress.visitors import client
+
+GOAL = 2.0
+"""The wait with an attack is to be below so many times the wait without."""
+SECONDS = 3.0
+
+behind_nginx = pytest.mark.skipif(
+    nginx.NGINX is None and "CI" not in os.environ, reason="nginx is missing: sh tests/install_proxies.sh"
+)
+
+
+@pytest.fixture(scope="module")
+def served():
+    with attacks.site(proxied=True) as (site, process):
+        yield site, process
+
+
+@behind_nginx
+@pytest.mark.parametrize("name", attacks.ATTACKS)
+def test_an_attack_leaves_a_normal_visitor_alone(served, name):
+    rows = []
+    for _ in range(3):
+        rows.append(attacks.measured(name, *served, SECONDS, visits=3))
+        if rows[-1]["ratio"] < GOAL and not rows[-1]["failures"]:
+            break
+    assert rows[-1]["failures"] == []
+    assert rows[-1]["ratio"] < GOAL, rows
+    assert sum(rows[-1]["attacker"].values()) > 0, "the attack did something"
+
+
+@behind_nginx
+def test_the_page_works_behind_nginx(served):
+    """The own page is known by name and port, runs are streamed, and a stranger's page is refused."""
+    site, _ = served
+
+    async def visit():
+        async with client(site.address, source="127.0.77.1") as http:
+            return await site.generate(http, length=64)
+
+    run = asyncio.run(visit())
+    assert not run.failure
+    assert len(run.updates) > 2, "several updates, not all at the end"
+    page = {"origin": site.address, "content-type": "application/json"}
+    for origin, status in ((site.address, 404), ("http://127.0.0.1:1", 403), ("http://evil.example", 403)):
+        answer = httpx.post(
+            f"{site.address}/class/join", json={"room": "A"}, headers=page | {"origin": origin}
+        )
+        assert answer.status_code == status, origin
+    script = httpx.get(f"{site.address}/files/main.js")
+    again = httpx.get(f"{site.address}/files/main.js", headers={"if-none-match": script.headers["etag"]})
+    assert again.status_code == 304
+
+
+@behind_nginx
+def test_nginx_counts_visitors_by_addresses_that_they_cannot_invent(served):
+    site, _ = served
+
+    def opened(source, times):
+        transport = httpx.HTTPTransport(local_address=source)
+        with httpx.Client(base_url=site.address, transport=transport) as http:
+            said = [{"x-forwarded-for": f"198.51.100.{number}"} for number in range(times)]
+            return [http.post("/class/open", json={}, headers=headers).status_code for headers in said]
+
+    assert opened("127.0.78.1", 120)[-1] == 429
+    assert opened("127.0.78.2", 1) == [200]
+
+
+@pytest.mark.skipif(nginx.CADDY is None and "CI" not in os.environ, reason="Caddy is missing")
+def test_caddy_takes_its_configuration(tmp_path):
+    assert nginx.CADDY, "Caddy is missing"
+    file = tmp_path / "Caddyfile"
+    file.write_text(nginx.documented("caddyfile"))
+    command = [nginx.CADDY, "validate", "--adapter", "caddyfile", "--config", str(file)]
+    checked = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"HOME": str(tmp_path)}
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert "Valid configuration" in checked.stdout + checked.stderr

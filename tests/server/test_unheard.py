@@ -1,0 +1,64 @@
+"""Runs whose visitor never listens end, and no others."""
+
+import asyncio
+
+import pytest
+
+from components.page import unheard
+
+
+class Queue:
+    """As much of Gradio's queue as the check touches."""
+
+    def __init__(self, *sessions):
+        self.stopped = False
+        self.pending_messages_per_session = {name: asyncio.Queue() for name in sessions}
+        self.pending_event_ids_session = {name: {"event"} for name in sessions}
+        self.ended = []
+
+    async def clean_events(self, *, session_hash):
+        self.ended.append(session_hash)
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    monkeypatch.setattr(unheard, "EVERY", 0.02)
+
+
+def test_a_session_whose_messages_nobody_takes_is_forgotten_and_another_is_not():
+    async def visit():
+        queue = Queue("unheard", "slow", "idle")
+        messages, number = queue.pending_messages_per_session, 0
+        checking = asyncio.create_task(unheard.forget(queue))
+        while "unheard" in messages or number < 3 * unheard.PATIENCE:
+            number += 1
+            messages["slow"].put_nowait(f"round {number}, first half")
+            messages["slow"].put_nowait(f"round {number}, second half")
+            messages["slow"].get_nowait()  # more come than its client takes
+            if "unheard" in messages:
+                messages["unheard"].put_nowait(f"round {number}")
+            await asyncio.sleep(unheard.EVERY)
+        queue.stopped = True
+        await checking
+        return queue
+
+    queue = asyncio.run(asyncio.wait_for(visit(), 60))
+    assert queue.ended == ["unheard"]
+    assert list(queue.pending_messages_per_session) == ["slow", "idle"]
+    assert list(queue.pending_event_ids_session) == ["slow", "idle"]
+
+
+def test_a_session_that_listens_late_is_heard():
+    async def visit():
+        queue = Queue("late")
+        messages = queue.pending_messages_per_session["late"]
+        messages.put_nowait("round")
+        checking = asyncio.create_task(unheard.forget(queue))
+        await asyncio.sleep(unheard.EVERY * unheard.PATIENCE / 4)
+        messages.get_nowait()
+        await asyncio.sleep(2 * unheard.EVERY * unheard.PATIENCE)
+        queue.stopped = True
+        await checking
+        return queue.ended
+
+    assert asyncio.run(visit()) == []

@@ -1,0 +1,267 @@
+"""How long a normal visitor waits while one client attacks.
+
+    python -m tests.stress.attacks [NAME ...]          # through nginx, as docs/serving.md sets it up
+    python -m tests.stress.attacks --bare [NAME ...]   # against the server itself
+
+All stays on this machine: the attacker comes from 127.0.0.1 in a process of its own, visitors from 127.0.0.2
+on. A visit opens the page and watches a short run. The wait without the attack is measured on the same
+server, before the attack and after it, so that a slow machine slows down both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+
+from tests.helpers.nginx import nginx
+from tests.stress.visitors import ROOT, Site, client, serving, write
+
+SECONDS = 20.0
+LEAD = 1.0
+"""Seconds of an attack before the visitors come."""
+VISITS = 5
+"""Visitors before, during and after an attack, one after the other."""
+MEGABYTE = 1_000_000
+Got = Counter[str]
+Attack = Callable[[str, float], Awaitable[Got]]
+_sources = (f"127.0.{number // 200}.{number % 200 + 2}" for number in itertools.count())
+
+
+# ---------------------------------------------------------------- attacks
+
+
+def _repeated(clients: int, once: Callable[[httpx.AsyncClient, Got], Awaitable[None]]) -> Attack:
+    """An attack by clients that do the same again and again and count the answers by their status."""
+
+    async def attack(url: str, seconds: float) -> Got:
+        got, end = Got(), time.monotonic() + seconds
+
+        async def one(http: httpx.AsyncClient) -> None:
+            while time.monotonic() < end:
+                try:
+                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + end - time.monotonic()):
+                        await once(http, got)
+                except (httpx.HTTPError, TimeoutError) as error:
+                    got[type(error).__name__] += 1
+                await asyncio.sleep(0.1)
+
+        async with client(url) as http:
+            await asyncio.gather(*(one(http) for _ in range(clients)))
+        return got
+
+    return attack
+
+
+def _written(begin: bytes, again: bytes, rate: float, connections: int) -> Attack:
+    """An attack that writes `begin` once and then `again` for ever, and reads no answer. rate: bytes a second
+    over all connections."""
+
+    async def attack(url: str, seconds: float) -> Got:
+        got, end = Got(), time.monotonic() + seconds
+        host, port = urlsplit(url).hostname, urlsplit(url).port
+
+        async def one() -> None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(seconds):
+                    # the buffers of this side add nothing to those of the kernel
+                    _, writer = await asyncio.open_connection(host, port, limit=1)
+                got["connected"] += 1
+                writer.write(begin)
+                start = time.monotonic()
+                for number in itertools.count(1):
+                    await asyncio.sleep(number * len(again) * connections / rate - (time.monotonic() - start))
+                    if time.monotonic() > end or writer.is_closing():
+                        break
+                    writer.write(again)
+                got["ended"] += writer.is_closing()
+                writer.transport.abort()
+
+        async def connection() -> None:
+            while time.monotonic() < end:
+                await one()
+                await asyncio.sleep(0.1)
+
+        tasks = [asyncio.create_task(connection()) for _ in range(connections)]
+        await asyncio.wait(tasks, timeout=seconds + 1)
+        for task in tasks:
+            task.cancel()
+        return got
+
+    return attack
+
+
+_LONGEST = {"data": ["Once upon a time", "ersd", "batch", 64, 400, 1.0, 0, 1.0, 0, False, ""]}
+"""The longest run that the page offers."""
+
+
+async def _start(http: httpx.AsyncClient, got: Got) -> str:
+    """Start a run. Returns the address of its messages, or "" if it is refused."""
+    answer = await http.post("/gradio_api/call/generate", json=_LONGEST)
+    got[str(answer.status_code)] += 1
+    return f"/gradio_api/call/generate/{answer.json()['event_id']}" if answer.is_success else ""
+
+
+async def _started(http: httpx.AsyncClient, got: Got) -> None:
+    await _start(http, got)
+
+
+async def _watched(http: httpx.AsyncClient, got: Got) -> None:
+    if messages := await _start(http, got):
+        answer = await http.get(messages)
+        got[f"watched: {answer.status_code}"] += 1
+
+
+async def _news(url: str, seconds: float) -> Got:
+    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
+        room = (await http.post("/class/open", json={})).json()["room"]
+        joined = [(await http.post("/class/join", json={"room": room})).json()["token"] for _ in range(20)]
+
+    async def look(http: httpx.AsyncClient, got: Got) -> None:
+        headers = {"x-class-token": secrets.choice(joined)}
+        answer = await http.get("/class/now", params={"room": room, "since": "old"}, headers=headers)
+        got[str(answer.status_code)] += 1
+
+    return await _repeated(40, look)(url, seconds)
+
+
+def _get(target: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {target} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
+
+
+_POST = (
+    b"POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 200000\r\n\r\n{"
+)
+_FILE = _get("/files/plotly.min.js")
+_HEADS, _FIELDS = _get("/", *["a:"] * 15_000), _get("/?" + "a&" * 16_000)
+ATTACKS: dict[str, tuple[str, Attack]] = {
+    "starts": ("the longest runs, which nobody watches, from 64 clients", _repeated(64, _started)),
+    "streams": ("the longest runs, which 100 clients watch", _repeated(100, _watched)),
+    "class": ("a room whose 40 students ask for news without waiting", _news),
+    "slow bodies": ("200 bodies of which a byte a second comes", _written(_POST, b" ", 200, 200)),
+    "slow readers": (
+        "400 requests for a file of 4.7 MB, of which nothing is read",
+        _written(_FILE, b"", 1, 400),
+    ),
+    "connections": (
+        "1,000 connections whose heads never end",
+        _written(b"GET / HTTP/1.1\r\n", b"A: b\r\n", 500, 1000),
+    ),
+    "large heads": ("requests with 15,000 header lines", _written(b"", _HEADS, 1.6 * MEGABYTE, 4)),
+    "long addresses": ("requests with 16,000 fields", _written(b"", _FIELDS, 1.6 * MEGABYTE, 4)),
+}
+"""Each attack and what it does."""
+
+
+# ---------------------------------------------------------------- measurement
+
+
+async def wait(site: Site, visits: int) -> tuple[list[float], list[str]]:
+    """Seconds that so many normal visitors wait for the page and for a short run, and their errors."""
+    waits, failures = [], []
+    for _ in range(visits):
+        async with client(site.address, source=next(_sources)) as http:
+            start = time.monotonic()
+            try:
+                async with asyncio.timeout(60):
+                    (await http.get("/")).raise_for_status()
+                    visit = await site.generate(http)
+            except (httpx.HTTPError, TimeoutError) as error:
+                failures.append(f"{type(error).__name__}: {error}")
+                continue
+            if visit.failure:
+                failures.append(visit.failure)
+            waits.append(time.monotonic() - start)
+    return waits, failures
+
+
+@contextmanager
+def attacked(name: str, url: str, seconds: float) -> Iterator[Got]:
+    """Run an attack in its own process. What it got is there after the block."""
+    command = [sys.executable, "-m", "tests.stress.attacks", "--only", name, url, str(seconds)]
+    got = Got()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            process.stdout.readline()  # it begins
+            time.sleep(LEAD)
+            yield got
+            output, _ = process.communicate(timeout=seconds + 30)
+            got.update(json.loads(output))
+        finally:
+            process.kill()
+
+
+def measured(name: str, site: Site, server: psutil.Process, seconds: float, visits: int) -> dict[str, Any]:
+    """The waits of normal visitors, in seconds, without an attack and with it, the ratio of their medians,
+    the errors, and what the attacker got."""
+    before, _ = asyncio.run(wait(site, visits))
+    with attacked(name, site.address, seconds) as got:
+        during, failures = asyncio.run(wait(site, visits))
+        megabytes = server.memory_info().rss >> 20
+    after, _ = asyncio.run(wait(site, visits))
+    without, with_it = median(before + after), median(during) if during else float("inf")
+    figures = {"without": without, "with": with_it, "ratio": with_it / without, "megabytes": megabytes}
+    return {"attack": name, "what": ATTACKS[name][0]} | figures | {"failures": failures, "attacker": got}
+
+
+@contextmanager
+def site(proxied: bool, *options: str) -> Iterator[tuple[Site, psutil.Process]]:
+    """A running server whose models are loaded, behind nginx or not."""
+    behind = ["--proxy", "127.0.0.1", "--runs-per-address", "8"] if proxied else []
+    with contextlib.ExitStack() as stack:
+        address, process = stack.enter_context(serving(*behind, *options))
+        asyncio.run(wait(Site(address), 2))
+        if proxied:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            address = stack.enter_context(nginx(address, folder))
+        yield Site(address), process
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve, attack, visit, and write the report."""
+    parser = argparse.ArgumentParser(description="A normal visitor's wait under attack.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)} (default: all)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each (default: %(default)s)")
+    parser.add_argument("--bare", action="store_true", help="without a proxy")
+    parser.add_argument("--only", nargs=3, metavar=("NAME", "URL", "SECONDS"), help=argparse.SUPPRESS)
+    parser.add_argument("--out", help="JSON file (default: attacks.json or attacks.bare.json of the results)")
+    options = parser.parse_args(arguments)
+    if options.only:
+        name, url, seconds = options.only
+        os.nice(10)  # the attacker's work is not to slow down the server
+        print("begins", flush=True)
+        print(json.dumps(asyncio.run(ATTACKS[name][1](url, float(seconds)))), flush=True)
+        return
+    if unknown := set(options.names) - set(ATTACKS):
+        parser.error(f"{', '.join(unknown)}: none of {', '.join(ATTACKS)}")
+    rows = []
+    for name in options.names or ATTACKS:
+        with site(not options.bare) as (served, process):
+            rows.append(measured(name, served, process, options.seconds, VISITS))
+        print(f"{name}: {rows[-1]['ratio']:.2f}", flush=True)
+    out = options.out or ROOT / "assets" / "results" / f"attacks{'.bare' * options.bare}.json"
+    write(out, {"attacks": rows})
+
+
+if __name__ == "__main__":
+    main()
