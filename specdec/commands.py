@@ -65,13 +65,6 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument("--draft-dtype", help="the draft's, by default the target's; also int8")
 
 
-def add_sampling(parser: ArgumentParser) -> None:
-    """Adds temperature, top-k and top-p."""
-    parser.add_argument("--temperature", type=float, default=1.0, help="default: 1")
-    parser.add_argument("--top-k", type=int, default=0, help="0 is all tokens (default: 0)")
-    parser.add_argument("--top-p", type=float, default=1.0, help="default: 1")
-
-
 def to_write(text: str) -> Path:
     """The path of a file that is written when a command ends; ArgumentTypeError if it can't be written."""
     path = Path(text)

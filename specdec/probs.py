@@ -20,6 +20,8 @@ from specdec.checks import integer, real
 _NUCLEUS_GUESS = 1024
 """Top-p first looks at this many tokens: a full sort of 128k costs about ten times as much."""
 
+HOTTEST = 100
+"""The largest temperature."""
 _COLD = 0.1
 """Below this temperature logits are divided in float64: log-probabilities become so large that float32 would
 lose, when the normaliser is taken off, what the race was run on."""
@@ -47,8 +49,10 @@ class Sampling:
         given: Any = self  # None is taken too
         top_k = 0 if given.top_k is None else integer(given.top_k)
         top_p = 1.0 if given.top_p is None else real(given.top_p)
-        if temperature is None or not 0 <= temperature <= 100:
-            raise ValueError(f"temperature = {self.temperature!r} is not a number from 0 (greedy) to 100")
+        if temperature is None or not 0 <= temperature <= HOTTEST:
+            raise ValueError(
+                f"temperature = {self.temperature!r} is not a number from 0 (greedy) to {HOTTEST}"
+            )
         if top_k is None or top_k < 0:
             raise ValueError(f"top_k = {self.top_k!r} is not an integer from 0 (off) up")
         if top_p is None or not 0 < top_p <= 1:

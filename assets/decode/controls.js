@@ -2,17 +2,18 @@
 
 import { fieldOf, valuesOf } from "../page/fields.js";
 import { onFields } from "../page/setup.js";
+import { SETTINGS } from "../shared/settings.js";
 import { begin, chosenTree, isExpecting, state, stop, subscribe } from "../shared/store.js";
 import { conversation } from "./chat.js";
 import { setFields } from "./fields.js";
 
 const FORM = "live";
-const NOT_SENT = ["pair", "target", "draft", "dtype", "device"]; // the form of the models, in the same part of the address
+const OF_MODELS = ["pair", "target", "draft", "dtype", "device"]; // the form of the models, in the same part of the address
 
 // The settings of the next run as parameters of the server's endpoint.
-function settings(parameters) {
-  const sent = Object.entries(valuesOf(FORM)).filter(([name]) => !NOT_SENT.includes(name));
-  return Object.fromEntries(sent.map(([name, value]) => [parameters[name] ?? name, value]));
+function settings() {
+  const values = valuesOf(FORM);
+  return Object.fromEntries(SETTINGS.map(({ name, address }) => [name, values[address]]));
 }
 
 // Says beside the field what the server's message says about it: “top-k = -3 is not …” or “The prompt is too long …”.
@@ -23,9 +24,8 @@ function tellField(message) {
   if (name) fieldOf(FORM, name).tell(message);
 }
 
-// parameters: the endpoint's names of fields, where they differ. measuredFor: the fields that a measured tree depends
-// on. withoutK: the topologies that have no k.
-export function mountControls({ parameters, measuredFor, withoutK }) {
+// measuredFor: the fields that a measured tree depends on. withoutK: the topologies that have no k.
+export function mountControls({ measuredFor, withoutK }) {
   const generate = /** @type {HTMLButtonElement} */ (document.getElementById("generate"));
   const halt = /** @type {HTMLButtonElement} */ (document.getElementById("stop"));
   const prompt = document.querySelector("#prompt textarea");
@@ -34,7 +34,7 @@ export function mountControls({ parameters, measuredFor, withoutK }) {
   generate.addEventListener("click", () => {
     const { prompt, history } = valuesOf(FORM);
     setFields({ history: conversation(prompt, history) });
-    begin(settings(parameters));
+    begin(settings());
   });
   halt.addEventListener("click", stop);
   // A disabled button ignores the click, so that Enter begins nothing while a run is going on.
@@ -52,7 +52,7 @@ export function mountControls({ parameters, measuredFor, withoutK }) {
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form]"));
     const { form, name } = field?.dataset ?? {};
-    if (form === FORM && [...measuredFor, ...NOT_SENT].includes(name)) setFields({ tree: "" });
+    if (form === FORM && [...measuredFor, ...OF_MODELS].includes(name)) setFields({ tree: "" });
   });
   onFields(() => {
     const { method, topology } = valuesOf(FORM);
@@ -67,8 +67,8 @@ export function mountControls({ parameters, measuredFor, withoutK }) {
     phase = state.phase;
     if (phase === "error") tellField(state.message);
     if (phase !== "done" && phase !== "stopped") return;
-    const asked = settings(parameters);
-    const names = measuredFor.map((name) => parameters[name] ?? name);
+    const asked = settings();
+    const names = SETTINGS.filter(({ address }) => measuredFor.includes(address)).map(({ name }) => name);
     const tree = chosenTree(
       asked.tree,
       names,

@@ -1,12 +1,16 @@
 // The form's fields. A recorded run sets them, and the page names the fields that were changed afterwards.
 
 import { decode, onFields, openedWith } from "../page/setup.js";
+import { SETTINGS } from "../shared/settings.js";
 import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
 // These do not count as changes: tree and conversation follow from other fields, and plain decoding changes no text.
 const ASIDE = ["tree", "baseline", "history"];
+
+// The settings that a record has. `chat` and `history` are set with a recorded run only.
+const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));
 
 let shown = null; // the fields of the run that is shown
 let own = null; // the fields of the visitor's own run, while a recorded one is shown
@@ -23,14 +27,8 @@ function written(paths) {
 
 // The values of the address that describe a run.
 export const settingsOf = (setup) => ({
-  prompt: setup.prompt,
-  method: setup.method,
+  ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
   k: setup.paths.length,
-  length: setup.max_new_tokens,
-  temperature: setup.temperature,
-  "top-k": setup.top_k,
-  "top-p": setup.top_p,
-  seed: setup.seed,
   tree: written(setup.paths),
 });
 

@@ -42,7 +42,8 @@ class Field {
     if (this.described.kind === "number" && target)
       for (const control of this.controls) if (control !== target) control.value = target.value;
     const text = this.described.kind === "number" ? this.controls[0].value : "";
-    this.tell(this.described.kind === "number" ? wrong(text, this.described) : "");
+    const isMissing = text === "" && this.described.default === null;
+    this.tell(this.described.kind === "number" && !isMissing ? wrong(text, this.described) : "");
   }
 
   // Shows what is wrong beside the field.

@@ -3,6 +3,7 @@
 /** @import { Generation, Run } from "../types.d.ts" */
 
 import { RECORD } from "./record.js";
+import { SETTINGS } from "./settings.js";
 
 export const MOST_BYTES = 5_000_000;
 const MOST_CHARACTERS = 200_000; // of one text; a browser needs half a minute to lay out a million short lines
@@ -141,34 +142,35 @@ export function toRun(value) {
   return { rounds, prefillSeconds, baseline, timings, setup: { ...setup, ...shape, models } };
 }
 
-// The shown run as the file's object: fields in Python's order, then plain decoding.
+// The settings of a run that its record has.
+/** @returns {any} */
+export const recordedSettings = (setup) =>
+  Object.fromEntries(
+    SETTINGS.filter(({ recorded }) => recorded).map((setting) => [
+      setting.name,
+      setup[setting.name] ?? setting.default,
+    ]),
+  );
+
+// The shown run as the file's object: settings, models and rounds, then plain decoding.
 /**
  * @param {Run} run
  * @returns {Generation}
  */
 export function fromState({ setup, rounds, prefillSeconds, baseline = [], timings = [] }) {
   const name = (role) => setup.models.find((model) => model.role === role)?.name ?? "";
-  const { method, paths, prompt, prompt_ids, seed, temperature, top_k, top_p, max_new_tokens } = setup;
   return {
-    method,
-    paths,
-    prompt,
-    prompt_ids,
-    seed,
-    temperature,
-    top_k,
-    top_p,
-    max_new_tokens,
+    draft_temperature: setup.draft_temperature ?? null,
+    ...recordedSettings(setup),
+    paths: setup.paths,
+    prompt_ids: setup.prompt_ids,
     target: name("target"),
     draft: name("draft"),
     prefill_seconds: prefillSeconds,
     rounds,
     arithmetic: setup.arithmetic ?? "",
-    draft_temperature: setup.draft_temperature ?? null,
     baseline,
     timings,
-    chat: setup.chat ?? false,
-    history: setup.history ?? [],
     choice: setup.choice ?? null,
   };
 }

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from components.compare.drafts import Drafts
+from components.guard.values import words
+from components.page.settings import VisitorSettings
 from components.server import feed, run, topologies, turns
-from components.server.settings import VisitorSettings, words
 
 REFERENCE = "reference"
 """The name of the autoregressive run."""

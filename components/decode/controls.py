@@ -10,14 +10,12 @@ from gradio import Request
 
 from components.decode import models as models_panel
 from components.decode import traces
-from components.guard import limits
 from components.page import frame
-from components.page.catalogue import method_menu, topology_menu
 from components.page.forms import Form, button
+from components.page.settings import TABLE, VisitorSettings, declared
 from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
-from components.server.settings import VisitorSettings
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -38,8 +36,8 @@ _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "
 _LABELS = dict(zip(QUESTIONS, _WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
-BASELINE_INFO = "The same prompt and seed without a small model, timed in turns with the run."
-SEED_INFO = "Same seed, same text."
+BASELINE_INFO = TABLE["baseline"].setting.help
+SEED_INFO = TABLE["seed"].setting.help
 
 _NEW = (
     '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
@@ -49,11 +47,9 @@ _SETTINGS = """
 <label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
 """
 
-PARAMETERS = {"length": "max_new_tokens", "top-k": "top_k", "top-p": "top_p"}
-"""The parameters of the endpoint by the names of fields in the address, where they differ."""
-MEASURED_FOR = ("method", "topology", "k", "temperature", "top-p", "top-k")
+MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
 """The fields that a measured tree depends on, besides the models."""
-FOLLOWS = {"tree": list(MEASURED_FOR)}
+FOLLOWS = {"tree": MEASURED_FOR}
 """The values of the address that a value was computed for, for `setup.panel`."""
 
 _form = Form(PART)
@@ -78,7 +74,7 @@ def panel(pair: Pair, access: Access | None = None) -> frame.Part:
                 lines=4,
                 id="prompt",
             ),
-            _form.radio("method", "ersd", "Method", method_menu(), info=_METHODS_INFO, id="method"),
+            _input("method", info=_METHODS_INFO),
             button("generate", "Generate", "primary"),
             button("stop", "Stop", disabled=True),
         ),
@@ -100,48 +96,47 @@ def _chips(prompts: list[str], kind: str) -> str:
 
 
 def _decoding(opening: dict[str, Any]) -> frame.Part:
-    most = limits.current()
-    return frame.joined(
-        _form.menu("topology", "optimal", "Topology of the draft", topology_menu(), id="topology"),
-        _form.slider(
-            "k",
-            min(len(opening["paths"]), most.draft_tokens),
-            "k: drafted tokens per round",
-            least=1,
-            most=most.draft_tokens,
-            id="k",
-        ),
-        _form.slider(
-            "length",
-            min(opening["max_new_tokens"], most.new_tokens),
-            "Length in tokens",
-            least=1,
-            most=most.new_tokens,
-            id="length",
-        ),
-        _form.flag("baseline", True, "Measure plain decoding too", info=BASELINE_INFO, id="baseline"),
-    )
+    """The settings of drafting, of length and of plain decoding, and all that have no place of their own."""
+    drafted = {"k": len(opening["paths"]), "max_new_tokens": opening["max_new_tokens"]}
+    named = [*("topology", "k", "max_new_tokens"), *(name for name in TABLE if name not in _PLACED)]
+    return frame.joined(*(_input(name, drafted.get(name)) for name in named), _input("baseline"))
 
 
 def _sampling(opening: dict[str, Any]) -> frame.Part:
-    dice = button("dice", "New seed")
     return frame.joined(
-        _form.number(
-            "seed", opening["seed"], "Seed", least=0, whole=True, after=dice, info=SEED_INFO, id="seed"
-        ),
-        _form.slider(
-            "temperature",
-            opening["temperature"],
-            "Temperature",
-            least=0,
-            most=2,
-            step=0.05,
-            info="0 is greedy",
-            id="temperature",
-        ),
-        _form.slider("top-p", 1.0, "Top-p", least=0.05, most=1, step=0.05, info="1 is off", id="top-p"),
-        _form.number("top-k", 0, "Top-k", least=0, whole=True, info="0 is off", id="top-k"),
+        _input("seed", opening["seed"], after=button("dice", "New seed")),
+        _input("temperature", opening["temperature"]),
+        _input("top_p"),
+        _input("top_k"),
     )
+
+
+_PLACED = {
+    *("prompt", "method", "topology", "k", "max_new_tokens", "baseline", "chat", "history", "tree"),
+    *("seed", "temperature", "top_p", "top_k"),
+}
+"""The settings that have a place of their own in the form."""
+
+
+def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
+    """The field of the setting with this name, as its row describes it. value: the first one."""
+    row = TABLE[name].described()
+    address, label, least, most = (row[key] for key in ("address", "label", "least", "most"))
+    value = row["default"] if value is None else value
+    look = {"info": row["help"], "id": address} | look
+    match row["form"]:
+        case "slider":
+            first = min(max(least if value is None else value, least), most)
+            return _form.slider(address, first, label, least=least, most=most, step=row["step"] or 1, **look)
+        case "number":
+            return _form.number(address, value, label, least=least, most=most, whole=row["whole"], **look)
+        case "checkbox":
+            return _form.flag(address, value, label, **look)
+        case "radio":
+            return _form.radio(address, value, label, row["choices"], **look)
+        case "menu":
+            return _form.menu(address, value, label, row["choices"], **look)
+    return _form.text(address, value, label, **look)
 
 
 def _first_tree(pair: LazyPair, opening: dict[str, Any]) -> str:
@@ -165,35 +160,15 @@ def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
 
     # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
-    def decode(
-        request: Request,
-        prompt: str,
-        method: str = "ersd",
-        topology: str = "sequence",
-        k: int = 4,
-        max_new_tokens: int = 64,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        baseline: bool = False,
-        chat: bool = False,
-        history: str = "",
-        tree: str = "",
-    ) -> Iterator[str]:
-        sampled = (max_new_tokens, temperature, top_k, top_p, seed)
-        settings = VisitorSettings(
-            prompt, method, topology, k, *sampled, baseline=baseline, chat=chat, history=history, tree=tree
-        )
-        yield from run.updates(pair, settings, visitor=turns.visitor(request))
+    def decode(request: Request, **settings: Any) -> Iterator[str]:
+        yield from run.updates(pair, VisitorSettings(**settings), visitor=turns.visitor(request))
 
     decode.__doc__ = feed.DESCRIPTION
     return frame.panel(
         "feed",
         _FEED,
-        streams={"decode": decode},
-        parameters=PARAMETERS,
-        measuredFor=list(MEASURED_FOR),
+        streams={"decode": declared(decode, Request)},
+        measuredFor=MEASURED_FOR,
         withoutK=list(topologies.WITHOUT_K),
     )
 

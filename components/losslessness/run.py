@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from components.guard.values import whole, words
 from components.losslessness import models
 from components.server import feed, topologies, turns
-from components.server.settings import whole, words
 from specdec.checks import among
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check

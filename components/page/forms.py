@@ -81,7 +81,7 @@ class Form:
     def number(
         self,
         name: str,
-        value: float,
+        value: float | None,
         label: str,
         *,
         least: float | None = None,
@@ -90,7 +90,7 @@ class Form:
         after: str = "",
         **look: Any,
     ) -> Part:
-        """A number that is typed. after: trusted HTML behind it."""
+        """A number that is typed; None is an empty field. after: trusted HTML behind it."""
         control = _number(value, least, most, 1 if whole else "any")
         inside = f'<label><span class="title">{label}</span>{control}</label>{after}'
         described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
@@ -139,11 +139,12 @@ def button(id: str, label: str, kind: str = "", disabled: bool = False) -> str:
     return f'<button type="button" id="{id}" class="{kind}"{" disabled" if disabled else ""}>{label}</button>'
 
 
-def _number(value: float, least: float | None, most: float | None, step: float | str) -> str:
+def _number(value: float | None, least: float | None, most: float | None, step: float | str) -> str:
     bounds = "".join(
         f' {name}="{bound}"' for name, bound in (("min", least), ("max", most)) if bound is not None
     )
-    return f'<input type="number" inputmode="decimal" step="{step}" value="{value}"{bounds}>'
+    written = "" if value is None else value
+    return f'<input type="number" inputmode="decimal" step="{step}" value="{written}"{bounds}>'
 
 
 def _choice(value: str, choices: Choices) -> dict[str, Any]:

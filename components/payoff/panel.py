@@ -18,12 +18,12 @@ from components.server import lazy, turns
 from components.server.claims import Claim
 from specdec.checks import among
 from specdec.decoding.auto import choosing, finished
-from specdec.decoding.engine import RunSettings
 from specdec.figures import labs, looks
 from specdec.pair import ModelPair, Pair
 from specdec.payoff import Payoff, SetUp, changed, measured
 from specdec.payoff.setups import ROWS
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 
 MOST_TEXTS = 256
 _START = "smollm2"

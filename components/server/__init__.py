@@ -1,7 +1,6 @@
 """The server between visitors and the decoder.
 
 options      settings of the server's operator
-settings     the checked settings of a visitor's run
 capacity     how many runs are decoded at once
 turns        which runs have a seat
 claims       whose turn at the model is next

@@ -9,20 +9,21 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import specdec
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import feed, lazy, topologies, turns, zero_gpu
 from components.server.scheduler import RUNS, Job
-from components.server.settings import VisitorSettings
 from components.server.timing import Repeats
 from components.server.zero_gpu import BorrowedJob, Decoding
 from specdec.decoding.auto import finished
 from specdec.pair import Pair
+from specdec.probs import Sampling
 
 
 def updates(
@@ -146,7 +147,8 @@ def starting(
     assert isinstance(pair, specdec.ModelPair), "a pair in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
-    sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
+    decoding = settings.decoding()
+    sampling = {each.name: decoding[each.name] for each in fields(Sampling)}
     topology = None
     if settings.method != "ar":
         topology = yield from topologies.steps(
@@ -161,12 +163,9 @@ def starting(
     return specdec.stream(
         pair,
         prompt_ids,
-        method=settings.method,
         topology=topology,
-        max_new_tokens=settings.max_new_tokens,
-        seed=settings.seed,
         detail=detail,
-        **sampling,
+        **decoding,
     )
 
 

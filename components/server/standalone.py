@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import specdec
 from components.page import frame, serving
+from components.page.settings import VisitorSettings
 from components.server import run
-from components.server.settings import VisitorSettings
 
 
 def serve(*panels: Callable[[], frame.Part]) -> None:

@@ -16,12 +16,12 @@ from components.server.claims import Claim, Model
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Choice, choosing, finished
-from specdec.decoding.engine import RunSettings
 from specdec.decoding.trial import measured_as, measuring
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair, Pair
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 
 NAMES = tuple(TOPOLOGIES)
 WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_k)

@@ -23,9 +23,9 @@ import gradio as gr
 
 import specdec
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import known_pairs, topologies
 from components.server.claims import Claim
-from components.server.settings import VisitorSettings
 from specdec.decoding.auto import Choice
 from specdec.decoding.trial import measured_as
 from specdec.pair import Pair

@@ -23,13 +23,14 @@ from specdec.bench.report import profile_table, rows, table
 from specdec.bench.servers import server
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import among, whole
-from specdec.commands import Parser, add_pair, add_sampling, to_write, write_json
+from specdec.commands import Parser, add_pair, to_write, write_json
 from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
+from specdec.settings import add_options
 from specdec.shipped import PROMPTS, QUESTIONS
 
 SYNTHETIC_PROMPT = 16
@@ -66,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
     add("--methods", default=",".join(DRAFTING), help="of ours that draft")
-    add_sampling(result)
+    add_options(result, "temperature", "top_k", "top_p")
     add("--server", action="append", default=[], help="NAME=URL of a running llama-server with this target")
     add("--json", type=to_write, help="write all figures here")
     add("--smoke", action="store_true", help="everything once, in seconds")

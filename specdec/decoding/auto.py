@@ -19,9 +19,9 @@ import numpy as np
 
 from specdec.decoding import forest
 from specdec.decoding.costs import JointCost, Overhead, RoundCost, Steps, forward_costs
-from specdec.decoding.engine import RunSettings
 from specdec.decoding.forest import Node, queue, rounds, tree
 from specdec.decoding.trial import Measurement, measuring, remember
+from specdec.settings import RunSettings
 from specdec.theory import node_acceptance
 from specdec.topology import Topology
 from specdec.trace import Candidate, Milliseconds

@@ -8,8 +8,7 @@ decoding is the same round with an empty tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -22,13 +21,14 @@ from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import ModelDrafter
-from specdec.drafters.proposed import Estimator, Proposer, drafter_of_user
-from specdec.drafters.strings import StringDrafter, Strings
+from specdec.drafters.proposed import drafter_of_user
+from specdec.drafters.strings import StringDrafter
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.requests import Request, Requesting
-from specdec.probs import LazyLogProbs, Sampling
+from specdec.probs import LazyLogProbs
 from specdec.race import Races
+from specdec.settings import RunSettings
 from specdec.text import TextStream
 from specdec.topology import Topology
 from specdec.trace import Finish, Kind, Method, Round, Seconds, Token
@@ -38,25 +38,6 @@ if TYPE_CHECKING:
 
 Work = Generator[Request | Round, Any, None]
 """A run as a generator: it yields requests, which are sent their answers, and finished rounds."""
-
-
-class RunSettings(NamedTuple):
-    """The settings of a run, without its models and its topology."""
-
-    method: Method
-    max_new_tokens: int
-    sampling: Sampling
-    seed: int | None
-    detail: bool
-    draft_temperature: float | None = None
-    drafter: Proposer | Estimator | Strings | None = None
-
-    @property
-    def draft_sampling(self) -> Sampling:
-        """The draft's sampling: the target's, with the draft's own temperature where it has one."""
-        if self.draft_temperature is None:
-            return self.sampling
-        return replace(self.sampling, temperature=self.draft_temperature)
 
 
 def verifier_of(method: Method) -> Verifier:

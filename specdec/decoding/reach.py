@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from specdec.decoding.engine import Engine, RunSettings
+from specdec.decoding.engine import Engine
 from specdec.decoding.trial import fixed_prompts
 from specdec.methods import METHODS, Drafted, Verdict
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.probs import Sampling
 from specdec.race import PositionNoise
+from specdec.settings import RunSettings
 from specdec.topology import Topology
 
 if TYPE_CHECKING:

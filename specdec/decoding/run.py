@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specdec.checks import truth, whole
+from specdec.checks import whole
 from specdec.context import ContextTree
 from specdec.decoding.auto import Choice, choosing, finished
-from specdec.decoding.engine import Engine, RunSettings, verifier_of
+from specdec.decoding.engine import Engine
 from specdec.decoding.trial import drafting_models, measuring
-from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
+from specdec.drafters.proposed import Estimator, Proposer, drafter_name
 from specdec.drafters.strings import Strings, check_strings
 from specdec.methods import METHODS
-from specdec.probs import Sampling
-from specdec.race import PositionNoise, checked_seed
+from specdec.race import PositionNoise
+from specdec.settings import RunSettings
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
-from specdec.trace import MOST_WHOLE, Generation, Method, Round
+from specdec.trace import Generation, Method, Round
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -73,8 +73,17 @@ def stream(
 
     ValueError, before anything is computed, names the argument that does not fit and what would fit.
     """
-    sampling = Sampling(temperature, top_k, top_p)
-    settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
+    settings = RunSettings.of(
+        method=method,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        detail=detail,
+        drafter=drafter,
+        draft_temperature=draft_temperature,
+    )
     return Run(pair, prompt, settings, topology, at_once)
 
 
@@ -94,9 +103,20 @@ def generate(
     draft_temperature: float | None = None,
 ) -> Generation:
     """Decodes to the end. Arguments and errors are those of `stream`, but detail is off by default."""
-    sampling = Sampling(temperature, top_k, top_p)
-    settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
-    run = Run(pair, prompt, settings, topology)
+    run = stream(
+        pair,
+        prompt,
+        method=method,
+        topology=topology,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        detail=detail,
+        drafter=drafter,
+        draft_temperature=draft_temperature,
+    )
     for _ in run:
         pass
     return run.generation
@@ -121,7 +141,9 @@ def measure_acceptance(
     grown from the method's own acceptance.
     ValueError as in `stream`.
     """
-    settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
+    settings = RunSettings.of(
+        method=method, max_new_tokens=1, temperature=temperature, top_k=top_k, top_p=top_p
+    )
     if method == "ar":
         raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use another")
     _checked_pair(pair)
@@ -147,7 +169,7 @@ class Run(Iterator[Round]):
         topology: Shape,
         at_once: int = 1,
     ):
-        self.pair, self.settings = _checked_pair(pair), _checked(settings)
+        self.pair, self.settings = _checked_pair(pair), settings.checked()
         self.prompt = prompt if isinstance(prompt, str) else None
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
@@ -156,7 +178,7 @@ class Run(Iterator[Round]):
         # The user did not set the depth of a choice's tree. Each round cuts it to the room in both contexts.
         if self.settings.drafter is None and self.choice is None:
             _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
-        self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
+        self.seed = secrets.randbits(53) if self.settings.seed is None else self.settings.seed
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
@@ -194,7 +216,6 @@ class Run(Iterator[Round]):
     @property
     def generation(self) -> Generation:
         """The record of the run so far."""
-        method, max_new_tokens, sampling, *_ = self.settings
         text = self.prompt
         if text is None:
             text = prompt_text(self.pair.tokenizer, self.prompt_ids)
@@ -203,23 +224,17 @@ class Run(Iterator[Round]):
             name = drafter_name(self.settings.drafter)
             draft = f"{draft}, {name}" if isinstance(self.settings.drafter, str) else name
         return Generation(
-            method=method,
+            **self.settings._replace(seed=self.seed).recorded(),
             paths=self.topology.paths
             if isinstance(self.topology, Topology) and not self.changed_tree
             else (),
             prompt=text,
             prompt_ids=self.prompt_ids,
-            seed=self.seed,
-            temperature=float(sampling.temperature),
-            top_k=sampling.top_k,
-            top_p=float(sampling.top_p),
-            max_new_tokens=max_new_tokens,
             target=self.pair.target.name,
             draft=draft,
             prefill_seconds=self.prefill_seconds,
             rounds=tuple(self.rounds),
             arithmetic=self.arithmetic,
-            draft_temperature=self.settings.draft_temperature,
             choice=None if self.choice is None else self.choice.candidates,
         )
 
@@ -235,24 +250,6 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
     if not (hasattr(pair, "encode") and hasattr(pair, "target")):
         raise ValueError(f"pair = {pair!r:.60} is no ModelPair; make one with load_pair or ModelPair")
     return pair
-
-
-def _checked(settings: RunSettings) -> RunSettings:
-    verifier_of(settings.method)
-    most = whole("max_new_tokens", settings.max_new_tokens, 1, MOST_WHOLE)
-    return settings._replace(
-        max_new_tokens=most,
-        detail=truth("detail", settings.detail),
-        draft_temperature=_checked_draft_temperature(settings),
-        drafter=checked_drafter(settings.drafter),
-    )
-
-
-def _checked_draft_temperature(settings: RunSettings) -> float | None:
-    try:
-        return None if settings.draft_temperature is None else settings.draft_sampling.temperature
-    except ValueError as error:  # the rest of it is the target's, and checked already
-        raise ValueError(f"draft_{error}") from None
 
 
 def _chosen_topology(

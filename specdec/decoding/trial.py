@@ -17,12 +17,13 @@ import torch
 
 from specdec.checks import among
 from specdec.decoding.costs import Steps, undisturbed
-from specdec.decoding.engine import Engine, RunSettings, Work
+from specdec.decoding.engine import Engine, Work
 from specdec.devices import one_thread
 from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.models.requests import Request
 from specdec.race import derived_seed
+from specdec.settings import RunSettings
 from specdec.stats import acceptance_vector, index_counts
 from specdec.topology import Topology, sequence
 from specdec.trace import Method, Round

@@ -13,7 +13,6 @@ from transformers import LogitsProcessorList
 
 from specdec.context import ContextTree
 from specdec.decoding.batch import Batch
-from specdec.decoding.engine import RunSettings
 from specdec.decoding.run import Run
 from specdec.drafters import NGram
 from specdec.ecosystem.arguments import Prompt
@@ -26,6 +25,7 @@ from specdec.ecosystem.processors import (
 )
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 from specdec.topology import Topology
 from specdec.trace import Generation
 

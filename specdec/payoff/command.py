@@ -18,9 +18,8 @@ from typing import Any
 import torch
 
 from specdec.checks import among, whole
-from specdec.commands import Parser, add_pair, add_sampling, to_write, write_json
+from specdec.commands import Parser, add_pair, to_write, write_json
 from specdec.decoding.auto import choosing, finished
-from specdec.decoding.engine import RunSettings
 from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
@@ -28,6 +27,7 @@ from specdec.payoff import check
 from specdec.payoff.setups import THOROUGH, SetUp, measured
 from specdec.payoff.verdict import Payoff
 from specdec.probs import Sampling
+from specdec.settings import RunSettings, add_options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,7 +55,7 @@ def parser() -> Parser:
     """The options of the command."""
     result = Parser(prog="python -m specdec.payoff", description=__doc__)
     add_pair(result, "hub id, folder or GGUF file, or a pair of ours: smollm2, stories")
-    add_sampling(result)
+    add_options(result, "temperature", "top_k", "top_p")
     add, default = result.add_argument, " (default: %(default)s)"
     add("--method", default="ersd", help=", ".join(DRAFTING) + default)
     add("--texts", type=int, default=1, help="decoded at once" + default)

@@ -16,16 +16,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from specdec.checks import among, whole
-from specdec.commands import Parser, add_pair, add_sampling, columns
+from specdec.commands import Parser, add_pair, columns
 from specdec.decoding import reach
-from specdec.decoding.run import stream
+from specdec.decoding.run import Run
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
-from specdec.probs import Sampling
-from specdec.race import checked_seed
+from specdec.settings import SETTINGS, RunSettings, add_options
 from specdec.terminal.decoding import chosen, compared, measured, named
 from specdec.terminal.printing import explained, in_colours, legend, painted
+from specdec.topology import Topology
 from specdec.waiting import Waiting
 
 COMMANDS = {
@@ -54,15 +53,13 @@ def parser() -> argparse.ArgumentParser:
         + "; each has its own --help. bench measures how many times as fast it is, with intervals.",
     )
     result.add_argument("prompt", nargs="?", help="text to go on from; without, what is piped in")
-    result.add_argument("--method", default="ersd", help=f"{', '.join(METHODS)}; ersd by default")
+    add_options(result, "method", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
+    result.set_defaults(max_new_tokens=100)
     result.add_argument(
         "--topology",
         default="auto",
         help="auto (the fastest, measured), simple, sequence(k), batch(k), specinfer(k), optimal(k)",
     )
-    result.add_argument("--tokens", type=int, default=100, help="most new tokens")
-    add_sampling(result)
-    result.add_argument("--seed", type=int, help="drawn, and told, where it is not given")
     result.add_argument(
         "--pair",
         choices=("smollm2", "stories"),
@@ -80,25 +77,21 @@ def parser() -> argparse.ArgumentParser:
 
 def decode(options: argparse.Namespace) -> None:
     """Load the models, decode, and print. A ValueError names a bad option before anything is loaded."""
-    among("method", options.method, METHODS)
-    if options.seed is not None:
-        checked_seed(options.seed)
-    whole("max_new_tokens", options.tokens, 1)
-    Sampling(options.temperature, options.top_k, options.top_p)
+    settings = RunSettings.of(**{name: getattr(options, name) for name in SETTINGS if name in options})
     named(options.topology)
     text = _prompt(options.prompt)
     pair = _loaded(options)
     prompt = pair.chat_prompt(text) if options.chat else text
     if options.explain:
         _explain(pair)
-    settings = _settings(options)
+    topology: Topology | str | None = None
     if options.method != "ar" or options.compare:
         with Waiting("measuring acceptance"):
-            settings["topology"] = chosen(pair, options.topology, settings)
+            topology = chosen(pair, options.topology, settings)
     if options.compare:
-        _compare(pair, prompt, settings, options.json, options.explain)
+        _compare(pair, prompt, settings, topology, options.json, options.explain)
     else:
-        _decode(pair, prompt, settings, options.json, options.explain)
+        _decode(pair, prompt, settings, topology, options.json, options.explain)
 
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
@@ -116,23 +109,17 @@ def _explain(pair: ModelPair) -> None:
         print(f"{role}: {'none' if model is None else model.name}{note and '. '}{note}", file=sys.stderr)
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "method": options.method,
-        "max_new_tokens": options.tokens,
-        "temperature": options.temperature,
-        "top_k": options.top_k,
-        "top_p": options.top_p,
-        "seed": options.seed,
-    }
-
-
 def _decode(
-    pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool, explain: bool
+    pair: ModelPair,
+    prompt: str | list[int],
+    settings: RunSettings,
+    topology: Topology | str | None,
+    as_json: bool,
+    explain: bool,
 ) -> None:
     colours = in_colours(sys.stdout)
     with Waiting("choosing a tree"):
-        rounds = stream(pair, prompt, detail=False, **settings)
+        rounds = Run(pair, prompt, settings, topology)
     if explain and rounds.choice is not None:
         print(explained(rounds.choice.candidates), file=sys.stderr)
     for round in rounds:
@@ -154,10 +141,15 @@ def _summary(numbers: dict[str, Any], seed: int) -> str:
 
 
 def _compare(
-    pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool, explain: bool
+    pair: ModelPair,
+    prompt: str | list[int],
+    settings: RunSettings,
+    topology: Topology | str | None,
+    as_json: bool,
+    explain: bool,
 ) -> None:
     with Waiting(f"decoding with {len(METHODS)} methods"):
-        generations = compared(pair, prompt, settings)
+        generations = compared(pair, prompt, settings, topology)
     for each in generations:
         if explain and each.choice is not None:
             print(f"{METHODS[each.method].name}\n{explained(each.choice)}", file=sys.stderr)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from specdec import topology as topologies
 from specdec.checks import whole
-from specdec.decoding.run import generate, measure_acceptance
+from specdec.decoding.run import Run, measure_acceptance
 from specdec.methods import METHODS
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
+from specdec.settings import RunSettings
 from specdec.topology import Topology
 from specdec.trace import Generation
 
@@ -32,13 +34,13 @@ def measured(generation: Generation) -> dict[str, Any]:
     }
 
 
-def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | str:
+def chosen(pair: ModelPair, name: str, settings: RunSettings) -> Topology | str:
     """The topology with a name like `sequence(4)`; for `optimal(k)` acceptance is measured first."""
     topology = named(name)
     if not isinstance(topology, int):
         return topology
-    sampling = {key: settings[key] for key in ("temperature", "top_k", "top_p")}
-    return optimal_topology(measure_acceptance(pair, method=settings["method"], **sampling), topology)
+    acceptance = measure_acceptance(pair, method=settings.method, **asdict(settings.sampling))
+    return optimal_topology(acceptance, topology)
 
 
 def named(name: str) -> Topology | str | int:
@@ -56,12 +58,16 @@ def named(name: str) -> Topology | str | int:
     return topologies.named(name)
 
 
-def compared(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> list[Generation]:
+def compared(
+    pair: ModelPair, prompt: str | Sequence[int], settings: RunSettings, topology: Topology | str | None
+) -> list[Generation]:
     """A run of each method from this prompt and seed (0 by default); the first one is plain decoding."""
-    settings = settings | {"seed": settings["seed"] or 0}
+    settings = settings._replace(seed=settings.seed or 0)
     generations = []
     for method in METHODS:
-        own = settings | {"method": method}
-        generate(pair, prompt, **(own | {"max_new_tokens": 2}))  # warms up
-        generations.append(generate(pair, prompt, **own))
+        own = settings._replace(method=method)
+        for each in (own._replace(max_new_tokens=2), own):  # the first one warms up
+            run = Run(pair, prompt, each, topology)
+            deque(run, maxlen=0)
+        generations.append(run.generation)
     return generations

@@ -11,10 +11,11 @@ import torch
 
 import specdec
 from specdec import stats, theory, topology
-from specdec.decoding import auto, costs, engine, trial
+from specdec.decoding import auto, costs, trial
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 from tests.helpers.distributions import random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -67,7 +68,7 @@ def test_the_tree_shrinks_as_more_runs_share_a_forward(monkeypatch):
     steps = at_once
     monkeypatch.setattr(auto, "forward_costs", forward_costs)
     pair = specdec.ModelPair(*(MarkovModel(random_table(6, 1, seed)) for seed in (1, 2)))
-    settings = engine.RunSettings("ersd", 8, Sampling(), 0, False)
+    settings = RunSettings("ersd", 8, Sampling(), 0, False)
     choices = [auto.finished(auto.choosing(pair, settings, runs)) for runs in (1, 2, 3, 4, 8)]
     sizes = [choice.topology.num_draft_tokens for choice in choices]
     assert sizes[0] > sizes[1] > sizes[3] == 1
@@ -116,7 +117,7 @@ def test_a_round_costs_what_it_took_in_the_trial(texts, most_repeated):
 
 def test_the_wide_tree_tells_what_a_further_node_costs():
     pair = pair_of_twins()
-    settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
+    settings = RunSettings("gsd", 1, Sampling(), None, False)
     trials = {
         tree: trial._Trial(pair, settings, [[0]], tree, 1, 8, 0.0) for tree in (*trial._TIMED, trial._WIDE)
     }
@@ -135,7 +136,7 @@ def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
     table = random_table(6, 0, 3)
     pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table, context_length=context_length))
     assert specdec.measure_acceptance(pair, method="gsd")[0] == 1.0
-    settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
+    settings = RunSettings("gsd", 1, Sampling(), None, False)
     assert auto.finished(auto.choosing(pair, settings, 2)).topology.num_draft_tokens in auto.SIZES
 
 
@@ -275,7 +276,7 @@ def test_a_broken_chat_template_ends_no_measurement():
 
 def test_measuring_stops_between_its_rounds_and_takes_what_another_one_has_found():
     pair = pair_of_twins()
-    settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
+    settings = RunSettings("gsd", 1, Sampling(), None, False)
     mine = trial.measuring(pair, settings)
     next(mine)
     assert sum(1 for _ in auto.choosing(pair, settings)) > 20

@@ -12,8 +12,8 @@ import torch
 
 import specdec
 from components.decode import record_runs
+from components.page.settings import VisitorSettings
 from components.server import feed, run, turns
-from components.server.settings import VisitorSettings
 from specdec.experiments.store import Store
 from tests.conftest import answering, let_closed_runs_end
 

@@ -31,6 +31,7 @@ LAYERS = {
         {"figures", "stats"},
         {"channel", "context", "models"},
         {"drafters", "pair"},
+        {"settings"},
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
         {"bench", "experiments", "payoff"},

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import specdec
-from specdec.decoding.engine import Engine, RunSettings
+from specdec.decoding.engine import Engine
 from specdec.drafters import NGram, Suffix
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.exactness.faults import FAULTS
@@ -16,6 +16,7 @@ from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import Residual, gsd
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
 

@@ -10,7 +10,7 @@ import torch
 import transformers as transformers_library
 
 import specdec
-from specdec.decoding.engine import Engine, RunSettings
+from specdec.decoding.engine import Engine
 from specdec.exactness.audit import audit, engines, evidence, power, repeats, tiny
 from specdec.exactness.audit.command import main
 from specdec.exactness.audit.distribution import OTHER, TargetDistribution
@@ -21,6 +21,7 @@ from specdec.exactness.losslessness import joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.race import derived_seed, uniform
+from specdec.settings import RunSettings
 from specdec.topology import simple
 from tests.helpers.distributions import distance, markov_pair, random_table, tilted_pair
 from tests.helpers.tokenizers import byte_level_tokenizer

@@ -15,8 +15,8 @@ import app
 import specdec
 from components.decode import controls
 from components.page import assets, serving
+from components.page.settings import TABLE, VisitorSettings
 from components.server import run, topologies, turns
-from components.server.settings import VisitorSettings
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
@@ -178,12 +178,10 @@ def test_a_client_streams_the_rounds_of_the_page(pair, url):
     assert [id for id, _, _ in emitted(rounds_in([*updates]))] == expected.token_ids
 
 
-def test_the_form_of_a_run_and_the_endpoint_have_the_same_parameters(page, endpoints):
-    fields = [*page.fields[controls.PART]]
-    sent = {controls.PARAMETERS.get(name, name) for name in fields}
-    of_models = {"pair", "target", "draft", "dtype", "device"}
-    parameters = {each["parameter_name"] for each in endpoints["/decode"]["parameters"]}
-    assert sent - of_models == parameters
+def test_the_form_of_a_run_and_the_endpoint_have_the_settings_of_the_table(page, endpoints):
+    parameters = [each["parameter_name"] for each in endpoints["/decode"]["parameters"]]
+    assert parameters == [*TABLE]
+    assert {row.setting.address for row in TABLE.values()} <= {*page.fields[controls.PART]}
 
 
 def test_the_page_asks_no_other_host_and_holds_no_text_as_code(page):

@@ -5,7 +5,7 @@ import typing
 
 import pytest
 
-from components.page import catalogue, schema
+from components.page import catalogue, schema, settings
 from components.page.assets import ASSETS
 from specdec import trace
 from specdec.experiments.settings import STRATEGIES
@@ -15,6 +15,10 @@ from specdec.methods import METHODS
 
 def test_the_scripts_have_the_names_of_the_catalogue():
     assert catalogue.SCRIPT.read_text() == catalogue.script(), "run python -m components.page.catalogue"
+
+
+def test_the_scripts_have_the_rows_of_the_settings():
+    assert settings.SCRIPT.read_text() == settings.script(), "run python -m components.page.settings"
 
 
 def test_the_scripts_know_the_records_as_python_has_them():

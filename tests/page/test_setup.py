@@ -8,9 +8,9 @@ from components.decode import controls
 from components.losslessness import panel as losslessness
 from components.page import setup
 from components.page.forms import Form
+from components.page.settings import TABLE
 from components.payoff import presets as payoff
 from components.race_lab import panel as race_lab
-from components.server.settings import VisitorSettings
 from components.tree_lab import panel as tree_lab
 
 
@@ -71,8 +71,7 @@ def test_a_value_in_a_field_is_text_and_no_html():
 
 
 def test_every_setting_of_a_run_has_a_name(fields):
-    named = {"length": "max_new_tokens", "top-k": "top_k", "top-p": "top_p"}
-    assert set(VisitorSettings.__dataclass_fields__) <= {named.get(name, name) for name in fields[0]}
+    assert {row.setting.address for row in TABLE.values()} <= {*fields[0]}
 
 
 def test_defaults_fit_what_the_address_may_hold(fields):

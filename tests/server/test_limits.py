@@ -6,8 +6,8 @@ from dataclasses import fields
 import pytest
 
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import options, run
-from components.server.settings import VisitorSettings
 
 NAMES = [limit.name for limit in fields(limits.Limits)]
 

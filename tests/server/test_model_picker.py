@@ -20,11 +20,11 @@ from huggingface_hub.errors import HfHubHTTPError
 import app
 import specdec
 from components.decode import models as models_panel
+from components.page.settings import VisitorSettings
 from components.server import access, known_pairs, options, run
 from components.server.access import FIXED, LISTED, OWN, Access
 from components.server.lazy import LazyPair, present, shared
 from components.server.loading import Cancelled, Choice, Loading
-from components.server.settings import VisitorSettings
 from specdec.models import source
 from tests.helpers.small_hub import CHUNK, serving
 from tests.helpers.tiny_checkpoints import save_checkpoint

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 import specdec
 from components.guard import limits
+from components.page.settings import VisitorSettings
 from components.server import topologies
 from components.server.claims import Model
-from components.server.settings import VisitorSettings
 from specdec.decoding import auto, costs, trial
-from specdec.decoding.engine import RunSettings
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 from specdec.topology import sequence
 from tests.helpers.distributions import markov_pair, random_table
 

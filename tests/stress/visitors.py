@@ -22,6 +22,7 @@ import httpx
 import psutil
 import torch
 
+from components.page.settings import ADDRESSES
 from specdec.commands import write_json
 from specdec.devices import machine
 
@@ -161,18 +162,15 @@ class Site:
         html = httpx.get(address, timeout=30).raise_for_status().text
         self.props = json.loads(re.search(r'id="props">(.*)</script>', html)[1])
         self.traces = self.props["replay"]["folder"]
-        renamed = self.props["feed"]["parameters"]
         fields = self.props["setup"]["fields"]["live"]
         self.defaults = {
-            renamed.get(name, name): field["default"]
-            for name, field in fields.items()
-            if name not in ("pair", "target", "draft", "dtype", "device")
+            name: fields[address]["default"] for address, name in ADDRESSES.items() if address in fields
         }
 
     async def generate(self, http: httpx.AsyncClient, **changes: Any) -> Visit:
         """Press Generate with these settings and watch until the run ends."""
         visit, start = Visit(), time.monotonic()
-        changed = {{"length": "max_new_tokens"}.get(name, name): value for name, value in changes.items()}
+        changed = {ADDRESSES.get(name, name): value for name, value in changes.items()}
         async for kind, said in stream(http, "decode", self.defaults | PLAIN | changed):
             if kind == "generating":
                 visit.take(said, time.monotonic() - start)

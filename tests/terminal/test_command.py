@@ -153,7 +153,7 @@ def test_ctrl_c_ends_without_a_traceback(decoded, monkeypatch):
     def interrupted(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "stream", interrupted)
+    monkeypatch.setattr(command, "Run", interrupted)
     with pytest.raises(SystemExit) as ended:
         decoded()
     assert ended.value.code == 130

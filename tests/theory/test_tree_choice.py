@@ -12,11 +12,12 @@ from specdec import algorithms, other_rules
 from specdec.decoding import run
 from specdec.decoding.auto import Choice
 from specdec.decoding.costs import RoundCost
-from specdec.decoding.engine import Engine, RunSettings
+from specdec.decoding.engine import Engine
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.settings import RunSettings
 from specdec.theory import offered_distribution
 from specdec.topology import Topology, batch, sequence
 from tests.core.test_algorithms import TABLES, Undecided, completed

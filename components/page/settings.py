@@ -1,0 +1,270 @@
+"""The table of a visitor's settings: one row each, from which form, endpoint, address and checks are made.
+
+`VisitorSettings` is the table and holds the values of one run: each field has its default and its `Row`. The
+row of a setting of the decoder begins with that of `specdec.settings`. Its value is passed to
+`specdec.stream`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import wraps
+from typing import Any, Literal
+
+from components.guard import limits
+from components.guard.values import LARGEST, number, whole, words
+from components.page.assets import ASSETS
+from components.page.catalogue import method_menu, topology_menu
+from specdec.checks import among
+from specdec.figures.topologies import TOPOLOGIES
+from specdec.settings import SETTINGS, Setting
+from specdec.trace import MOST_WHOLE
+
+Limit = float | str | None
+"""A number, or the name of the limit of `limits` that gives it; None for no limit."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting of the page.
+
+    setting: its name, kind, default, range and words. longest: for a number, the limit above which visitors
+    may not go; for a text, that of its characters. form: the input that shows it; "hidden" for one that the
+    page fills in. shown: least and most of the input, where they are narrower than what is allowed. step: of
+    the input. menu: label and value of each choice. opening: the input's first value, where it is not the
+    default. remote: the default of the server's endpoint, where it is another one. used: whether a run with
+    these settings uses it; where not, unused is its value. check: instead of the check of its kind. shapes:
+    whether a measured tree depends on it. chats: whether only pairs that chat have it.
+    """
+
+    setting: Setting
+    longest: Limit = None
+    form: Literal["text", "slider", "number", "checkbox", "radio", "menu", "hidden"] = "text"
+    shown: tuple[float | None, float | None] = (None, None)
+    step: float | None = None
+    menu: Sequence[tuple[str, str]] = ()
+    opening: Any = None
+    remote: Any = None
+    used: Callable[[VisitorSettings], bool] = lambda _: True
+    unused: Any = None
+    check: Callable[[str, Any], Any] | None = None
+    shapes: bool = False
+    chats: bool = False
+
+    @property
+    def most(self) -> float | None:
+        """The largest allowed number, or of a text the number of characters; None for no limit."""
+        limit = getattr(limits.current(), self.longest) if isinstance(self.longest, str) else self.longest
+        return self.setting.most if limit is None else limit
+
+    @property
+    def default_of_endpoint(self) -> Any:
+        """The default of the server's endpoint, a JSON value."""
+        return self.setting.default if self.remote is None else self.remote
+
+    def checked(self, value: Any) -> Any:
+        """The value, as its Python type. ValueError names the setting as the page does."""
+        setting, name = self.setting, self.setting.address
+        if self.check is not None:
+            return self.check(name, value)
+        match setting.kind:
+            case "choice":
+                return among(name, value, setting.choices)
+            case "flag":
+                return bool(value)
+            case "text":
+                return words(name, value, int(self.most or LARGEST))
+        if value is None and setting.default is None:
+            return None
+        check = whole if setting.kind == "whole" else number
+        return check(name, value, int(setting.least or 0), int(LARGEST if self.most is None else self.most))
+
+    def described(self) -> dict[str, Any]:
+        """What a form or an address must know of the setting, as JSON values."""
+        setting = self.setting
+        least, most = self.shown
+        # a script cannot hold larger numbers exactly, and the server refuses what is too large
+        within = None if self.most is None or self.most > MOST_WHOLE else self.most
+        return {
+            "name": setting.name,
+            "kind": {"whole": "number"}.get(setting.kind, setting.kind),
+            "whole": setting.kind == "whole",
+            "default": setting.default if self.opening is None else self.opening,
+            "least": setting.least if least is None else least,
+            "most": within if most is None else most,
+            "step": self.step,
+            "choices": [list(choice) for choice in self.menu],
+            "label": setting.label,
+            "help": setting.help,
+            "address": setting.address,
+            "form": self.form,
+            "recorded": setting.recorded,
+            "drafts": setting.drafts,
+            "chats": self.chats,
+            "remote": self.default_of_endpoint,
+        }
+
+
+def _row(setting: str | Setting, **row: Any) -> Any:
+    """A field of the table. setting: the decoder's setting of this name, or one of the page alone."""
+    known = SETTINGS[setting] if isinstance(setting, str) else setting
+    named = replace(known, address=known.address or known.name)
+    return field(default=named.default, metadata={"row": Row(named, **row)})
+
+
+def _text(name: str, value: Any) -> str:
+    """The value, which must be a text for the model. ValueError if it is empty or too long."""
+    if not words(name, value, limits.current().prompt_characters).strip():
+        raise ValueError(f"The {name} is empty. Write something first.")
+    return str(value)
+
+
+def _conversation(_: str, value: Any) -> tuple[str, ...]:
+    """The earlier conversation, as texts or as the JSON list of the page. ValueError if it is neither."""
+    try:
+        messages = json.loads(value or "[]") if isinstance(value, str) else list(value)
+    except (TypeError, ValueError, RecursionError):  # the last for brackets within brackets
+        messages = None
+    if not isinstance(messages, list) or len(messages) % 2 or not all(isinstance(m, str) for m in messages):
+        raise ValueError(f"history = {value!r:.60} is not a list of questions and answers in turn")
+    limits.at_most("conversation", sum(map(len, messages)), limits.current().prompt_characters, "characters")
+    return tuple(messages)
+
+
+def _tree(name: str, value: Any) -> str:
+    return words(name, value, 4 * limits.current().draft_tokens)
+
+
+def _seed(name: str, value: Any) -> int:
+    return random.randrange(2**31) if value is None else whole(name, value)
+
+
+def _takes_k(settings: VisitorSettings) -> bool:
+    entry = TOPOLOGIES.get(settings.topology) if isinstance(settings.topology, str) else None
+    return settings.method != "ar" and (entry is None or entry.takes_k)
+
+
+@dataclass(frozen=True)
+class VisitorSettings:
+    """One run as the visitor asked for it.
+
+    seed: None draws one; baseline: measure plain decoding too; chat: let the chat template format the prompt
+    if the models have one; history: the conversation before the prompt, questions and answers in turn (the
+    page sends a JSON list); tree: a tree in the notation of `topologies.written`, used instead of a measured
+    one. The fields hold unchecked values of the browser until `checked` returns a checked copy.
+    """
+
+    prompt: str = _row(Setting("prompt", "text", "", label="Prompt"), check=_text)
+    method: str = _row("method", form="radio", menu=method_menu(), shapes=True)
+    topology: str = _row(
+        Setting(
+            "topology", "choice", "sequence", choices=TOPOLOGIES, label="Topology of the draft",
+            recorded=False, drafts=True,
+        ),
+        form="menu", menu=topology_menu(), opening="optimal", shapes=True,
+    )  # fmt: skip
+    k: int = _row(
+        Setting("k", "whole", 4, 1, label="k: drafted tokens per round", recorded=False, drafts=True),
+        longest="draft_tokens", form="slider", step=1, used=_takes_k, unused=1, shapes=True,
+    )  # fmt: skip
+    max_new_tokens: int = _row("max_new_tokens", longest="new_tokens", form="slider", step=1)
+    temperature: float = _row("temperature", form="slider", shown=(0, 2), step=0.05, shapes=True)
+    top_k: int = _row("top_k", form="number", step=1, shapes=True)
+    top_p: float = _row("top_p", form="slider", shown=(0.05, 1), step=0.05, shapes=True)
+    seed: int | None = _row("seed", form="number", step=1, check=_seed, remote=0)
+    baseline: bool = _row(
+        Setting(
+            "baseline", "flag", False, label="Measure plain decoding too", recorded=False,
+            help="The same prompt and seed without a small model, timed in turns with the run.",
+        ),
+        form="checkbox", opening=True,
+    )  # fmt: skip
+    chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="checkbox", chats=True)
+    history: Sequence[str] | str = _row(
+        Setting("history", "text", (), label="Conversation"),
+        form="hidden", remote="", check=_conversation, used=lambda it: bool(it.chat), unused=(),
+        chats=True,
+    )  # fmt: skip
+    tree: str = _row(
+        Setting("tree", "text", "", label="Tree", recorded=False, drafts=True), form="hidden", check=_tree
+    )
+
+    def checked(self) -> VisitorSettings:
+        """A checked copy with whole numbers as `int`. ValueError names what is missing, not whole or too
+        large.
+
+        Limits that depend on the models are checked in `specdec`.
+        """
+        return type(self)(
+            **{
+                name: row.checked(getattr(self, name)) if row.used(self) else row.unused
+                for name, row in TABLE.items()
+            }
+        )
+
+    def decoding(self) -> dict[str, Any]:
+        """The settings of the decoder, by the names of `specdec.stream`; the topology is none of them."""
+        return {name: getattr(self, name) for name in TABLE if name in SETTINGS}
+
+
+TABLE: Mapping[str, Row] = {each.name: each.metadata["row"] for each in fields(VisitorSettings)}
+"""The row of each setting, by its name."""
+ADDRESSES = {row.setting.address: name for name, row in TABLE.items()}
+"""The name of each setting, by its name in the address."""
+
+
+def described() -> list[dict[str, Any]]:
+    """All rows for forms, addresses and scripts: see `Row.described`."""
+    return [row.described() for row in TABLE.values()]
+
+
+def parameters() -> list[inspect.Parameter]:
+    """The parameters of the endpoint. A client passes them by name; those without a default are necessary."""
+    return [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if name == "prompt" else row.default_of_endpoint,
+            annotation=row.setting.type,
+        )
+        for name, row in TABLE.items()
+    ]
+
+
+def declared(decode: Callable[..., Iterator[str]], request: type) -> Callable[..., Iterator[str]]:
+    """The function, which takes a request and settings by name, with the signature of the settings.
+
+    Gradio makes the endpoint from it. request: the type of its first parameter.
+    """
+    first = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=request)
+    signature = inspect.Signature([first, *parameters()], return_annotation=Iterator[str])
+
+    @wraps(decode)
+    def named(request: Any, *values: Any) -> Iterator[str]:
+        yield from decode(request, **dict(zip(TABLE, values, strict=True)))
+
+    types = {each.name: each.annotation for each in signature.parameters.values()}
+    named.__annotations__ = types | {"return": Iterator[str]}
+    named.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
+    return named
+
+
+SCRIPT = ASSETS / "shared" / "settings.js"
+_OF_SCRIPTS = ("name", "kind", "default", "address", "recorded", "remote")
+
+
+def script() -> str:
+    """The rows as a module for the browser, without what a server's limits decide."""
+    comment = "// The settings of a run, in their order. Written by `python -m components.page.settings`."
+    lines = [comment, "", "export const SETTINGS = ["]
+    for row in described():
+        lines += ["  {", *(f"    {key}: {json.dumps(row[key])}," for key in _OF_SCRIPTS), "  },"]
+    return "\n".join([*lines, "];", ""])
+
+
+if __name__ == "__main__":
+    SCRIPT.write_text(script())

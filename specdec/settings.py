@@ -1,0 +1,138 @@
+"""The settings of a run, one row each. Decoder, record, command, endpoint, page and address read these rows.
+
+`SETTINGS` says which values a setting takes and how people call it; `RunSettings` holds the values of a run.
+The page has further rows, in `components.page.settings`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, NamedTuple
+
+from specdec.checks import among, truth, whole
+from specdec.drafters.proposed import Estimator, Proposer, checked_drafter
+from specdec.drafters.strings import Strings
+from specdec.methods import METHODS
+from specdec.probs import HOTTEST, Sampling
+from specdec.race import checked_seed
+from specdec.race.keys import MASK
+from specdec.trace import MOST_WHOLE, Method
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling.
+    kind: of its values. default: where the caller gives none. least, most: the range of a number, None if it
+    has no such end. choices: the values of a choice. label, help: its name and an explanation for people.
+    address: its name in the page's address and in messages to visitors. option: of the command, without the
+    "--". recorded: whether the record of a run has it, under the same name. drafts: whether only methods
+    that draft use it.
+    """
+
+    name: str
+    kind: Literal["text", "flag", "choice", "whole", "number"]
+    default: Any
+    least: float | None = None
+    most: float | None = None
+    choices: Collection[str] = ()
+    label: str = ""
+    help: str = ""
+    address: str = ""
+    option: str = ""
+    recorded: bool = True
+    drafts: bool = False
+
+    @property
+    def type(self) -> type:
+        """The Python type of its values, None aside."""
+        return {"flag": bool, "whole": int, "number": float}.get(self.kind, str)
+
+
+def _named(*settings: Setting) -> dict[str, Setting]:
+    named = (replace(each, address=each.address or each.name) for each in settings)
+    return {each.name: replace(each, option=each.option or each.address) for each in named}
+
+
+SETTINGS = _named(
+    Setting("method", "choice", "ersd", choices=METHODS, label="Method", help="how drafts are verified"),
+    Setting(
+        "max_new_tokens", "whole", 64, 1, MOST_WHOLE, label="Length in tokens", help="most new tokens",
+        address="length", option="tokens",
+    ),
+    Setting("temperature", "number", 1.0, 0, HOTTEST, label="Temperature", help="0 is greedy"),
+    Setting("top_k", "whole", 0, 0, label="Top-k", help="0 is off", address="top-k"),
+    Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="1 is off", address="top-p"),
+    Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
+    Setting(
+        "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",
+        help="changes the speed only", address="draft-temperature", drafts=True,
+    ),
+)  # fmt: skip
+"""The settings of the decoder whose values are plain numbers, texts or choices, by name."""
+
+
+class RunSettings(NamedTuple):
+    """The settings of a run, without its models and its topology. They are those of `specdec.stream`."""
+
+    method: Method = "ersd"
+    max_new_tokens: int = 64
+    sampling: Sampling = Sampling()
+    seed: int | None = None
+    detail: bool = False
+    draft_temperature: float | None = None
+    drafter: Proposer | Estimator | Strings | None = None
+
+    @classmethod
+    def of(cls, **values: Any) -> RunSettings:
+        """The settings with these names, among them those of the sampling; checked.
+
+        ValueError names a value that does not fit.
+        """
+        sampling = {each.name: values.pop(each.name) for each in fields(Sampling) if each.name in values}
+        return cls(sampling=Sampling(**sampling), **values).checked()
+
+    def checked(self) -> RunSettings:
+        """A copy whose numbers are those of Python. ValueError names a value that does not fit."""
+        among("method", self.method, METHODS)
+        return self._replace(
+            max_new_tokens=whole("max_new_tokens", self.max_new_tokens, 1, MOST_WHOLE),
+            detail=truth("detail", self.detail),
+            draft_temperature=self._checked_draft_temperature(),
+            drafter=checked_drafter(self.drafter),
+            seed=None if self.seed is None else checked_seed(self.seed),
+        )
+
+    @property
+    def draft_sampling(self) -> Sampling:
+        """The draft's sampling: the target's, with the draft's own temperature where it has one."""
+        if self.draft_temperature is None:
+            return self.sampling
+        return replace(self.sampling, temperature=self.draft_temperature)
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings by the fields of `Generation` that record them."""
+        values = asdict(self.sampling) | self._asdict()
+        return {name: values[name] for name, setting in SETTINGS.items() if setting.recorded}
+
+    def _checked_draft_temperature(self) -> float | None:
+        try:
+            return None if self.draft_temperature is None else self.draft_sampling.temperature
+        except ValueError as error:  # the rest of it is the target's, and checked already
+            raise ValueError(f"draft_{error}") from None
+
+
+def add_options(parser: ArgumentParser, *names: str) -> None:
+    """Add these settings to the command's options, by `Setting.option`."""
+    for name in names:
+        setting = SETTINGS[name]
+        parser.add_argument(
+            f"--{setting.option}",
+            dest=name,
+            type=setting.type,
+            default=setting.default,
+            help=f"{setting.help} (default: %(default)s)",
+        )
