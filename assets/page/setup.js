@@ -193,7 +193,7 @@ function showText(text) {
   close.addEventListener("click", () => dialog.close());
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
-  document.querySelector(".page").append(dialog);
+  document.querySelector(".shell").append(dialog);
   dialog.showModal();
   field.select();
 }

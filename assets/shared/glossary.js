@@ -83,7 +83,7 @@ export function mountGlossary() {
   note.setAttribute("role", "tooltip");
   note.id = "term-note";
   note.hidden = true;
-  document.querySelector(".page").append(note);
+  document.querySelector(".shell").append(note);
   const tell = ({ target }) => {
     const found = target instanceof Element && termOf(target);
     note.hidden = !found;

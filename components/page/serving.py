@@ -64,7 +64,7 @@ which is switched off in this browser.</p>
 <img src="{picture}" width="100%"
   alt="The page: a text in two colours, the tree of guesses, and the race that decides">
 </div></noscript>
-<div class="page"><main>
+<div class="shell"><main>
 {content}
 </main>
 <footer>{footer}</footer></div>

@@ -314,7 +314,7 @@ def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(lesson
         assert question["ask"] in asked
         assert question["why"] not in asked
         assert question["why"] in answers
-    assert page.locator("gradio-app, .gradio-container").first.is_hidden()
+    assert page.locator(".shell").is_hidden()
     assert page.pdf(format="A4").count(b"/Type /Page\n") == 2
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(sheet).to_have_count(0)

@@ -10,12 +10,10 @@ from playwright.sync_api import expect
 from tests.stress.visitors import ROOT, serving
 
 PANEL = """
-import gradio as gr
-
 from components.page import frame
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     return frame.panel("coin", "<p></p>", sides=2)
 """
 ALONE = """
@@ -32,8 +30,8 @@ export function mount(element, props) {
 """
 STYLE = "#coin p { color: rgb(1, 2, 3); }"
 IMPORT = "from components.compare import panel as compare\n"
-TAB = '            with gr.Tab("Compare", id="compare"):\n'
-OWN_TAB = '            with gr.Tab("Coin", id="coin"):\n                coin.panel()\n'
+TAB = '        ("compare", "Compare", compare.panel(pair)),\n'
+OWN_TAB = '        ("coin", "Coin", coin.panel()),\n'
 
 
 @pytest.fixture(scope="module")
