@@ -1,5 +1,8 @@
 """Fixtures of all tests.
 
+Playwright compiles texts to functions in the page, which the page's own policy forbids, so tests bypass it.
+`tests/browser/test_browser_policy.py` does not.
+
 torch uses one thread: two threads on two busy cores can be ten times slower. All tests that drive the page
 share one server, and each file of them has one browser tab.
 """
@@ -125,7 +128,7 @@ def browser():
 @pytest.fixture(scope="module")
 def shared_tab(browser):
     """One tab for the tests of a file. Its scripts are compiled already, so the page costs less than half."""
-    context = browser.new_context(viewport=DESKTOP)
+    context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
     context.set_default_timeout(SLOW)
     yield context.new_page()
     context.close()
@@ -169,7 +172,7 @@ def someone(browser):
     contexts, errors = [], []
 
     def open_page(address, viewport=DESKTOP, **settings):
-        contexts.append(browser.new_context(viewport=viewport, **settings))
+        contexts.append(browser.new_context(bypass_csp=True, viewport=viewport, **settings))
         contexts[-1].set_default_timeout(SLOW)
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -182,7 +182,7 @@ def test_the_tree_keeps_its_zoom_while_rounds_go_by(page):
 
 
 def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
-    choose(page.get_by_label("GSD", exact=True))
+    choose(page.locator("#method").get_by_label("GSD"))
     generate(page, length=48)
     rounds = state(page)["rounds"]
     page.get_by_role("button", name="First round").click()

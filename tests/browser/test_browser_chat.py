@@ -23,7 +23,7 @@ def address():
 
 @pytest.fixture(scope="module")
 def tab(browser, address):
-    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    context = browser.new_context(bypass_csp=True, viewport=DESKTOP, reduced_motion="reduce")
     context.set_default_timeout(LOADING)
     page = context.new_page()
     errors = []

@@ -58,7 +58,9 @@ def copy(tmp_path_factory):
 
 def test_the_recipe_gives_a_tab_with_an_address_of_its_own(copy, browser):
     with serving(app=copy / "app.py") as (address, _):
-        page = browser.new_page()
+        page = browser.new_page(
+            bypass_csp=True,
+        )
         page.goto(f"{address}/?tab=coin")
         words = page.locator("#coin p")
         expect(words).to_have_text("A coin has 2 sides.")
