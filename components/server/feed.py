@@ -29,7 +29,8 @@ DESCRIPTION = f"""Decode speculatively. Yields updates as JSON texts.
 
 An update has a `phase` (waiting, choosing, running, baseline, done or error) and the `rounds` since the
 update before (`specdec.Round.from_json` reads one); those of the phase "baseline" are of plain decoding. The
-first one of the phase "running" also has the `setup`. An "error" has a `message`.
+first one of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
+`specdec.Generation.acceptance`, and "error" a `message`.
 
 method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
 {" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The

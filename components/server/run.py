@@ -24,6 +24,7 @@ from components.server.zero_gpu import BorrowedJob, Decoding
 from specdec.decoding.auto import finished
 from specdec.pair import Pair
 from specdec.probs import Sampling
+from specdec.trace import Acceptance
 
 
 def updates(
@@ -66,12 +67,15 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
         setup |= _tree(run.topology, topologies.has_to_measure(settings))
         setup["choice"] = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
         yield log.flush("running", setup=setup, **note)
+        decoded: list[specdec.Round] = []
         for rounds in job.batches(log.interval):
+            decoded += rounds
             yield log.flush("running", rounds)
     message: dict[str, Any] = {}
     if settings.baseline and settings.method != "ar":
         message = yield from _baseline(log, seat, run, settings)
-    yield log.flush("done", prefill_seconds=run.prefill_seconds, **message)
+    acceptance = asdict(Acceptance.of(decoded))
+    yield log.flush("done", prefill_seconds=run.prefill_seconds, acceptance=acceptance, **message)
 
 
 def _baseline(

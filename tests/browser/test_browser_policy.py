@@ -4,11 +4,14 @@ import time
 
 from tests.conftest import DESKTOP, SLOW, host_of
 
-TABS = "live compare draft race trees losslessness experiments codecs payoff lessons".split()
+TABS = [
+    *("live", "compare", "draft", "race", "trees"),
+    *("losslessness", "experiments", "codecs", "payoff", "lessons"),
+]
 
 
 def until(page, script):
-    """Wait until this script, a function, returns true. It is called through the debugger, not in the page."""
+    """Wait until this function of a script returns true. The debugger calls it, past the policy."""
     end = time.monotonic() + 4 * SLOW / 1000
     while not page.evaluate(script):
         assert time.monotonic() < end, script
