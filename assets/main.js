@@ -15,7 +15,7 @@ import { mountProjector } from "./page/projector.js";
 import { mountSetup } from "./page/setup.js";
 import { mountTabs, onTab } from "./page/tabs.js";
 import { mountGlossary } from "./shared/glossary.js";
-import { askHub, serverOf } from "./shared/server.js";
+import { prepareServer, serverOf } from "./shared/server.js";
 import * as store from "./shared/store.js";
 
 const VIEWS = {
@@ -92,8 +92,13 @@ async function mount(element) {
 
 window.specdec = { store };
 
+// A press on the button of a panel whose script has not come yet is told to the script.
+addEventListener("click", ({ target }) => {
+  const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest?.("#lossless-run"));
+  if (button) button.dataset.pressed = "";
+});
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
-askHub();
+prepareServer();
 mountGlossary();
 // The Decode tab is mounted wherever the visitor is: other tabs show its run.
 for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live")) mountAll(part);

@@ -58,6 +58,13 @@ export async function decodedRun(asked) {
   const decoded = await rounds(values);
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
   const models = { target: "the large model", draft: values.method === "ar" ? "" : "the small model" };
-  const run = { ...recordedSettings(values), paths, prompt_ids: [], ...models, prefill_seconds: 0, rounds: decoded };
+  const run = {
+    ...recordedSettings({ ...values, history: [] }),
+    paths,
+    prompt_ids: [],
+    ...models,
+    prefill_seconds: 0,
+    rounds: decoded,
+  };
   return JSON.stringify({ ...run, arithmetic: "", baseline: [], timings: [] });
 }

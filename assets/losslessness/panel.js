@@ -250,5 +250,5 @@ export function mount(element, props) {
   });
   halt.addEventListener("click", stop);
   subscribe(() => ([start.disabled, halt.disabled] = [isActive(), !isActive()]));
-  window.specdec.lossless = { isActive };
+  if ("pressed" in start.dataset) start.click();
 }

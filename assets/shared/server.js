@@ -7,7 +7,12 @@ const at = (address) => new URL(address, document.baseURI).href;
 const SUPPORTED = "supports-zerogpu-headers";
 const HUB = "https://huggingface.co";
 let hubAnswers = false;
-export function askHub() {
+let isLeaving = false; // the browser breaks all streams of a page that is left
+export function prepareServer() {
+  addEventListener("beforeunload", () => {
+    isLeaving = true;
+    setTimeout(() => (isLeaving = false), PATIENCE); // the visitor may stay
+  });
   if (parent === window || !location.hostname.endsWith(".hf.space")) return;
   addEventListener("message", ({ data, origin }) => {
     if (data === SUPPORTED && origin === HUB) hubAnswers = true;
@@ -20,8 +25,13 @@ function hubHeaders() {
   if (!hubAnswers) return {};
   return new Promise((done) => {
     const channel = new MessageChannel();
-    channel.port1.onmessage = ({ data }) => done(data ?? {});
-    setTimeout(() => done({}), PATIENCE);
+    const answered = (headers) => {
+      clearTimeout(timer);
+      channel.port1.close();
+      done(headers ?? {});
+    };
+    const timer = setTimeout(answered, PATIENCE);
+    channel.port1.onmessage = ({ data }) => answered(data);
     parent.postMessage("zerogpu-headers", HUB, [channel.port2]);
   });
 }
@@ -67,7 +77,7 @@ export function stream(name, values, { update, ended }) {
   }
 
   function end(message) {
-    if (isClosed) return;
+    if (isClosed || isLeaving) return;
     isClosed = true;
     clearTimeout(timer);
     source?.close();

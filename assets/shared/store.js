@@ -37,9 +37,12 @@ export function receive(text) {
 
 // Shows a run by all its updates, as if it had been begun here.
 export function receiveAll(updates) {
-  live.run = "given";
+  live.run = `given ${(given += 1)}`;
+  Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
+  notify();
   updates.forEach(receive);
 }
+let given = 0;
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {

@@ -47,7 +47,9 @@ DECODE = {
 def decode_controls(page):
     """What a visitor sees in the Decode tab's controls, by their names in the address."""
     settle(page.locator("#seed input"))
-    number = lambda label: page.get_by_label(f"number input for {label}").input_value()  # noqa: E731
+    number = lambda label: (
+        page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True).input_value()
+    )  # noqa: E731
     return {
         "prompt": page.locator("#prompt textarea").input_value(),
         "method": page.locator("#method input:checked").get_attribute("value"),
@@ -71,7 +73,10 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
     pick(page.locator("#topology input"), "batch")
     choose(page.get_by_label("Measure plain decoding too"), False)
     for label in ("Temperature", "Top-p"):
-        enter(page.get_by_label(f"number input for {label}"), DECODE[label.lower()])
+        enter(
+            page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True),
+            DECODE[label.lower()],
+        )
     for name in ("top-k", "seed"):
         enter(page.locator(f"#{name} input"), DECODE[name])
     page.wait_for_function("new URLSearchParams(location.search).get('seed') === '11'")

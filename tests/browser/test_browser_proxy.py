@@ -23,7 +23,7 @@ def below():
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GRADIO_ROOT_PATH", PREFIX)
         environment.setenv("SPACE_ID", SPACE.partition("/spaces/")[2])  # else no other page may frame it
-        with serving("--proxy", "1") as (address, _), proxied(address, PREFIX) as outside:
+        with serving("--proxy", "127.0.0.1") as (address, _), proxied(address, PREFIX) as outside:
             yield outside
 
 

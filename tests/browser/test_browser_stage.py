@@ -296,11 +296,11 @@ def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_th
         enter(page.locator(field), wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)
         generate(page, until="error")
-        expect(page.locator(".run-error")).to_contain_text(message)
+        expect(page.locator("#feed .run-error")).to_contain_text(message)
         expect(page.locator(field)).to_have_value(wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)
         enter(page.locator(field), right)
-        expect(page.locator(".run-error")).to_be_hidden()
+        expect(page.locator("#feed .run-error")).to_be_hidden()
         expect(page.locator("body[data-changed]")).to_have_count(0)
 
 
@@ -324,11 +324,11 @@ def test_a_run_that_is_stopped_while_plain_decoding_is_measured_is_complete(tab)
 
 def test_a_refused_question_leaves_the_last_answer_marked(tab):
     page = tab((1280, 720), reduced_motion="reduce")
-    page.evaluate(f"({RECEIVE})(['running', 'done'], {{ chat: true }}); window.specdec.store.sent()")
+    page.evaluate(f"({RECEIVE})(['running', 'done'], {{ chat: true }})")
     enter(page.locator("#prompt textarea"), "  ")
     expect(page.locator("body[data-changed]")).to_have_count(0)  # the conversation goes on
     generate(page, until="error")
-    expect(page.locator(".run-error")).to_contain_text("The prompt is empty")
+    expect(page.locator("#feed .run-error")).to_contain_text("The prompt is empty")
     expect(page.locator("body[data-changed]")).to_have_count(1)
     enter(page.locator("#prompt textarea"), "And then?")
     expect(page.locator("body[data-changed]")).to_have_count(0)

@@ -7,13 +7,13 @@ export function serve() {
   const posts = [];
   const sources = [];
   globalThis.document = { baseURI: "http://server/below/" };
-  globalThis.fetch = (address, { body }) =>
+  globalThis.fetch = (address, { body, headers }) =>
     new Promise((done) => {
       const answer = async (value, ok = true) => {
         done({ ok, json: async () => value });
         await settled();
       };
-      posts.push({ address, values: JSON.parse(body), answer });
+      posts.push({ address, values: JSON.parse(body), headers, answer });
     });
   globalThis.EventSource = class extends EventTarget {
     static CONNECTING = 0;

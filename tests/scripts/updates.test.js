@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { LOST } from "../../assets/shared/server.js";
+import { LOST, prepareServer } from "../../assets/shared/server.js";
 import { Live } from "../../assets/shared/updates.js";
 import { serve, settled } from "./server.js";
 
@@ -114,4 +114,29 @@ test("a run that waits changes nothing but the place, and the first other update
   assert.deepEqual([progress.place, opened, seen], [{ number: 2 }, [], []]);
   sources[0].update({ phase: "error" });
   assert.deepEqual([opened, seen], [["error"], []]);
+});
+
+test("on a Space, a run carries the headers that the hub's page gives, and on no other host it asks", async (t) => {
+  const asked = [];
+  let hear = null;
+  const hub = {
+    postMessage(message, origin, [port] = []) {
+      asked.push([message, origin]);
+      port?.postMessage({ "x-zerogpu-token": "of the visitor" });
+    },
+  };
+  t.after(() => ["window", "parent", "location", "addEventListener"].forEach((name) => delete globalThis[name]));
+  Object.assign(globalThis, { window: {}, parent: hub, location: { hostname: "127.0.0.1" } });
+  globalThis.addEventListener = (kind, listener) => kind === "message" && (hear = listener);
+  prepareServer();
+  assert.deepEqual(asked, []);
+  location.hostname = "someone-space.hf.space";
+  prepareServer();
+  assert.deepEqual(asked, [["supports-zerogpu-headers", "https://huggingface.co"]]);
+  hear({ data: "supports-zerogpu-headers", origin: "https://evil.example" });
+  assert.deepEqual((await begun()).posts[0].headers, { "content-type": "application/json" });
+  hear({ data: "supports-zerogpu-headers", origin: "https://huggingface.co" });
+  const { posts } = await begun();
+  while (posts.length === 0) await settled();
+  assert.equal(posts[0].headers["x-zerogpu-token"], "of the visitor");
 });

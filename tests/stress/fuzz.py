@@ -146,10 +146,8 @@ class Fuzzer:
                 if len(texts) >= most:
                     break
         except httpx.RemoteProtocolError:
-            self.found.faults.append(
-                f"{name}: the server hung up at {str(values)[:120]!r} after {texts[-1:]}"
-            )
-        answer = texts[-1][:3] if kind == "refused" else kind
+            self.found.faults.append(f"{name}: the server hung up at {str(values)[:120]!r}: {texts[-1:]}")
+        answer = texts[-1][:3] if last == "refused" else last
         self.found.judge(name, answer, " ".join(texts), values)
 
     async def question(self) -> None:
