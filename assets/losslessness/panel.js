@@ -195,7 +195,7 @@ class Lossless {
       METHODS[setup.method],
       plain ? "–" : this.props.drafts[setup.draft].split(":")[0],
       plain ? "–" : `${setup.topology}, ${tree.levels.join(" + ")}`,
-      setup.fault ? this.props.faults[setup.fault].title : "none",
+      setup.fault ? this.props.faults[setup.fault] : "none",
       blockEfficiency(emitted, calls),
       `${count(decodes)} × ${setup.tokens}`,
       `${statistic(value)} (${freedom})`,
@@ -236,7 +236,8 @@ function mountForm({ faults, words }) {
 }
 
 export function mount(element, props) {
-  new Lossless(element, props);
+  const titles = Object.entries(props.faults).map(([name, { title }]) => [name, title]);
+  new Lossless(element, { ...props, faults: Object.fromEntries(titles) });
   onFields(mountForm(props));
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });
