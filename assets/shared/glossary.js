@@ -49,8 +49,8 @@ const PLACES = {
       name,
     ]),
   ),
-  ":is(#topology, #lossless-topology) [data-testid=block-info]": "topology",
-  ":is(#k, #lossless-k) label": "k",
+  ":is(#topology, #lossless-topology) .title": "topology",
+  ":is(#k, #lossless-k) .title": "k",
   "#baseline label": "plain",
 };
 
