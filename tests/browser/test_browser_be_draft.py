@@ -125,7 +125,7 @@ def test_a_played_story_is_one_slide(story):
     page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
     page.wait_for_function(
         """(() => {
-          const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+          const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
           return tab.scrollHeight <= tab.clientHeight + 1 && tab.scrollTop === 0;
         })()"""
     )
