@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import mimetypes
 import re
@@ -159,17 +160,18 @@ def answer(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class Packed:
-    """A text as it is sent: whole, and packed by brotli."""
+    """A text as it is sent: whole, and packed by brotli and by gzip."""
 
     whole: bytes
-    small: bytes
+    brotli: bytes
+    gzip: bytes
     tag: str
 
 
 def pack(whole: bytes) -> Packed:
     """Pack a text once for all visitors."""
     digest = hashlib.blake2b(whole, digest_size=8).hexdigest()
-    return Packed(whole, brotli.compress(whole, quality=9), f'"{digest}"')
+    return Packed(whole, brotli.compress(whole, quality=9), gzip.compress(whole, 6), f'"{digest}"')
 
 
 @lru_cache(maxsize=512)
@@ -185,9 +187,11 @@ def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -
     headers = headers | {"etag": text.tag, "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == text.tag:
         return Response(status_code=304, headers=headers)
-    if "br" not in request.headers.get("accept-encoding", ""):
-        return Response(text.whole, media_type=kind, headers=headers)
-    return Response(text.small, media_type=kind, headers=headers | {"content-encoding": "br"})
+    accepted = request.headers.get("accept-encoding", "")
+    for encoding, body in (("br", text.brotli), ("gzip", text.gzip)):
+        if encoding in accepted:
+            return Response(body, media_type=kind, headers=headers | {"content-encoding": encoding})
+    return Response(text.whole, media_type=kind, headers=headers)
 
 
 # scripts, styles and plotly's file; no weights

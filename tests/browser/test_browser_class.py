@@ -47,9 +47,12 @@ DECODE = {
 def decode_controls(page):
     """What a visitor sees in the Decode tab's controls, by their names in the address."""
     settle(page.locator("#seed input"))
-    number = lambda label: (
-        page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True).input_value()
-    )  # noqa: E731
+
+    def number(label):
+        return (
+            page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True).input_value()
+        )
+
     return {
         "prompt": page.locator("#prompt textarea").input_value(),
         "method": page.locator("#method input:checked").get_attribute("value"),
