@@ -37,7 +37,7 @@ COINCIDES = {
 TELLING = {
     ("rejection", 1): ["#replay .look-line"],
     ("rejection", 2): ["#replay .look-line"],
-    ("lossless", 3): ["#lossless-fault .info-text"],
+    ("lossless", 3): ["#lossless-fault .info"],
 }
 """Parts of the page that say the answer in words, or in a text."""
 
