@@ -29,8 +29,6 @@ os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - before torch, whose view of the GPUs it changes
 
-import gradio as gr
-
 import specdec
 from components.be_draft import panel as be_draft
 from components.classroom import panel as classroom
@@ -49,7 +47,6 @@ from components.race_lab import panel as race_lab
 from components.server import (
     access,
     capacity,
-    endpoint,
     lazy,
     memory,
     options,
@@ -68,49 +65,38 @@ from specdec.pair import Pair
 
 _INTRODUCTION = (
     '<header class="introduction"><a class="skip-link" href="#generate">Skip to the page</a>'
-    "<h1>Speculative decoding</h1></header>"
+    "<h1>Speculative decoding</h1></header>\n"
 )
 
 
-def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
+def build(pair: Pair | None = None, allowed: Access | None = None) -> frame.Part:
     """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded."""
     pair = shared(specdec.load_pair("stories") if pair is None else pair)
-    with gr.Blocks(title="Speculative decoding", fill_width=True) as blocks:
-        with gr.Row(elem_id="top") as top:
-            gr.HTML(_INTRODUCTION, apply_default_css=False)
-        lessons.bar()
-        classroom.bar(pair)
-        with gr.Tabs(elem_id="tabs") as tabs:
-            # its scripts run wherever the visitor is: other tabs show its run
-            with gr.Tab("Decode", id="live", render_children=True):
-                fields = {setup.DECODE: decode.panel(pair, allowed)}
-            with gr.Tab("Compare", id="compare"):
-                compare.panel(pair)
-            with gr.Tab("You draft", id="draft"):
-                be_draft.panel(pair)
-            with gr.Tab("Race lab", id="race"):
-                race_lab.panel()
-            with gr.Tab("Tree lab", id="trees"):
-                tree_lab.panel()
-            with gr.Tab("Losslessness", id="losslessness"):
-                fields["lossless"] = losslessness.panel(below=watermark.LINK)
-                watermark.panel()
-            with gr.Tab("Experiments", id="experiments"):
-                experiments.panel()
-            with gr.Tab("Codecs", id="codecs"):
-                codecs.panel()
-            with gr.Tab("Payoff", id="payoff"):
-                payoff.panel(pair)
-            with gr.Tab("Lessons", id="lessons"):
-                classroom.panel()
-                lessons.panel(pair)
-        frame.tabs_in_url(blocks, tabs)
-        with top:
-            setup.panel(fields, tabs, controls.FOLLOWS)
-            projector.panel()
-        endpoint.endpoint(pair)
+    tabs = (
+        ("live", "Decode", decode.panel(pair, allowed)),
+        ("compare", "Compare", compare.panel(pair)),
+        ("draft", "You draft", be_draft.panel(pair)),
+        ("race", "Race lab", race_lab.panel()),
+        ("trees", "Tree lab", tree_lab.panel()),
+        ("losslessness", "Losslessness", losslessness.panel(watermark.LINK) + watermark.panel()),
+        ("experiments", "Experiments", experiments.panel()),
+        ("codecs", "Codecs", codecs.panel()),
+        ("payoff", "Payoff", payoff.panel(pair)),
+        ("lessons", "Lessons", classroom.panel() + lessons.panel(pair)),
+    )
+    content = frame.tabs(*tabs)
     embed.open_route()
-    return blocks
+    return frame.joined(
+        frame.box(
+            "top",
+            _INTRODUCTION,
+            setup.panel(content, [name for name, _, _ in tabs], controls.FOLLOWS),
+            projector.panel(),
+        ),
+        lessons.bar(),
+        classroom.bar(pair),
+        content,
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -135,16 +121,18 @@ def main(arguments: list[str] | None = None) -> None:
         if name is None:
             pair.load()
         allowed = access.from_options(wanted)
-        blocks = build(pair, allowed)
+        server = serving.server(build(pair, allowed))
         serving.launch(
-            blocks,
+            server,
             server_name=wanted.host,
             server_port=wanted.port,
             share=wanted.share,
             prevent_thread_lock=True,
         )
         if address := ports.for_others(wanted.host):
-            print(f"Others in this network open http://{address}:{blocks.server_port}", flush=True)
+            print(
+                f"Others in this network open http://{address}:{server.get_blocks().server_port}", flush=True
+            )
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
         capacity.measure(pair)
@@ -153,7 +141,7 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     memory.give_back()
-    blocks.block_thread()
+    server.get_blocks().block_thread()
 
 
 def _name(wanted: Namespace) -> str | None:

@@ -1,42 +1,38 @@
 // Mounts the panels of the page. Every panel is a view of the store (shared/store.js).
 
 import { isTeaching, KEPT } from "./classroom/teaching.js";
-import { conversation, mountPrompts } from "./decode/chat.js";
+import { mountPrompts } from "./decode/chat.js";
 import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
-import { mountLoads, mountModels, receive as receiveLoads } from "./decode/models.js";
+import { mountModels } from "./decode/models.js";
 import { mountRace } from "./decode/race.js";
 import { mountReplay } from "./decode/replay.js";
 import { mountStatistics } from "./decode/statistics.js";
 import { mountStepper } from "./decode/stepper.js";
 import { mountText } from "./decode/text.js";
 import { mountTree } from "./decode/tree.js";
-import { watchConnection } from "./page/connection.js";
 import { mountProjector } from "./page/projector.js";
 import { mountSetup } from "./page/setup.js";
-import { mountTabs } from "./page/tabs.js";
+import { mountTabs, onTab } from "./page/tabs.js";
 import { mountGlossary } from "./shared/glossary.js";
+import { prepareServer, serverOf } from "./shared/server.js";
 import * as store from "./shared/store.js";
 
 const VIEWS = {
   drawer: mountDrawer,
   feed: mountFeed,
-  loads: mountLoads,
   models: mountModels,
   prompts: mountPrompts,
   race: mountRace,
   projector: mountProjector,
   replay: mountReplay,
-  setup: (...parts) => [mountTabs(), mountSetup(...parts)],
+  setup: mountSetup,
+  shown: (_, { updates }) => store.receiveAll(updates), // a panel that is served alone shows a run
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,
   tree: mountTree,
 };
-
-// What receives the server's updates for a panel.
-const run = { ...store, isActive: store.isExpecting };
-const STREAMS = { feed: run, loads: { receive: receiveLoads } };
 
 // A panel that the first screen does not need is `panel.js` in a folder of its name. It is fetched when its tab opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
@@ -48,22 +44,7 @@ const LATER = {
 
 async function later(name) {
   if (LATER[name]) return LATER[name]();
-  const panel = await import(`./${FOLDERS[name] ?? name}/panel.js`);
-  if (panel.run) STREAMS[name] = panel.run;
-  return panel.mount;
-}
-
-// A run learns of the server's functions and of a lost connection, and Gradio's buttons learn of its begin and end.
-function connect(run, server, trigger) {
-  if (!run?.connect) return;
-  run.connect(server);
-  watchConnection(run);
-  let isActive = false;
-  run.subscribe(() => {
-    if (isActive === run.isActive()) return;
-    isActive = !isActive;
-    trigger("select");
-  });
+  return (await import(`./${FOLDERS[name] ?? name}/panel.js`)).mount;
 }
 
 // The bars of a lesson and of a class stay hidden until a lesson is opened or a class has begun.
@@ -84,18 +65,42 @@ addEventListener("click", async (event) => {
   goTo(new URLSearchParams(link.getAttribute("href")).get("lesson"));
 });
 
-export async function mount(name, element, props, server, trigger) {
-  if (name === "lessons" || name === "classroom") toLessons();
-  const view = VIEWS[name] ?? (await later(name));
-  connect(STREAMS[name], server, trigger);
-  view(element, props, server, trigger);
-  dispatchEvent(new Event("slides")); // the new tab may add slides
+const props = JSON.parse(document.getElementById("props")?.textContent ?? "{}");
+const mounted = new Set();
+
+// Mounts the panels within an element that are not mounted yet.
+function mountAll(within) {
+  const panels = [...(within.matches("[data-panel]") ? [within] : []), ...within.querySelectorAll("[data-panel]")];
+  for (const element of panels) {
+    if (mounted.has(element)) continue;
+    mounted.add(element);
+    mount(element);
+  }
 }
 
-export const receive = (name, text) => STREAMS[name]?.receive(text);
+async function mount(element) {
+  const { panel: name } = element.dataset;
+  if (name === "lessons" || name === "classroom") toLessons();
+  try {
+    const view = VIEWS[name] ?? (await later(name));
+    view(element, props[name], serverOf(name));
+    dispatchEvent(new Event("slides")); // the panel may add slides
+  } catch (error) {
+    reportError(error);
+  }
+}
 
-// Gradio's events reach the store through this object, because they cannot call a module.
-window.specdec = { run, chosenTree: store.chosenTree, conversation, store };
+window.specdec = { store };
 
+// A press on the button of a panel whose script has not come yet is told to the script.
+addEventListener("click", ({ target }) => {
+  const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest?.("#lossless-run"));
+  if (button) button.dataset.pressed = "";
+});
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
+prepareServer();
 mountGlossary();
+// The Decode tab is mounted wherever the visitor is: other tabs show its run.
+for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live")) mountAll(part);
+onTab(mountAll);
+mountTabs();

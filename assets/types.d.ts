@@ -51,7 +51,6 @@ export interface Decision {
 /** What the store of the page holds. */
 export interface State extends Run {
   run: string | null;
-  seq: number;
   phase: "idle" | "waiting" | "choosing" | "running" | "baseline" | "done" | "stopped" | "error";
   place: { number: number; of: number; seconds: number | null } | null;
   early: boolean;

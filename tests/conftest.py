@@ -1,5 +1,8 @@
 """Fixtures of all tests.
 
+Playwright compiles texts to functions in the page, which the page's own policy forbids, so tests bypass it.
+`tests/browser/test_browser_policy.py` does not.
+
 torch uses one thread: two threads on two busy cores can be ten times slower. All tests that drive the page
 share one server, and each file of them has one browser tab.
 """
@@ -125,7 +128,7 @@ def browser():
 @pytest.fixture(scope="module")
 def shared_tab(browser):
     """One tab for the tests of a file. Its scripts are compiled already, so the page costs less than half."""
-    context = browser.new_context(viewport=DESKTOP)
+    context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
     context.set_default_timeout(SLOW)
     yield context.new_page()
     context.close()
@@ -169,7 +172,7 @@ def someone(browser):
     contexts, errors = [], []
 
     def open_page(address, viewport=DESKTOP, **settings):
-        contexts.append(browser.new_context(viewport=viewport, **settings))
+        contexts.append(browser.new_context(bypass_csp=True, viewport=viewport, **settings))
         contexts[-1].set_default_timeout(SLOW)
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -196,26 +199,14 @@ def go(page, address):
 def ready(page):
     """Wait until a page is complete: its scripts, its setup, and the run or setup that it opens with."""
     page.wait_for_function(
-        """window.specdec?.setup && document.body.dataset.phase === "idle"
+        """window.specdec && document.body.dataset.phase === "idle"
           && (window.specdec.store.state.run || document.body.hasAttribute("data-linked"))"""
     )
 
 
-FRAMES = 8
-
-
 def settle(control):
-    """Wait until a control is stable.
-
-    Gradio mounts what a tab or an accordion hid, and sets its state once more up to three frames later. Text
-    typed between the two is lost.
-    """
-    control.evaluate(
-        """async (_, frames) => {
-          for (let i = 0; i < frames; i++) await new Promise(requestAnimationFrame);
-        }""",
-        FRAMES,
-    )
+    """Wait until everything that has changed is drawn."""
+    control.evaluate("async () => { for (const _ of '12') await new Promise(requestAnimationFrame); }")
 
 
 def within_reach(control):
@@ -226,7 +217,7 @@ def within_reach(control):
 
 
 def enter(control, value):
-    """Type a value into one of Gradio's fields and leave it; the value must stay."""
+    """Type a value into a field and leave it; the value must stay."""
     within_reach(control)
     settle(control)
     control.fill(value)
@@ -236,7 +227,7 @@ def enter(control, value):
 
 
 def choose(control, checked=True):
-    """Set one of Gradio's checkboxes or radio buttons; the choice must stay."""
+    """Set a checkbox or a radio button; the choice must stay."""
     within_reach(control)
     settle(control)
     control.set_checked(checked)
@@ -245,13 +236,12 @@ def choose(control, checked=True):
 
 
 def pick(control, option):
-    """Choose an option of one of Gradio's lists by a part of its text; the choice must stay."""
+    """Choose an option of a menu by a part of its text; the choice must stay."""
     within_reach(control)
+    [label] = [text for text in control.locator("option").all_inner_texts() if option in text]
+    control.select_option(label=label)
     settle(control)
-    control.click()
-    control.page.get_by_role("option", name=option).click()
-    settle(control)
-    assert option in control.input_value()
+    assert option in control.evaluate("menu => menu.selectedOptions[0].textContent")
 
 
 def closed(page):
@@ -311,7 +301,7 @@ _POINT = """async () => {
   const { TERMS } = MODULES["shared/glossary.js"];
   const terms = new Map(Object.entries(TERMS).map(([term, sentence]) => [sentence, term]));
   const note = document.querySelector(".term-note");
-  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const [found, plain] = [new Set(), new Set()];
   const marked = [...tab.querySelectorAll("[data-term]")]; // first: others change what is said
   for (const element of new Set([...marked, ...tab.querySelectorAll("*")])) {

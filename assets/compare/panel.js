@@ -11,13 +11,11 @@ import { Columns } from "./columns.js";
 import { fieldsOf, Shared } from "./shared.js";
 import {
   begin,
-  ended,
   forgetRecorded,
   isActive,
   laneOf,
   notify,
   reference,
-  sent,
   showRecorded,
   stale,
   state,
@@ -25,8 +23,6 @@ import {
   subscribe,
 } from "./state.js";
 import { beside, HEAD, rows, status, summary } from "./words.js";
-
-export * as run from "./state.js";
 
 const SETTLED = 500; // milliseconds after the last change of a column until it is run again
 const ADDED = "ersd.batch.4.own";
@@ -37,10 +33,9 @@ const CAPTION =
 class Comparison {
   asked = null;
 
-  constructor(element, props, server, trigger) {
+  constructor(element, props, server) {
     this.element = element;
     this.props = props;
-    this.trigger = trigger;
     this.columns = new Columns(props);
     this.views = [];
     this.timer = null;
@@ -139,12 +134,11 @@ class Comparison {
   start(columns, anew) {
     clearTimeout(this.timer);
     const values = this.shared.values;
-    begin(values, columns, (column) => this.columns.written(column), anew);
     const { length, ...shared } = values;
     const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
     const models = state.setup?.models ?? null;
-    const request = { run: sent(), ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
-    this.trigger("submit", request);
+    const request = { ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
+    begin(values, columns, (column) => this.columns.written(column), anew, request);
   }
 
   stale = () => stale((column) => this.columns.written(column));
@@ -227,9 +221,9 @@ class Comparison {
   }
 }
 
-export function mount(element, props, server, trigger) {
-  const comparison = new Comparison(element, props, server, trigger);
+export function mount(element, props, server) {
+  const comparison = new Comparison(element, props, server);
   comparison.draw();
   offer("compare", { get: () => comparison.get(), set: (texts) => comparison.set(texts) });
-  window.specdec.compare = { ended, state };
+  window.specdec.compare = { state };
 }

@@ -6,11 +6,11 @@ import { Live } from "../shared/updates.js";
 
 export const REFERENCE = "reference";
 
-const FRESH = { run: null, seq: 0, message: "", place: null };
+const FRESH = { run: null, message: "", place: null };
 
 export const state = {
   ...FRESH,
-  // place: in line for the model, { number, of, seconds }; run, seq: as in updates.js
+  // place: in line for the model, { number, of, seconds }; run: as in updates.js
   phase: "idle", // idle, recorded, waiting, running, stopped, done, error
   setup: null, // seed and models
   shared: null, // the settings that all columns share
@@ -19,11 +19,11 @@ export const state = {
 };
 
 export const { subscribe, notify } = observable();
-const live = new Live(state, apply, notify, "comparison", (message) => {
+const live = new Live(state, apply, notify, (message) => {
   state.message = message;
   end("error");
 });
-export const { isActive, receive, breakOff, connect, ended, sent } = live;
+export const { isActive } = live;
 
 // asked: the settings of the column. before: its run before the settings were changed.
 const newLane = (asked, before) => ({ asked, before, phase: "waiting", message: "", tree: null, ...nothing() });
@@ -61,8 +61,9 @@ export function forgetRecorded() {
   notify();
 }
 
-// Begins to run columns: all of them after the reference, or some of them beside the existing reference.
-export function begin(shared, columns, written, anew) {
+// Begins to run columns: all of them after the reference, or some of them beside the existing reference. asked: what the
+// server is asked for.
+export function begin(shared, columns, written, anew, asked) {
   if (anew) {
     state.lanes.clear();
     state.setup = null;
@@ -73,7 +74,7 @@ export function begin(shared, columns, written, anew) {
     if (old) old.before = null; // only one earlier run is remembered
   }
   if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
-  live.begin();
+  live.begin("compare", { asked });
   Object.assign(state, FRESH, { phase: "waiting", shared });
   notify();
 }

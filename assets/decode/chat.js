@@ -32,21 +32,16 @@ export function conversation(prompt, history) {
 }
 
 const DOUBLE = 500; // milliseconds in which a second click belongs to the first one
-let wanted = null; // the question to click that was pressed last, until it is asked
+let wanted = null; // the question that was pressed last, for a moment
 
-// Begins a new conversation with this question as soon as Gradio's field holds it.
+// Begins a new conversation with this question.
 function ask(prompt) {
   if (isExpecting() || wanted === prompt) return;
   wanted = prompt;
   isFresh = true;
   setFields({ prompt });
-  const look = () => {
-    if (wanted !== prompt) return;
-    if (field().value !== prompt) return void requestAnimationFrame(look);
-    document.getElementById("generate").click();
-    setTimeout(() => wanted === prompt && unwant(), DOUBLE);
-  };
-  look();
+  document.getElementById("generate").click();
+  setTimeout(() => wanted === prompt && unwant(), DOUBLE);
 }
 
 const unwant = () => (wanted = null);
@@ -89,7 +84,7 @@ export function mountPrompts(element, { chats }) {
     if (button?.dataset.prompt) ask(button.dataset.prompt);
     else if (button) begin();
   });
-  // A question that the visitor types replaces the one that was pressed. Gradio's own events are not trusted.
+  // A question that the visitor types replaces the one that was pressed.
   document.addEventListener("input", (event) => {
     if (event.isTrusted && event.target === field()) unwant();
   });

@@ -1,5 +1,6 @@
 // The drawer with all settings except prompt and method. It opens without scripts; Escape closes it.
 
+import { onFields } from "../page/setup.js";
 import { make } from "../shared/view.js";
 
 export function mountDrawer(element) {
@@ -12,22 +13,15 @@ export function mountDrawer(element) {
   });
 }
 
-// Shows three methods and a button for the others. A chosen hidden method shows all of them too. If Gradio draws the
-// row again, the button is added again.
+// Shows three methods and a button for the others. A chosen hidden method shows all of them too.
 function mountMethods() {
   const method = document.getElementById("method");
-  if (!method) return void setTimeout(mountMethods, 200);
+  const choices = /** @type {HTMLInputElement[]} */ ([...method.querySelectorAll("input")]);
   const more = Object.assign(make("button", "more", "more"), { type: "button" });
   more.addEventListener("click", () => {
     method.classList.add("all");
-    /** @type {HTMLElement} */ (method.querySelectorAll("label input")[3]).focus();
+    choices[3].focus();
   });
-  const look = () => {
-    const labels = [...method.querySelectorAll("label:has(input)")];
-    const row = labels[0]?.parentElement;
-    if (row && more.parentElement !== row) row.append(more);
-    if (labels.slice(3).some((label) => label.matches(".selected"))) method.classList.add("all");
-  };
-  new MutationObserver(look).observe(method, { attributeFilter: ["class"], childList: true, subtree: true });
-  look();
+  choices[0].closest("label").parentElement.append(more);
+  onFields(() => choices.slice(3).some(({ checked }) => checked) && method.classList.add("all"));
 }

@@ -1,9 +1,11 @@
 // The state of the run in words, and the message if it failed.
 
 import { onFields } from "../page/setup.js";
+import { LOST } from "../shared/server.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
+import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
 import { INTERRUPTED, wasInterrupted } from "./kept.js";
 import { onModels } from "./models.js";
@@ -65,9 +67,12 @@ function playOwn() {
 
 const isLoading = () => document.body.hasAttribute("data-loading");
 
-export function mountFeed(element) {
+export function mountFeed(element, props) {
+  mountControls(props);
   const status = element.querySelector(".run-status");
   const error = element.querySelector(".run-error");
+  const again = element.querySelector(".go-on");
+  again.firstElementChild.addEventListener("click", () => document.getElementById("generate").click());
   playOwn();
   mountFields();
   const draw = onFrame(() => {
@@ -82,6 +87,7 @@ export function mountFeed(element) {
     const message = isOutOfDate() ? "" : state.message;
     setText(error, message);
     error.hidden = message === "";
+    again.hidden = message !== LOST;
   });
   subscribe(draw);
   onPlayer(draw);

@@ -1,5 +1,6 @@
 // The run that the address of the embedded page names: a recorded one, or settings with which the server decodes.
 
+import { stream } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";
 import { recordedSettings } from "../shared/trace.js";
 
@@ -23,40 +24,47 @@ export async function recordedRun(name) {
   return (await answered(`files/traces/${name}.json`)).text();
 }
 
-// The settings of an address in the order of the endpoint's parameters, by name. `components/page/settings.py` has them.
+// The settings of an address as parameters of the endpoint. `components/page/settings.py` has them.
 function parameters(asked) {
   const valueIn = ({ kind, address, remote }) => {
     if (!asked.has(address)) return remote;
     const text = asked.get(address);
     return kind === "number" ? Number(text) : kind === "flag" ? ["1", "true"].includes(text) : text;
   };
-  const values = SETTINGS.filter(({ endpoint }) => endpoint).map((setting) => [setting.name, valueIn(setting)]);
+  const values = SETTINGS.map((setting) => [setting.name, valueIn(setting)]);
   return { ...Object.fromEntries(values), topology: "optimal" };
 }
 
 // The rounds of a run that the server decodes now.
 /** @returns {Promise<Round[]>} */
-async function rounds(data) {
-  const address = "gradio_api/call/generate";
-  const headers = { "content-type": "application/json" };
-  const begun = await answered(address, { method: "POST", headers, body: JSON.stringify({ data }) });
-  const { event_id } = await begun.json();
-  const stream = new EventSource(at(`${address}/${event_id}`));
+function rounds(values) {
   return new Promise((done, failed) => {
     /** @type {Round[]} */
     const found = [];
-    stream.addEventListener("generating", ({ data: text }) => found.push(JSON.parse(JSON.parse(text)[0])));
-    stream.addEventListener("complete", () => (found.length > 0 ? done(found) : failed(new Error(FAILED))));
-    stream.addEventListener("error", () => failed(new Error(FAILED)));
-  }).finally(() => stream.close());
+    stream("decode", values, {
+      update(text) {
+        const { phase, message, rounds } = JSON.parse(text);
+        if (phase === "error") failed(new Error(message));
+        found.push(...rounds);
+      },
+      ended: (message) => (message || found.length === 0 ? failed(new Error(message || FAILED)) : done(found)),
+    });
+  });
 }
 
 // A run with the settings of an address, decoded now, as JSON.
 export async function decodedRun(asked) {
   const values = parameters(asked);
-  const decoded = await rounds(Object.values(values));
+  const decoded = await rounds(values);
   const paths = decoded.map(({ nodes }) => nodes.map(({ path }) => path)).sort((a, b) => b.length - a.length)[0];
   const models = { target: "the large model", draft: values.method === "ar" ? "" : "the small model" };
-  const run = { ...recordedSettings(values), paths, prompt_ids: [], ...models, prefill_seconds: 0, rounds: decoded };
+  const run = {
+    ...recordedSettings({ ...values, history: [] }),
+    paths,
+    prompt_ids: [],
+    ...models,
+    prefill_seconds: 0,
+    rounds: decoded,
+  };
   return JSON.stringify({ ...run, arithmetic: "", baseline: [], timings: [] });
 }

@@ -1,5 +1,7 @@
 // The server's models and the progress of a load. Names were typed by people, so they are only inserted as text.
 
+import { fieldOf, valuesOf } from "../page/fields.js";
+import { onFields } from "../page/setup.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
 
@@ -29,21 +31,14 @@ function lines({ role, name, dtype, device, capability, note }) {
 
 const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
 const EVERY = 3000; // and at a load that somebody else began
-const SPREAD = 1000; // milliseconds over which the watching tabs spread their requests at its end
 
 const isActive = ({ status }) => ["loading", "cancelling"].includes(status);
 
 let state = null; // the latest state from the server
 const views = new Set();
+export const onModels = (view) => void views.add(view);
 
-/** @type {(news: any) => void} */
-let see = () => {};
-
-export function receive(text) {
-  if (text) see(JSON.parse(text));
-}
-
-function show(news) {
+export function show(news) {
   if (news.status) state = news;
   if (state) for (const view of views) view({ ...state, ...news });
 }
@@ -79,21 +74,19 @@ function draw(element, state) {
   error.hidden = error.textContent === "";
 }
 
-// Asks for the state of a load until it ends, without Gradio's queue, so that watching takes no place in it. Then
-// `ended` is called, and Gradio updates its own components.
+// Asks for the state of a load until it ends.
 class Watch {
-  constructor(server, draw, ended) {
+  timer = 0;
+  ticket = "";
+
+  constructor(server) {
     this.server = server;
-    this.draw = draw;
-    this.ended = ended;
-    this.timer = 0;
-    this.ticket = "";
     document.addEventListener("visibilitychange", () => this.timer && this.later(0));
   }
 
   see(state) {
     this.ticket = state.ticket ?? this.ticket;
-    this.draw(state);
+    show(state);
     clearTimeout(this.timer);
     this.timer = 0;
     if (isActive(state) || state.models.length === 0) this.later(this.ticket ? OWN_EVERY : EVERY);
@@ -105,45 +98,81 @@ class Watch {
   }
 
   async look() {
-    if (document.hidden) return;
-    try {
-      const state = await this.server.state({});
-      this.see(state);
-      if (this.timer === 0) setTimeout(this.ended, this.ticket ? 0 : SPREAD * Math.random());
-    } catch {
-      this.later(EVERY); // the server is busy or gone, which other parts of the page report
-    }
+    if (document.hidden && this.timer !== 0) return;
+    const state = await this.server.state({}).catch(() => ({}));
+    if (state.models) this.see(state);
+    else this.later(EVERY); // the server is busy or gone, which other parts of the page report
   }
 
-  async cancel(key) {
-    const told = await this.server.cancel({ ticket: this.ticket, key });
-    if (told.error) this.draw({ refused: told.error });
+  // Sends a request, whose answer is the state or { error }.
+  async ask(request) {
+    const told = await request.catch(() => ({ error: "The server did not answer. Try again." }));
+    if (told.error) show({ refused: told.error });
     else this.see(told);
   }
 }
 
-// The part that is always mounted, because no script runs in a closed accordion.
-export function mountLoads(element, props, server, trigger) {
-  const watch = new Watch(server, show, () => trigger("submit"));
-  see = (news) => watch.see(news);
-  window.specdec.models = { cancel: (key) => watch.cancel(key) };
-  receive(props.value);
-  // If somebody else loaded another pair, the visitor's own run is the first to show it. Each run is compared once: an
-  // older run may show the pair before.
+const FORM = "live";
+const CHOICE = ["pair", "target", "draft", "dtype", "device"];
+
+// The words about the chosen pair. They are asked for when the panel is open: counting memory is slow.
+function describe(details, server, own) {
+  let described = "";
+  return async () => {
+    const { pair, device } = valuesOf(FORM);
+    if (pair === undefined) return; // the server's models are fixed
+    for (const name of ["target", "draft"]) fieldOf(FORM, name).element.hidden = pair !== own;
+    if (!details.open || described === `${pair} ${device}`) return;
+    described = `${pair} ${device}`;
+    const { words, error } = await server.about({ pair, device }).catch(() => ({}));
+    setText(fieldOf(FORM, "pair").element.querySelector(".info"), words ?? error ?? "");
+  };
+}
+
+// If somebody else loaded another pair, the visitor's own run is the first to show it, and the server is asked. Each run
+// is compared once: an older run may show the pair before.
+export function mountComparison(look) {
   let compared = null;
   subscribe(() => {
     if (run.recorded || !run.setup?.models || state === null || run.run === compared) return;
     compared = run.run;
     const used = JSON.stringify(run.setup.models.map(({ name }) => name));
-    if (used === JSON.stringify(state.models.map(({ name }) => name))) return;
-    state = { ...state, models: run.setup.models };
-    trigger("submit");
+    if (used !== JSON.stringify(state.models.map(({ name }) => name))) look();
   });
 }
 
-export const onModels = (view) => void views.add(view);
-
-export function mountModels(element) {
-  views.add((news) => draw(element, news));
-  if (state) draw(element, state);
+// props.own: the choice of models by their names.
+export function mountModels(element, { own }, server) {
+  const watch = new Watch(server);
+  const details = element.querySelector("details");
+  const find = (selector) => element.querySelector(selector);
+  const key = () => find("#models-key input")?.value ?? "";
+  const about = describe(details, server, own);
+  onFields(about);
+  details.addEventListener("toggle", () => {
+    about();
+    if (details.open) watch.look();
+  });
+  find("#load-models")?.addEventListener("click", () => {
+    const values = valuesOf(FORM);
+    watch.ask(server.load({ ...Object.fromEntries(CHOICE.map((name) => [name, values[name]])), key: key() }));
+  });
+  find("#cancel-load")?.addEventListener("click", () => {
+    watch.ask(server.cancel({ ticket: watch.ticket, key: key() }));
+  });
+  onModels((news) => {
+    draw(element, news);
+    const names = news.models.map(({ name }) => name);
+    const title = isActive(news)
+      ? `Models: loading ${news.title} …`
+      : names.length > 0
+        ? `Models: ${names.join(" with ")}`
+        : "Models";
+    setText(details.querySelector("summary"), title);
+    find("#chat").hidden = !news.chats;
+    if (find("#load-models")) find("#load-models").disabled = isActive(news);
+    if (find("#cancel-load")) find("#cancel-load").disabled = news.status !== "loading";
+  });
+  watch.look();
+  mountComparison(() => watch.look());
 }

@@ -50,7 +50,7 @@ export function fly(text, from, to) {
   const copy = document.createElement("span");
   copy.className = "flying";
   copy.textContent = text;
-  document.querySelector(".gradio-container").append(copy);
+  document.querySelector(".shell").append(copy);
   const zoom = copy.currentCSSZoom ?? 1; // projector mode and large screens enlarge the page's pixels
   const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;
   const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {

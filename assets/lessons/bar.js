@@ -1,6 +1,6 @@
 // The bar of the current lesson, which is always visible. Each step opens a setup of the page.
 
-import { copyText, isTaken, lend, show } from "../page/setup.js";
+import { copyText, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
 import { make, setText } from "../shared/view.js";
 import { follow } from "./notes.js";
@@ -52,17 +52,14 @@ function lookAt(selector) {
 }
 
 // Presses a button that a step presses by itself, once the fields have the step's values.
-const FRAMES = 8; // after Gradio has taken new values, until its fields have them
 function press(selector) {
   const asked = newest;
-  let frames = 0;
   const wait = () => {
     if (asked !== newest) return;
     /** @type {HTMLButtonElement | null} */
     const button = document.querySelector(selector);
-    frames = isTaken() && button?.checkVisibility() ? frames + 1 : 0;
-    if (frames > FRAMES) button.click();
-    else requestAnimationFrame(wait);
+    if (button?.checkVisibility() && !button.disabled) button.click();
+    else requestAnimationFrame(wait); // its tab's script is on its way
   };
   wait();
 }

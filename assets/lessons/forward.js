@@ -1,12 +1,10 @@
 // Lesson 0's measurement on the server. A button starts it; updates bring the place in line and then the times.
 
+import { stream } from "../shared/server.js";
 import { place } from "../shared/waiting.js";
 
-const LATE = 10_000; // milliseconds that the answer may come after the server is through
-const LOST = "The server did not answer. Try again.";
 export const state = { waiting: false, words: "", found: null };
 let listener = () => {};
-let told = null; // id of the answer before
 
 export const onForward = (act) => (listener = act);
 
@@ -15,25 +13,20 @@ function set(changes) {
   listener();
 }
 
-let late; // the timer of the measurement whose stream has ended
-
 export function begin() {
-  clearTimeout(late);
   set({ waiting: true, words: "Measuring …", found: null });
-}
-
-// The server has ended the stream. Its last update may still be on its way.
-export function ended() {
-  clearTimeout(late);
-  late = setTimeout(() => state.waiting && set({ waiting: false, words: LOST }), LATE);
-}
-
-export function receive(text) {
-  if (!text || !state.waiting) return;
-  const update = JSON.parse(text);
-  if (update.place) return set({ words: `Waiting for the model: ${place(update.place)}.` });
-  if (update.run === told) return;
-  told = update.run;
-  const found = update.phase === "done" ? update : null;
-  set({ waiting: false, words: found ? "" : update.message, found });
+  stream(
+    "measure_forward",
+    {},
+    {
+      update(text) {
+        const told = JSON.parse(text);
+        if (told.place) set({ words: `Waiting for the model: ${place(told.place)}.` });
+        else if (told.phase === "done") set({ waiting: false, words: "", found: told });
+        else if (told.phase === "error") set({ waiting: false, words: told.message });
+      },
+      ended: (message) =>
+        state.waiting && set({ waiting: false, words: message || "The server did not answer. Try again." }),
+    },
+  );
 }

@@ -7,13 +7,11 @@ import { observable } from "../shared/observable.js";
 import { make, onFrame, setText } from "../shared/view.js";
 import { Bar } from "./bar.js";
 import { drawBoard, measuredBoard } from "./board.js";
-import { begin, ended, state as forward, onForward } from "./forward.js";
+import { begin, state as forward, onForward } from "./forward.js";
 import { openNotes } from "./notes.js";
 import { answerOf, forget, onProgress } from "./progress.js";
 import { printSheet } from "./sheet.js";
 import { lastStep } from "./steps.js";
-
-export * as run from "./forward.js";
 
 let bar = null;
 const steps = observable(); // announces each opened step, and the end
@@ -107,7 +105,7 @@ function drawLectures(card) {
 }
 
 // The list of lessons, the visitor's progress, and the board of the open step.
-export async function mount(element, props, server, trigger) {
+export async function mount(element) {
   await arrived;
   const { lessons } = bar;
   const items = lessons.map(card);
@@ -126,11 +124,11 @@ export async function mount(element, props, server, trigger) {
     again.hidden = done.every((count) => count === 0);
   });
   onProgress(draw);
-  mountBoard(element.querySelector(".board"), () => trigger("submit"));
+  mountBoard(element.querySelector(".board"));
 }
 
 // The part “board” of a set-up, { name }: a board of the lesson that is open; none without a name.
-function mountBoard(element, ask) {
+function mountBoard(element) {
   const button = element.querySelector("button");
   let board = null;
   const draw = () => {
@@ -143,12 +141,8 @@ function mountBoard(element, ask) {
     button.disabled = forward.waiting;
     setText(element.querySelector(".measured"), forward.words);
   };
-  button.addEventListener("click", () => {
-    begin();
-    ask();
-  });
+  button.addEventListener("click", begin);
   onForward(draw);
-  window.specdec.forward = { ended };
   offer("board", {
     get: () => ({}), // a lesson's step opens the board, so the address needs no entry
     set: ({ name }) => {

@@ -1,6 +1,7 @@
 // The losslessness check: verdict, numbers, bars, the path of the p-value, and earlier checks.
 
-import { offer } from "../page/setup.js";
+import { fieldOf, valuesOf } from "../page/fields.js";
+import { offer, onFields } from "../page/setup.js";
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
 import { PValues } from "../shared/p_values.js";
@@ -8,10 +9,8 @@ import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
-import { begin, clearPast, ended, isActive, sent, showRecorded, state, stop, subscribe } from "./state.js";
+import { begin, clearPast, isActive, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
-
-export * as run from "./state.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller ones are drawn at the bottom
 const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
@@ -216,14 +215,41 @@ class Lossless {
   }
 }
 
+const FORM = "lossless";
+
+// Shows the controls that the choices need.
+function mountForm({ faults, words }) {
+  const field = (name) => fieldOf(FORM, name);
+  const info = (name, text) => setText(field(name).element.querySelector(".info"), text);
+  return () => {
+    const { method, topology, broken, fault } = valuesOf(FORM);
+    const own = Object.keys(faults).filter((name) => faults[name].method === method);
+    if (own.length > 0 && !own.includes(fault)) field("fault").value = own[0];
+    const chosen = faults[own.includes(fault) ? fault : own[0]];
+    field("broken").isDisabled = own.length === 0;
+    info("broken", own.length > 0 ? words.breaks : words.nothing);
+    for (const control of field("fault").controls) control.closest("label").hidden = !own.includes(control.value);
+    field("fault").element.hidden = !broken || own.length === 0;
+    if (chosen) info("fault", chosen.words + (topology === "sequence" ? chosen.sequence : ""));
+    for (const name of ["topology", "k"]) field(name).isDisabled = method === "ar";
+  };
+}
+
 export function mount(element, props) {
-  new Lossless(element, props);
+  const titles = Object.entries(props.faults).map(([name, { title }]) => [name, title]);
+  new Lossless(element, { ...props, faults: Object.fromEntries(titles) });
+  onFields(mountForm(props));
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });
+  const [start, halt] = ["lossless-run", "lossless-stop"].map(
+    (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id)),
+  );
   // On a phone the view is below the controls, so the page scrolls to it after the buttons have moved.
-  const start = () => {
-    begin();
+  start.addEventListener("click", () => {
+    begin(valuesOf(FORM));
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));
-  };
-  window.specdec.lossless = { begin: start, sent, stop, ended, isActive };
+  });
+  halt.addEventListener("click", stop);
+  subscribe(() => ([start.disabled, halt.disabled] = [isActive(), !isActive()]));
+  if ("pressed" in start.dataset) start.click();
 }

@@ -7,7 +7,6 @@ const MOST_PAST = 30;
 
 const empty = () => ({
   run: null, // id of the check
-  seq: 0, // number of the next update
   phase: "idle", // idle, recorded, waiting, running, done, stopped, error
   message: "",
   place: null, // while waiting: { number, of, seconds }, the place in line
@@ -26,8 +25,8 @@ const empty = () => ({
 
 export const state = { ...empty(), past: [] };
 export const { subscribe, notify } = observable();
-const live = new Live(state, apply, notify, "check");
-export const { isActive, receive, breakOff, connect, ended, sent } = live;
+const live = new Live(state, apply, notify);
+export const { isActive } = live;
 
 // Shows the recorded check: before the visitor's first check, or again for a lesson that speaks of it.
 export function showRecorded(check, again = false) {
@@ -36,8 +35,9 @@ export function showRecorded(check, again = false) {
   notify();
 }
 
-export function begin() {
-  live.begin();
+// settings: the parameters of the server's endpoint.
+export function begin(settings) {
+  live.begin("check_losslessness", settings);
   const { setup, tree, tables, distribution } = state;
   Object.assign(state, empty(), { phase: "waiting", setup, tree, tables, distribution });
   notify();
@@ -56,7 +56,7 @@ export function clearPast() {
   notify();
 }
 
-function apply({ run, seq, rounds, path = [], ...update }) {
+function apply({ run, rounds, path = [], ...update }) {
   Object.assign(state, update);
   state.path.push(...path);
   if (state.phase !== "done") return;

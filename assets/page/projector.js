@@ -2,6 +2,7 @@
 
 import { tell } from "./setup.js";
 import { misfit } from "./setup_fields.js";
+import { openTab } from "./tabs.js";
 
 // The slide's size in pixels of the page, before it is enlarged. A lesson beside it needs a wider slide.
 const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
@@ -25,11 +26,10 @@ function inAddress(on) {
 // The slides of the open tab: its parts that name one. The parts of other slides are hidden.
 function slidesOf(menu) {
   const chosen = new Map(); // the chosen slide of each tab
-  const open = () => document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
   const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];
 
   function show() {
-    const tab = open();
+    const tab = openTab();
     const parts = partsOf(tab);
     const names = [...new Set(parts.map(({ dataset }) => dataset.slide))];
     const name = names.includes(chosen.get(tab)) ? chosen.get(tab) : names[0];
@@ -38,12 +38,12 @@ function slidesOf(menu) {
     for (const part of parts) part.toggleAttribute("data-aside", part.dataset.slide !== name);
   }
   menu.addEventListener("change", () => {
-    chosen.set(open(), menu.value);
+    chosen.set(openTab(), menu.value);
     show();
   });
   // Switches to the slide that contains the element to look at.
   addEventListener("look", ({ target }) => {
-    const [tab, part] = [open(), /** @type {Element} */ (target).closest("[data-slide]")];
+    const [tab, part] = [openTab(), /** @type {Element} */ (target).closest("[data-slide]")];
     if (!isOn() || !tab?.contains(part)) return;
     chosen.set(tab, /** @type {HTMLElement} */ (part).dataset.slide);
     show();

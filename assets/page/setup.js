@@ -2,10 +2,11 @@
 
 import { observable } from "../shared/observable.js";
 import { make, setText } from "../shared/view.js";
-import { mountFields } from "./setup_controls.js";
+import { mountFields, valuesOf } from "./fields.js";
 import { misfit, unknown, written } from "./setup_fields.js";
+import { goToTab } from "./tabs.js";
 
-const LONGEST = 4000; // characters of an address: Gradio sends it with every request, and servers refuse long ones
+const LONGEST = 4000; // characters of an address: servers refuse long ones
 const SETTLED = 400; // milliseconds after the last touch until the address is written
 const KEPT = ["tab", "projector", "lecture", "lesson", "step"]; // names in the address that other code writes and reads
 const foreign = (name) => KEPT.includes(name) || /^(__|utm_|view$|deep_link$|logs$)/.test(name);
@@ -73,23 +74,18 @@ function strangers({ names, views, tabs }) {
 
 // The fields of the Decode tab: assign(values, isBase) sets some, now() returns all, or null before they are registered.
 export const decode = { assign: (values, isBase) => {}, now: () => null };
-// Whether Gradio's fields have taken all values that were set.
-export const isTaken = () => taken();
-let taken = () => false;
 const heardOf = observable();
-export const onFields = heardOf.subscribe;
+// Calls `listener` after each change of any form, and once they are there.
+export function onFields(listener) {
+  heardOf.subscribe(listener);
+  if (following) listener(null);
+}
 // The names among these that the address had when the page was opened.
 export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
 
-let tab = null; // the tab that Gradio's event has to open
-let select = () => {};
-
 // Opens a tab and sets parts, as an address would: { tab, parts: { part: { key: text } } }.
 export function show({ tab: wanted, parts: values = {} }) {
-  if (wanted) {
-    tab = wanted;
-    select();
-  }
+  if (wanted) goToTab(wanted);
   open(values);
 }
 
@@ -197,7 +193,7 @@ function showText(text) {
   close.addEventListener("click", () => dialog.close());
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
-  document.querySelector(".gradio-container").append(dialog);
+  document.querySelector(".shell").append(dialog);
   dialog.showModal();
   field.select();
 }
@@ -209,26 +205,19 @@ async function copied(status) {
   setTimeout(() => setText(status, ""), 4000);
 }
 
-export function mountSetup(element, props, server, trigger) {
+export function mountSetup(element, props) {
   const find = (selector) => element.querySelector(selector);
   telling = messenger(find(".told"));
-  select = () => trigger("select");
   following = true;
   tell([...early, ...strangers(props)]);
-  const fields = mountFields(props, trigger, offer);
-  const { heard, wanted } = fields;
-  taken = fields.isTaken;
-  decode.assign = (values, isBase) => fields.assign(props.alone, values, isBase);
-  decode.now = () => fields.now(props.alone);
-  heardOf.notify(null);
-  // also what no visitor touched: a run sets the tree that it measured
-  window.specdec.setup = {
-    heard: (values) => void [heard(values), touched(), heardOf.notify(null)],
-    wanted,
-    wantedTab: () => ({ __type__: "update", selected: tab }),
+  const changed = () => {
+    touched(); // also what no visitor touched: a run sets the tree that it measured
+    heardOf.notify(null);
   };
-  if (tab) select();
+  if (props.alone in props.fields) decode.now = () => valuesOf(props.alone);
+  const fields = mountFields(props, offer, changed);
+  decode.assign = (values, isBase) => fields.assign(props.alone, values, isBase);
+  heardOf.notify(null);
   find(".copy").addEventListener("click", () => copied(find(".copied")));
   for (const name of TOUCHES) document.addEventListener(name, touched, true);
-  addEventListener("popstate", () => show({ tab: new URLSearchParams(location.search).get("tab") ?? props.tabs[0] }));
 }

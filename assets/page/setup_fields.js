@@ -88,6 +88,9 @@ export function read(name, text, field) {
   throw new RangeError(misfit(name, text, `${RIGHT[field.kind](field)}${instead}`));
 }
 
+// What would be right for a number's text, or an empty text if it fits.
+export const wrong = (text, field) => (readNumber(text, field) === undefined ? `Give ${rangeOf(field)}.` : "");
+
 // The message for a value that does not fit; `right` describes a valid value.
 /**
  * @param {string} name

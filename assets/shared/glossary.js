@@ -49,8 +49,8 @@ const PLACES = {
       name,
     ]),
   ),
-  ":is(#topology, #lossless-topology) [data-testid=block-info]": "topology",
-  ":is(#k, #lossless-k) label": "k",
+  ":is(#topology, #lossless-topology) .title": "topology",
+  ":is(#k, #lossless-k) .title": "k",
   "#baseline label": "plain",
 };
 
@@ -83,7 +83,7 @@ export function mountGlossary() {
   note.setAttribute("role", "tooltip");
   note.id = "term-note";
   note.hidden = true;
-  document.querySelector(".gradio-container").append(note);
+  document.querySelector(".shell").append(note);
   const tell = ({ target }) => {
     const found = target instanceof Element && termOf(target);
     note.hidden = !found;

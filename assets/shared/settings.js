@@ -7,7 +7,6 @@ export const SETTINGS = [
     default: "",
     address: "prompt",
     recorded: true,
-    endpoint: true,
     remote: "",
   },
   {
@@ -16,7 +15,6 @@ export const SETTINGS = [
     default: "ersd",
     address: "method",
     recorded: true,
-    endpoint: true,
     remote: "ersd",
   },
   {
@@ -25,7 +23,6 @@ export const SETTINGS = [
     default: "optimal",
     address: "topology",
     recorded: false,
-    endpoint: true,
     remote: "sequence",
   },
   {
@@ -34,7 +31,6 @@ export const SETTINGS = [
     default: 4,
     address: "k",
     recorded: false,
-    endpoint: true,
     remote: 4,
   },
   {
@@ -43,7 +39,6 @@ export const SETTINGS = [
     default: 64,
     address: "length",
     recorded: true,
-    endpoint: true,
     remote: 64,
   },
   {
@@ -52,7 +47,6 @@ export const SETTINGS = [
     default: 1.0,
     address: "temperature",
     recorded: true,
-    endpoint: true,
     remote: 1.0,
   },
   {
@@ -61,7 +55,6 @@ export const SETTINGS = [
     default: 0,
     address: "top-k",
     recorded: true,
-    endpoint: true,
     remote: 0,
   },
   {
@@ -70,7 +63,6 @@ export const SETTINGS = [
     default: 1.0,
     address: "top-p",
     recorded: true,
-    endpoint: true,
     remote: 1.0,
   },
   {
@@ -79,7 +71,6 @@ export const SETTINGS = [
     default: null,
     address: "seed",
     recorded: true,
-    endpoint: true,
     remote: 0,
   },
   {
@@ -88,7 +79,6 @@ export const SETTINGS = [
     default: true,
     address: "baseline",
     recorded: false,
-    endpoint: false,
     remote: false,
   },
   {
@@ -97,7 +87,6 @@ export const SETTINGS = [
     default: false,
     address: "chat",
     recorded: true,
-    endpoint: true,
     remote: false,
   },
   {
@@ -106,8 +95,7 @@ export const SETTINGS = [
     default: [],
     address: "history",
     recorded: true,
-    endpoint: false,
-    remote: [],
+    remote: "",
   },
   {
     name: "tree",
@@ -115,7 +103,6 @@ export const SETTINGS = [
     default: "",
     address: "tree",
     recorded: false,
-    endpoint: true,
     remote: "",
   },
 ];

@@ -10,7 +10,6 @@ import { Live } from "./updates.js";
 /** @returns {State} */
 const empty = () => ({
   run: null, // id of the run
-  seq: 0, // number of the next update
   phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
   place: null, // while waiting, the place in line: { number, of, seconds }
   early: false, // whether Stop was pressed before the run had begun
@@ -29,13 +28,21 @@ const empty = () => ({
 
 export const state = empty();
 const changes = observable();
-const live = new Live(state, apply, notify, "run", null, open);
+const live = new Live(state, apply, notify, null, open);
 const active = live.isActive;
-export const connect = live.connect;
-export const receive = live.receive;
-export const sent = live.sent;
-export const breakOff = live.breakOff;
-export const ended = live.ended;
+// Takes an update (JSON text) of the run that was begun.
+export function receive(text) {
+  if (live.run) live.receive(text);
+}
+
+// Shows a run by all its updates, as if it had been begun here.
+export function receiveAll(updates) {
+  live.run = `given ${(given += 1)}`;
+  Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
+  notify();
+  updates.forEach(receive);
+}
+let given = 0;
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
@@ -47,9 +54,10 @@ function notify() {
   changes.notify(state);
 }
 
-// The visitor pressed Generate. The model may still be busy with another visitor's run. Returns the run's name.
-export function begin() {
-  const name = live.begin();
+// The visitor pressed Generate: a run with these settings, the parameters of the endpoint. The model may still be busy
+// with another visitor's run. Returns the run's name.
+export function begin(settings) {
+  const name = live.begin("decode", settings);
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
   return name;
@@ -71,8 +79,8 @@ export function stop() {
 }
 
 // Takes the place of the run that is shown. A run that was refused, say because a number was out of range, does not.
-function open({ run, seq, phase, message }) {
-  if (phase === "error" && seq === 0) {
+function open({ run, phase, message }) {
+  if (phase === "error") {
     Object.assign(state, { phase, place: null, message });
     return false;
   }

@@ -5,8 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-import gradio as gr
-
 from components.be_draft.questions import MOST_TYPED, questions
 from components.decode import text
 from components.decode.controls import STORIES
@@ -70,12 +68,12 @@ _TEMPLATE = f"""
 """
 
 
-def panel(pair: Pair) -> gr.HTML:
+def panel(pair: Pair) -> frame.Part:
     """The game. `assets/be_draft/panel.js` runs it in the browser."""
     return frame.panel(
         "be_draft",
         _TEMPLATE,
-        server_functions=[*questions(pair)],
+        functions=[*questions(pair)],
         openings=_OPENINGS,
         temperatures=[*TEMPERATURES],
         length=LENGTH,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import gradio as gr
 import segno
 from pydantic import Field
 
@@ -87,12 +86,12 @@ def qr(asked: _Link) -> questions.Answer:
     return {"size": len(code.matrix), "path": "".join(f"M{x} {y}h1v1h-1z" for x, y in dark)}
 
 
-def bar(pair: Pair) -> gr.HTML:
-    """The join code for the projector, and the class as the draft. Call this before the tabs are placed."""
+def bar(pair: Pair) -> frame.Part:
+    """The join code for the projector, and the class as the draft."""
     Hall(pair).open_routes(student.page)
-    return frame.panel("class_bar", _BAR, server_functions=[qr])
+    return frame.panel("class_bar", _BAR, functions=[qr])
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The part of the lessons' tab in which the lecturer opens and closes a room."""
     return frame.panel("classroom", _TAB)

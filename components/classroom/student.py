@@ -16,7 +16,7 @@ _PAGE = """<!doctype html>
 <script type="module" src="{script}"></script>
 </head>
 <body class="of-student">
-<div class="gradio-container"><main class="panel student">
+<div class="shell"><main class="panel student">
   <header><h1>Speculative decoding</h1><p class="code"></p></header>
   <form class="join" hidden>
     <label for="code">The class's code</label>

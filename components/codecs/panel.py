@@ -7,8 +7,6 @@ draws them.
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.codecs.catalogue import NAMES, RELATIVES
 from components.codecs.distributions import distributions
 from components.codecs.record_sentences import RECORDED
@@ -93,13 +91,13 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The laboratory. It needs no model and fetches its first view when it becomes visible."""
     sentences = [[s["method"], s["prompt"]] for s in recorded()["sentences"]] if RECORDED.is_file() else []
     return frame.panel(
         "codec_lab",
         _TEMPLATE,
-        server_functions=[sent, distributions, tunstall],
+        functions=[sent, distributions, tunstall],
         plotly=assets.file_url(assets.PLOTLY),
         sentences=sentences,
         codecs=[[method, f"{NAMES[method]} ({RELATIVES[method]}'s relative)"] for method in channel.METHODS],

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-import gradio as gr
+from gradio import Request
 
 from components.compare import run as compare_run
 from components.compare.drafts import LABELS, Drafts
@@ -21,7 +21,7 @@ from components.page import frame
 from components.page.assets import ASSETS
 from components.page.catalogue import method_menu, topology_menu
 from components.page.questions import Answer, answers
-from components.server import feed, seats, topologies
+from components.server import seats, topologies
 from specdec.pair import Pair
 
 
@@ -89,7 +89,7 @@ _TEMPLATE = f"""
 """
 
 
-def panel(pair: Pair) -> gr.HTML:
+def panel(pair: Pair) -> frame.Part:
     """The comparison. `assets/compare/panel.js` draws it and receives the updates of each run."""
     chats = pair.chats
     values = {name: escape(str(value)) for name, value in SHARED[chats].items()}
@@ -99,10 +99,19 @@ def panel(pair: Pair) -> gr.HTML:
         """The recorded comparison that `record` wrote."""
         return json.loads(RECORDED[chats].read_text())
 
-    view = frame.panel(
+    drafts = Drafts(pair)
+
+    # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
+    def compare(request: Request, asked: dict[str, Any]) -> Iterator[str]:
+        """Several methods from one prompt and seed, one after the other. asked: as in
+        `components.compare.run.updates`."""
+        yield from compare_run.updates(drafts, asked, visitor=seats.visitor(request))
+
+    return frame.panel(
         "compare",
         _TEMPLATE.format(**values),
-        server_functions=[feed.missing, feed.stop, recorded],
+        functions=[recorded],
+        streams={"compare": compare},
         choices={
             "method": method_menu(),
             "topology": topology_menu(),
@@ -114,17 +123,3 @@ def panel(pair: Pair) -> gr.HTML:
         mostDrafted=limits.current().draft_tokens,
         examples=[{"title": title, "columns": columns} for title, columns in EXAMPLES.items()],
     )
-    _connect(Drafts(pair), view)
-    return view
-
-
-def _connect(drafts: Drafts, view: gr.HTML) -> None:
-    # The generator is synchronous, so that Stop takes effect after a round and ZeroGPU can run it.
-    def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
-        yield from compare_run.updates(drafts, event._data, visitor=seats.visitor(request))
-
-    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    # Gradio sets no limit: runs wait in `seats`, which tells their place. With "once" instead of "multiple",
-    # a run would be dropped if the previous one has not quite ended.
-    running = view.submit(compared, None, view, concurrency_limit=None, trigger_mode="multiple", **private)
-    frame.when_ended(running, "() => window.specdec.compare.ended()")

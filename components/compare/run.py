@@ -26,25 +26,20 @@ _OWN = ("method", "topology", "k")
 
 def updates(
     drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: seats.Visitor = seats.NOBODY
-) -> Iterator[str]:
+) -> Generator[str]:
     """Run a request as JSON updates. All runs share one seat at the model.
 
     request: prompt, seed (None draws one), max_new_tokens and temperature for all columns; columns, each with
     name, method, topology, k and draft; reference: whether to measure autoregressive decoding too; if not,
-    models: the models that measured it, as the first update named them; run: the browser's name for the
-    comparison. visitor: as in `run.updates`.
+    models: the models that measured it, as the first update named them. visitor: as in `run.updates`.
 
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
     """
-    log = feed.Log(interval, request.get("run") if isinstance(request, Mapping) else None)
-    yield from log.until_stopped(_updates(log, drafts, request, visitor))
-
-
-def _updates(log: feed.Log, drafts: Drafts, request: Any, visitor: seats.Visitor) -> Generator[str]:
+    log = feed.Log(interval)
     try:
         shared, columns, drafts = _shared(request), _listed(request), drafts.now()
-        with seats.MODEL.seat(visitor, log.is_stopped) as seat:
+        with seats.MODEL.seat(visitor) as seat:
             yield from map(log.waits, seat.wait())
             models = _expected(request, run.models(drafts.pair))
             yield log.flush("running", setup={"seed": shared.seed, "models": models})

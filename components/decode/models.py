@@ -1,20 +1,16 @@
 """The models that all visitors of this server share: their names, and the form that loads another pair.
 
-Watching a load occupies nothing on the server: the browser asks `state` every few seconds without Gradio's
-queue, and so does `cancel`. Events only start a load and update Gradio's components.
+The browser asks for the state of a load every few seconds (`state`), which occupies nothing on the server.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-import gradio as gr
-from gradio.context import Context
-
 from components.page import frame
-from components.page.questions import Question, answers
+from components.page.forms import Form, button
+from components.page.questions import Answer, Question, answers
 from components.server import known_pairs
 from components.server.access import FIXED, OWN, Access
 from components.server.lazy import LazyPair
@@ -34,41 +30,61 @@ _DTYPE_INFO = (
 )
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
 _KEY_INFO = "Printed where the server was started."
-_CANCEL = "(key) => { window.specdec.models.cancel(key ?? ''); return []; }"
 _TEMPLATE = """
+<details id="models-accordion"><summary>Models</summary>
 <section aria-label="Models">
+  {inside}
   <div class="loading" hidden><p class="stage"></p><progress></progress></div>
   <p class="outcome" role="status"></p>
   <p class="models-error" role="alert" hidden></p>
   <h3>In use</h3>
   <ul class="now"></ul>
   <p class="shared">{shared}</p>
-</section>
+</section></details>
 """
 
-Fields = dict[str, Any]
+_form = Form("live")
 
 
-def panel(pair: LazyPair, access: Access) -> Fields:
-    """The panel, closed at first. Returns its components by their names in the page's address."""
+def panel(pair: LazyPair, access: Access) -> frame.Part:
+    """The panel, closed at first. `assets/decode/models.js` runs it."""
     loading = Loading(pair)
-    key, other = None, "stories" if pair.chats else "smollm2"
-    with gr.Accordion(_label(loading.state()), open=False, elem_id="models-accordion") as accordion:
-        chat = gr.Checkbox(
-            True, label="Use the chat template", info=_CHAT_INFO, visible=pair.chats, elem_id="chat"
-        )
-        fields = _choice(access, accordion, other) if access.rule != FIXED else {}
-        if fields and access.key is not None:
-            key = gr.Textbox(label="Key", info=_KEY_INFO, type="password", elem_id="models-key")
-        with gr.Row(visible=bool(fields)):
-            load = gr.Button("Load", variant="primary", size="sm", elem_id="load-models", min_width=90)
-            cancel = gr.Button("Cancel", size="sm", interactive=False, elem_id="cancel-load", min_width=90)
-        frame.panel("models", _TEMPLATE.format(shared=_SHARED_FIXED if access.rule == FIXED else _SHARED))
-    # scripts do not run inside a closed accordion
-    watching = frame.panel("loads", "", server_functions=server_functions(loading, access))
-    shown = [watching, accordion, chat, load, cancel]
-    _connect(_Watch(pair, loading), access, fields, key, shown)
-    return fields | {"chat": chat}  # no link may contain the key
+    may_load = access.rule != FIXED
+    shown = {} if pair.chats else {"shown": False}
+    inside = frame.joined(
+        _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, id="chat", **shown),
+        _choice(access, "stories" if pair.chats else "smollm2") if may_load else "",
+        _KEY if may_load and access.key is not None else "",
+        f'<p class="buttons">{button("load-models", "Load", "primary")} '
+        f"{button('cancel-load', 'Cancel', disabled=True)}</p>"
+        if may_load
+        else "",
+    )
+    template = _TEMPLATE.format(
+        inside=inside.html,
+        shared=_SHARED if may_load else _SHARED_FIXED,
+    )
+    models = frame.panel("models", template, functions=functions(loading, access), own=OWN)
+    return frame.Part(fields=inside.fields) + models
+
+
+_KEY = (
+    '<div id="models-key" class="block field text"><label><span class="title">Key</span>'
+    '<input type="password" autocomplete="off"></label>'
+    f'<p class="info">{_KEY_INFO}</p></div>'
+)
+"""No link may contain the key, so it is no field of the form."""
+
+
+class Wanted(Question):
+    """A request to load a pair for everybody: as `Access.choice`, and the key."""
+
+    pair: str = ""
+    target: str = ""
+    draft: str = ""
+    dtype: str = "auto"
+    device: str = "auto"
+    key: str = ""
 
 
 class Cancel(Question):
@@ -78,15 +94,29 @@ class Cancel(Question):
     key: str = ""
 
 
-def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
-    """The functions that the browser calls without the queue: `state` gives `Loading.state` of a load, and
-    `cancel`."""
+class Named(Question):
+    """A pair to describe, and the device that it would be loaded to."""
 
-    async def state(_: Any = None) -> dict[str, Any]:
+    pair: str
+    device: str = "auto"
+
+
+def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
+    """The functions of the panel: `state` of the load, `load`, `cancel`, and `about` a pair."""
+
+    async def state(_: Any = None) -> Answer:
+        """`Loading.state`."""
         return loading.state()
 
     @answers
-    def cancel(asked: Cancel) -> dict[str, Any]:
+    def load(asked: Wanted) -> Answer:
+        """Start to load. Returns `Loading.state` and the ticket that can cancel the load."""
+        access.check(asked.key)
+        choice = access.choice(asked.pair, asked.target, asked.draft, asked.dtype, asked.device)
+        return {"ticket": loading.begin(choice)} | loading.state()
+
+    @answers
+    def cancel(asked: Cancel) -> Answer:
         if not loading.begun_with(asked.ticket):
             if access.key is not None and not access.knows(asked.key):
                 raise ValueError(
@@ -97,93 +127,44 @@ def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any
         loading.cancel()
         return loading.state()
 
-    return [state, cancel]
+    return [state, load, cancel, about]
 
 
-def _choice(access: Access, accordion: gr.Accordion, first: str) -> Fields:
+def _choice(access: Access, first: str) -> frame.Part:
     own = [("Own models: hub ids or folders", OWN)] if access.rule == OWN else []
     listed = [(known.title, known.name) for known in known_pairs.PAIRS]
-    pair = gr.Dropdown(listed + own, value=first, label="Pair to load", elem_id="pair")
-    target = gr.Textbox(
-        label="Target", placeholder="Qwen/Qwen3-8B, or a folder", visible=False, elem_id="target"
+    devices = _devices()
+    return frame.joined(
+        _form.menu("pair", first, "Pair to load", listed + own, info=" ", id="pair"),
+        _form.text(
+            "target", "", "Target", placeholder="Qwen/Qwen3-8B, or a folder", id="target", shown=False
+        ),
+        _form.text("draft", "", "Draft", placeholder="Qwen/Qwen3-0.6B, or a folder", id="draft", shown=False),
+        _form.menu(
+            "dtype",
+            "auto",
+            "dtype",
+            [(name, name) for name in ("auto", *known_pairs.DTYPES)],
+            info=_DTYPE_INFO,
+            id="dtype",
+        ),
+        _form.menu(
+            "device",
+            "auto",
+            "Device",
+            [(name, name) for name in devices],
+            id="device",
+            shown=len(devices) > 2,
+        ),
     )
-    draft = gr.Textbox(
-        label="Draft", placeholder="Qwen/Qwen3-0.6B, or a folder", visible=False, elem_id="draft"
-    )
-    with gr.Row():
-        dtype = gr.Dropdown(
-            ["auto", *known_pairs.DTYPES], value="auto", label="dtype", info=_DTYPE_INFO, elem_id="dtype"
-        )
-        devices = _devices()
-        device = gr.Dropdown(
-            devices, value="auto", label="Device", visible=len(devices) > 2, min_width=100, elem_id="device"
-        )
-    # Gradio's own check of a choice fails on a text that cannot be sent back.
-    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "preprocess": False}
-    own_fields = [target, draft]
-    pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
-    # only when the panel is opened: counting memory is slow, and the page does not wait for it
-    gr.on([accordion.expand, pair.change, device.change], about, [pair, device], pair, **quiet)
-    return {"pair": pair, "target": target, "draft": draft, "dtype": dtype, "device": device}
 
 
-def _connect(watch: _Watch, access: Access, fields: Fields, key: gr.Textbox | None, shown: list[Any]) -> None:
-    watching, accordion, _, load, cancel = shown
-    quiet = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
-    keys = [key] if key is not None else []
-
-    def begin(*values: str) -> list[Any]:
-        choice, given = values[: len(fields)], values[len(fields) :]
-        try:
-            access.check(given[0] if given else None)
-            return watch.update(ticket=watch.loading.begin(access.choice(*choice)))
-        except ValueError as error:
-            return watch.update(refused=str(error))
-
-    if fields:
-        load.click(begin, [*fields.values(), *keys], shown, preprocess=False, **quiet)
-        cancel.click(None, keys, None, js=_CANCEL, api_visibility="private")
-    assert Context.root_block is not None, "fields are built inside Blocks"
-    gr.on([Context.root_block.load, accordion.expand, watching.submit], watch.update, None, shown, **quiet)
-
-
-class _Watch:
-    """The view of a load in Gradio's components."""
-
-    def __init__(self, pair: LazyPair, loading: Loading):
-        self.pair, self.loading = pair, loading
-
-    def update(self, **values: str) -> list[Any]:
-        """Update the view with these further values, the accordion, the chat switch and the buttons."""
-        state = self.loading.state() | values
-        active = state["status"] in ("loading", "cancelling")
-        return [
-            json.dumps(state),
-            gr.update(label=_label(state)),
-            gr.update(visible=self.pair.chats),
-            gr.update(interactive=not active),
-            gr.update(interactive=state["status"] == "loading"),
-        ]
-
-
-def _label(state: dict[str, Any]) -> str:
-    if state["status"] in ("loading", "cancelling"):
-        return f"Models: loading {state['title']} …"
-    names = [model["name"] for model in state["models"]]
-    return f"Models: {' with '.join(names)}" if names else "Models"
-
-
-def about(name: str, device: str) -> Any:
-    """Show licence and memory of a pair and the free memory below its name.
-
-    `gr.Error` names a pair or a device that does not exist.
-    """
-    try:
-        among("pair", name, (*known_pairs.BY_NAME, OWN))
-        among("device", device, _devices())
-    except ValueError as error:
-        raise gr.Error(str(error), print_exception=False) from None
-    return gr.update(info=_facts(name, device))
+@answers
+def about(asked: Named) -> Answer:
+    """Licence and memory of a pair, and the free memory: `words`."""
+    among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
+    among("device", asked.device, _devices())
+    return {"words": _facts(asked.pair, asked.device)}
 
 
 def _facts(name: str, device: str) -> str:

@@ -1,16 +1,15 @@
 """The empty panels of a run as HTML, for the page that plays a run offline.
 
-`python -m components.decode.panels` writes them for `specdec.notebook.player`, which does not depend on
-Gradio.
+`python -m components.decode.panels` writes them for `specdec.notebook.player`, which needs no package of
+the page.
 """
 
 from __future__ import annotations
 
 import re
 
-import gradio as gr
-
 from components.decode import race, statistics, stepper, text, tree
+from components.page import frame
 from specdec.notebook.player import PANELS
 
 
@@ -23,10 +22,9 @@ def panels() -> str:
     )
 
 
-def _block(panel: gr.HTML) -> str:
-    template = re.sub(r"\n\s+", "\n", str(panel.html_template).strip())
-    template = template.replace(' href="?lesson=faster"', "")  # an offline page has no lessons
-    return f'<div id="{panel.elem_id}" class="block panel">\n{template}\n</div>\n'
+def _block(panel: frame.Part) -> str:
+    html = re.sub(r"\n\s+", "\n", panel.html)
+    return html.replace(' href="?lesson=faster"', "")  # an offline page has no lessons
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.page import frame
 from components.server.standalone import alone
 
@@ -28,7 +26,7 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The race panel. `assets/decode/race.js` draws it as SVG, fast enough for ten rounds a second."""
     return frame.panel("race", _TEMPLATE)
 

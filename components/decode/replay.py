@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import gradio as gr
-
 from components.decode import traces
 from components.guard import limits
 from components.page import assets, frame
@@ -44,7 +42,7 @@ _TEMPLATE = """
 _OTHER = f"For a chat model: {smollm2.INSTALL}, and start again."
 
 
-def panel(settings: Sequence[str] = (), chats: bool = True) -> gr.HTML:
+def panel(settings: Sequence[str] = (), chats: bool = True) -> frame.Part:
     """The list of recorded runs. The first one plays as soon as the page is there.
 
     settings: the names of a run's settings in the address. If the address has one of them, no recorded run

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gradio as gr
-
 from components.page import frame
 from components.server import lazy, run
 from components.server.standalone import alone
@@ -55,7 +53,7 @@ _TEMPLATE = f"""
 """
 
 
-def panel(pair: Any = None) -> gr.HTML:
+def panel(pair: Any = None) -> frame.Part:
     """The statistics panel. If a pair is loaded, the panel names its models before the first run."""
     known = pair is not None and lazy.is_loaded(pair)
     return frame.panel("statistics", _TEMPLATE, models=run.models(pair) if known else [])

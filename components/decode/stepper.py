@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.page import frame
 from components.server.standalone import alone
 
@@ -41,7 +39,7 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The stepper. It only moves the selection in the browser's store and never calls the server."""
     return frame.panel("stepper", _TEMPLATE)
 

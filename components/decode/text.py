@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.page import frame
 from components.page.catalogue import KINDS, STATUSES
 from components.server.standalone import alone
@@ -52,7 +50,7 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The text panel. `assets/decode/text.js` only appends to it."""
     return frame.panel("text", _TEMPLATE)
 

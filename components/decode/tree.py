@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.page import frame
 from components.server.standalone import alone
 
@@ -33,7 +31,7 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The tree panel. `assets/decode/tree.js` draws it as SVG, fast enough for ten rounds a second."""
     return frame.panel("tree", _TEMPLATE)
 

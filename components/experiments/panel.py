@@ -5,8 +5,6 @@ The panel asks the server for views: plain data that `assets/experiments/panel.j
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.experiments.views import shipped
 from components.page import assets, frame, paper
 from specdec.methods import DRAFTING
@@ -40,12 +38,12 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The laboratory. It needs no model and fetches its first view when it becomes visible."""
     return frame.panel(
         "experiments_lab",
         _TEMPLATE,
-        server_functions=[shipped],
+        functions=[shipped],
         methods=list(DRAFTING),
         plotly=assets.file_url(assets.PLOTLY),
     )

@@ -22,22 +22,16 @@ from components.guard.addresses import address
 from components.guard.bodies import Refused
 from components.guard.buckets import Buckets
 
-EVAL = True
-"""Whether the page's scripts may compile texts to functions: the bundle of Gradio's own page does. False as
-soon as the page is one of ours (`gradio.Server`)."""
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """The hosts that may embed a Space in a frame."""
 MOST_QUERY, LONGEST_PATH, LONGEST_NAME = 32_768, 1000, 200
 """Bytes of an address's query, which holds the set-up of the page; characters of a path, and of one part of
 it: file systems allow hardly longer names."""
-_TUNNEL = "https://gradio.s3-us-west-2.amazonaws.com"
-"""Gradio's own page loads its scripts from here if it comes through Gradio's tunnel."""
 _POLICY = (
-    "default-src 'self'{more}; script-src 'self' 'unsafe-inline' blob:{eval}{more}; style-src 'self' "
-    "'unsafe-inline'{more}; img-src 'self' data: blob:{more}; font-src 'self' data:{more}; worker-src 'self' "
-    "blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors {frames}"
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
+    "base-uri 'self'; form-action 'self'"
 )
-"""What a page may load, and which pages may show it in a frame."""
 
 
 def _work() -> tuple[float, float]:
@@ -63,7 +57,7 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                message = message | {"headers": [*message["headers"], *self._headers(scope, route, message)]}
+                message = message | {"headers": [*message["headers"], *self._headers(route, message)]}
             await send(message)
 
         try:
@@ -89,18 +83,15 @@ class Guard:
         await self.buckets.wait(address(scope) + room, route.cost)
         return bodies.bounded(receive, most.request_bytes, most.request_seconds)
 
-    def _headers(self, scope: Any, route: routes.Route | None, message: Any) -> list[tuple[bytes, bytes]]:
+    def _headers(self, route: routes.Route | None, message: Any) -> list[tuple[bytes, bytes]]:
         """The headers that are added to every answer."""
         more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
         kind = dict(message["headers"]).get(b"content-type", b"")
         if kind.startswith(b"text/event-stream"):
             more.append((b"x-accel-buffering", b"no"))  # nginx passes on each message at once
         if kind.startswith(b"text/html"):
-            gradios = EVAL and scope["path"] == "/"
-            tunnel = f" {_TUNNEL}" if gradios and scope["app"].get_blocks().share else ""
-            frames = "*" if route and route.framed else f"'self' {self.framed_by}".strip()
-            policy = _POLICY.format(eval=" 'unsafe-eval'" * gradios, more=tunnel, frames=frames)
-            more.append((b"content-security-policy", policy.encode()))
+            ancestors = "*" if route and route.framed else f"'self' {self.framed_by}".strip()
+            more.append((b"content-security-policy", f"{_POLICY}; frame-ancestors {ancestors}".encode()))
         return more
 
 

@@ -37,11 +37,9 @@ class Route:
 
 
 ROUTES = [
-    *(Route("GET", re.compile(path)) for path in (r"/(config/?)?", r"/(assets|static)/.+")),
-    *(Route("GET", re.compile(path)) for path in (rf"({API})?/theme\.css", f"{API}/info/?")),
-    Route("GET", re.compile(r"/(manifest\.json|favicon\.ico|robots\.txt)")),
+    *(Route("GET", re.compile(path)) for path in ("/", f"{FILES}/.+", "/config/?", f"{API}/info/?")),
     Route("GET", re.compile(rf"{API}/(startup-events|app_id|queue/(status|data)|heartbeat/[\w-]{{1,64}})")),
-    Route("POST", re.compile(rf"{API}/(queue/join|component_server/?|call(/v2)?/\w+/?)"), EVENT),
+    Route("POST", re.compile(rf"(/ask/\w+/\w+|{API}/(queue/join|call(/v2)?/\w+/?))"), EVENT),
     Route("GET", re.compile(rf"{API}/call(/v2)?/\w+/[\w-]{{1,64}}")),
     Route("POST", re.compile(f"{API}/(cancel|reset/?)")),
 ]

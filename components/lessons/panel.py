@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import gradio as gr
+from gradio import Request
 
 from components.lessons import facts as lesson_facts
 from components.lessons import forward
@@ -70,23 +70,20 @@ _BAR = """
 """
 
 
-def bar() -> gr.HTML:
+def bar() -> frame.Part:
     """The bar of the current lesson. Place it before the tabs, so that it stays visible on every tab."""
     file = assets.made("lessons.json", json.dumps(lessons()))  # fetched with the lessons' tab
     return frame.panel("lesson", _BAR, lessons=file)
 
 
-def panel(pair: Pair) -> gr.HTML:
+def panel(pair: Pair) -> frame.Part:
     """The list of lessons, with what this visitor has answered so far; lesson 0 measures this pair."""
-    view = frame.panel("lessons", _TAB)
 
-    def measure(request: gr.Request) -> Iterator[str]:
+    def measure(request: Request) -> Iterator[str]:
+        """Time forwards of the target over several rows: places in line, then the times."""
         yield from forward.updates(pair, seats.visitor(request))
 
-    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    measured = view.submit(measure, None, view, concurrency_limit=None, **private)
-    frame.when_ended(measured, "() => window.specdec.forward.ended()")
-    return view
+    return frame.panel("lessons", _TAB, streams={"measure_forward": measure})
 
 
 def lessons() -> list[dict[str, Any]]:

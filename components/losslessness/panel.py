@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import gradio as gr
+from gradio import Request
 
 from components.losslessness import models
 from components.losslessness import run as lossless_run
@@ -21,10 +21,13 @@ from components.losslessness.record_checks import RECORDED, SHOWN
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
-from components.server import feed, seats
+from components.page.forms import Form, button
+from components.server import seats
 from specdec.exactness.faults import FAULTS
 from specdec.figures.topologies import FIXED
 
+PART = "lossless"
+"""The name of the form in the page's address."""
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
@@ -100,71 +103,76 @@ _TEMPLATE = f"""
 """
 
 
-def panel(below: str = "") -> dict[str, Any]:
-    """The controls and the view. Returns the controls by their names in the page's address.
-
-    below: trusted HTML that links to the section after the check.
-    """
-    with gr.Row(elem_id="lossless-page"):
-        with gr.Column(scale=1, min_width=300, elem_id="lossless-controls"):
-            inputs = _method() | _fault()
-            with gr.Row(elem_id="lossless-buttons"):
-                start = gr.Button("Run the check", variant="primary", elem_id="lossless-run", min_width=110)
-                stop = gr.Button(
-                    "Stop", variant="stop", interactive=False, elem_id="lossless-stop", min_width=80
-                )
-            inputs |= _size() | _tree()
-            if below:
-                gr.HTML(below, apply_default_css=False)
-        with gr.Column(scale=3, min_width=320):
-            view = frame.panel("lossless", _TEMPLATE, server_functions=[feed.missing, feed.stop], **_known())
-    _follow(inputs)
-    _connect(inputs, start, stop, view)
-    return inputs
+_form = Form(PART)
 
 
-def _method() -> dict[str, Any]:
-    drafts = [(draft.label, name) for name, draft in models.DRAFTS.items()]
-    return {
-        "method": gr.Radio(method_menu(), value=_DEFAULT.method, label="Method", elem_id="lossless-method"),
-        "draft": gr.Dropdown(drafts, value=_DEFAULT.draft, label="Draft"),
-    }
+def panel(below: str = "") -> frame.Part:
+    """The controls and the view. below: trusted HTML that links to the section after the check."""
 
+    def check_losslessness(
+        request: Request,
+        method: str = _DEFAULT.method,
+        draft: str = _DEFAULT.draft,
+        broken: bool = False,
+        fault: str = _FAULT,
+        decodes: int = _DEFAULT.decodes,
+        tokens: int = _DEFAULT.tokens,
+        seed: int = _DEFAULT.seed,
+        topology: str = _DEFAULT.topology,
+        k: int = _DEFAULT.k,
+    ) -> Iterator[str]:
+        """Decode many short texts with a tiny model and compare them with its exact distribution."""
+        settings = CheckSettings(method, draft, topology, k, tokens, decodes, seed, broken, fault)
+        yield from lossless_run.updates(settings, visitor=seats.visitor(request))
 
-def _fault() -> dict[str, Any]:
-    broken = gr.Checkbox(False, label="Break the verifier on purpose", info=_BREAK)
-    choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
-    fault = gr.Radio(
-        choices,
-        value=_FAULT,
-        label="What is done wrong",
-        info=_explained(_FAULT),
-        visible=False,
-        elem_id="lossless-fault",
+    buttons = button("lossless-run", "Run the check", "primary") + button(
+        "lossless-stop", "Stop", disabled=True
     )
-    return {"broken": broken, "fault": fault}
-
-
-def _size() -> dict[str, Any]:
-    return {
-        "decodes": gr.Slider(FEWEST, MOST, _DEFAULT.decodes, step=100, label="Decodes"),
-        "tokens": gr.Slider(1, MOST_TOKENS, _DEFAULT.tokens, step=1, label="Tokens of a decode"),
-        "seed": gr.Number(
-            _DEFAULT.seed, label="Seed of the check", precision=0, minimum=0, elem_id="lossless-seed"
+    return frame.box(
+        "lossless-page",
+        frame.box(
+            "lossless-controls",
+            _method(),
+            _fault(),
+            f'<div id="lossless-buttons">{buttons}</div>',
+            _size(),
+            _tree(),
+            below,
         ),
-    }
+        frame.panel(PART, _TEMPLATE, streams={"check_losslessness": check_losslessness}, **_known()),
+    )
 
 
-def _tree() -> dict[str, Any]:
-    return {
-        "topology": gr.Dropdown(
-            topology_menu(*FIXED),
-            value=_DEFAULT.topology,
-            label="Topology of the draft",
-            elem_id="lossless-topology",
-        ),
-        "k": gr.Slider(1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens", elem_id="lossless-k"),
-    }
+def _method() -> frame.Part:
+    drafts = [(draft.label, name) for name, draft in models.DRAFTS.items()]
+    return _form.radio("method", _DEFAULT.method, "Method", method_menu(), id="lossless-method") + _form.menu(
+        "draft", _DEFAULT.draft, "Draft", drafts
+    )
+
+
+def _fault() -> frame.Part:
+    choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
+    return _form.flag("broken", False, "Break the verifier on purpose", info=_BREAK) + _form.radio(
+        "fault", _FAULT, "What is done wrong", choices, info=" ", id="lossless-fault", shown=False
+    )
+
+
+def _size() -> frame.Part:
+    return frame.joined(
+        _form.slider("decodes", _DEFAULT.decodes, "Decodes", least=FEWEST, most=MOST, step=100),
+        _form.slider("tokens", _DEFAULT.tokens, "Tokens of a decode", least=1, most=MOST_TOKENS),
+        _form.number("seed", _DEFAULT.seed, "Seed of the check", least=0, whole=True, id="lossless-seed"),
+    )
+
+
+def _tree() -> frame.Part:
+    return _form.menu(
+        "topology",
+        _DEFAULT.topology,
+        "Topology of the draft",
+        topology_menu(*FIXED),
+        id="lossless-topology",
+    ) + _form.slider("k", _DEFAULT.k, "k: drafted tokens", least=1, most=MOST_K, id="lossless-k")
 
 
 def _known() -> dict[str, Any]:
@@ -173,53 +181,18 @@ def _known() -> dict[str, Any]:
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
         "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
-        "faults": {name: title for name, (title, _) in FAULT_WORDS.items()},
+        "faults": {name: _described(name) for name in FAULT_WORDS},
+        "words": {"breaks": _BREAK, "nothing": _NOTHING_TO_BREAK},
         "recorded": json.loads(RECORDED.read_text()),
     }
 
 
-def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple[Any, ...]:
-    """Show the controls that these choices need: updates of the switch, the faults, the topology and k."""
-    own = [name for name, entry in FAULTS.items() if entry.method == method]
-    keeps = fault in own  # then its value is not sent: a late update would undo the visitor's next choice
-    fault = fault if keeps else next(iter(own), None)
-    breakable, acts = bool(own), FAULTS[fault].siblings if fault else False
-    words = _explained(fault) + (_SIBLINGS if acts and topology == "sequence" else "") if fault else ""
-    return (
-        gr.update(interactive=breakable, info=_BREAK if breakable else _NOTHING_TO_BREAK),
-        gr.update(
-            choices=[(FAULT_WORDS[name][0], name) for name in own],
-            info=words,
-            visible=broken and breakable,
-            **({} if keeps else {"value": fault}),
-        ),
-        gr.update(interactive=method != "ar"),
-        gr.update(interactive=method != "ar"),
-    )
-
-
-def _explained(fault: str) -> str:
-    return f"{FAULT_WORDS[fault][1]} {_SHOWS.format(_SHOWN[fault])}"
-
-
-def _follow(inputs: dict[str, Any]) -> None:
-    asked = [inputs[name] for name in ("method", "topology", "broken", "fault")]
-    gr.on(
-        [component.change for component in asked],
-        needed,
-        asked,
-        [inputs[name] for name in ("broken", "fault", "topology", "k")],
-        preprocess=False,
-        show_progress="hidden",
-        trigger_mode="always_last",
-        api_visibility="private",
-    )
-
-
-def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr.HTML) -> None:
-    def check(request: gr.Request, *values: Any) -> Iterator[str]:
-        *chosen, name = values
-        settings = CheckSettings(**dict(zip(inputs, chosen, strict=True)))
-        yield from lossless_run.updates(settings, visitor=seats.visitor(request), name=name)
-
-    frame.streamed(view, start, stop, check, list(inputs.values()), "lossless")
+def _described(fault: str) -> dict[str, Any]:
+    """A fault: its title, what it does, the method that it breaks, and what it says on a sequence."""
+    title, words = FAULT_WORDS[fault]
+    return {
+        "title": title,
+        "method": FAULTS[fault].method,
+        "words": f"{words} {_SHOWS.format(_SHOWN[fault])}",
+        "sequence": _SIBLINGS if FAULTS[fault].siblings else "",
+    }

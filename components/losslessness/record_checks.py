@@ -35,8 +35,7 @@ def record(settings: CheckSettings) -> dict[str, Any]:
     updates = [update for update in received if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]
     merged: dict[str, Any] = {name: value for update in updates for name, value in update.items()}
-    for name in ("run", "seq", "rounds"):
-        del merged[name]
+    del merged["rounds"]
     return merged | {"phase": "recorded", "path": path}
 
 

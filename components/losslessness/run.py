@@ -7,7 +7,7 @@ Counts cover all decodes so far. `path` holds only the points since the previous
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,18 +94,13 @@ def updates(
     settings: CheckSettings,
     interval: float = feed.INTERVAL,
     visitor: seats.Visitor = seats.NOBODY,
-    name: object = None,
-) -> Iterator[str]:
+) -> Generator[str]:
     """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
-    message. name: as in `components.server.run.updates`."""
-    log = feed.Log(interval, name)
-    yield from log.until_stopped(_updates(log, settings, visitor))
-
-
-def _updates(log: feed.Log, settings: CheckSettings, visitor: seats.Visitor) -> Generator[str]:
+    message."""
+    log = feed.Log(interval)
     try:
         settings = settings.checked()
-        with seats.CHECKS.seat(visitor, log.is_stopped) as seat:
+        with seats.CHECKS.seat(visitor) as seat:
             yield from map(log.waits, seat.wait())
             for updates in seat.do(_decoded(settings, log.interval)).batches(0):
                 for phase, update in updates:

@@ -1,9 +1,12 @@
 """The frame of the page and the code that its panels share.
 
 assets       the page's files, and which of them are public
-frame        mounting a panel in the browser; tabs and the address
-serving      the look, headers and queue of the page
+frame        the parts of the page: panels, tabs, and what their scripts need
+forms        the fields of forms
+settings     the table of a run's settings
+serving      the page and its server, `gradio.Server`
 setup        the whole setup of the page in its address
-questions    the checked questions of the laboratories and their answers
+questions    the checked questions of the panels and their answers
 catalogue    kinds of tokens and statuses, each defined once
+unheard      ends runs to which nobody listens
 """

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import mimetypes
-import zlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+import brotli
 import plotly
-from fastapi.responses import Response
-from fastapi.staticfiles import StaticFiles
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
 
-from components.guard import routes
 from specdec.notebook import bundle, player
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
@@ -24,7 +25,7 @@ FOLDERS = sorted({path.parent for path in ASSETS.glob("*/*.js")})
 """Scripts and style sheets: the folders of `assets` that hold scripts, one for each feature."""
 _CASCADE = [
     "shared/colours",
-    *("shared/controls", "page/page", "page/setup", "page/tabs"),
+    *("page/base", "shared/controls", "page/fields", "page/page", "page/setup", "page/tabs"),
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
     *("be_draft/style", "lessons/style", "lessons/board", "lessons/sheet", "classroom/style"),
     *("losslessness/style", "watermark/style", "tree_lab/style", "decode/models"),
@@ -38,7 +39,12 @@ them.
 """
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-_FILES = routes.FILES.removeprefix("/")  # addresses do not show where the server keeps its files
+FILES = "files"
+"""The folder of the public files, relative to the page: addresses do not show where the server keeps them."""
+_PACKED = re.compile("html|css|javascript|json|svg|text")
+_LARGEST = 8_000_000
+"""Bytes of the largest file that is packed."""
+_FOREVER = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,14 @@ def publish(*files: Path) -> None:
 
 def made(name: str, text: str) -> str:
     """Make a text public as a file of this name. Returns its address relative to the page."""
-    address = f"{_FILES}/made/{name}"
+    address = f"{FILES}/made/{name}"
     _public[address] = text.encode()
     return address
 
 
 def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path]) -> None:
     """Make a text public that is made from other files. address: relative to the page's files."""
-    _public[f"{_FILES}/{address}"] = _Made(make, tuple(sources))
+    _public[f"{FILES}/{address}"] = _Made(make, tuple(sources))
 
 
 @cache
@@ -76,14 +82,31 @@ def empty_player() -> str:
 
 
 @cache
-def style() -> str:
+def _style() -> str:
     """The address of one file with all style sheets of the page."""
-    return made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
+    publish_made("made/page.css", _joined, SHEETS)
+    return "made/page.css"
+
+
+def _joined() -> str:
+    return "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS)
+
+
+def style() -> str:
+    """The address of one file with all style sheets of the page, until one of them changes."""
+    return f"{FILES}/{_version()}/{_style()}"
 
 
 def script() -> str:
     """The address of one script with all that the page opens with. Other tabs fetch theirs beside it."""
-    return f"{_FILES}/{_BUNDLED}/{MAIN.name}"
+    return f"{FILES}/{_version()}/{_BUNDLED}/{MAIN.name}"
+
+
+def _version() -> str:
+    """A name for the present texts of all scripts and style sheets, by the times of their last changes."""
+    sources = sorted({*SHEETS, MAIN, *(file for folder in FOLDERS for file in folder.glob("*.js"))})
+    times = ",".join(str(source.stat().st_mtime_ns) for source in sources)
+    return "v" + hashlib.blake2b(times.encode(), digest_size=6).hexdigest()
 
 
 _BUNDLED = "bundle"
@@ -103,38 +126,74 @@ def file_url(path: Path) -> str:
 
 
 def _address(path: Path) -> str:
-    return f"{_FILES}/{path.name if path == PLOTLY else path.relative_to(ASSETS).as_posix()}"
+    return f"{FILES}/{path.name if path == PLOTLY else path.relative_to(ASSETS).as_posix()}"
 
 
-_STATIC = StaticFiles(directory=ASSETS)
-
-
-@lru_cache(256)
-def _text(made: _Made, _changed: float) -> bytes:
-    """A text that is made once for each change of its files."""
-    return made.make().encode()
-
-
-async def _answer(scope: Any, receive: Any, send: Any) -> None:
-    file = _public.get(scope["path"].removeprefix("/"))
-    kind = mimetypes.guess_type(scope["path"])[0]
-    response: Response
+def changed(path: str) -> float | None:
+    """The time of the last change of the file at this path. None if there is no such file or its text was
+    made in memory."""
+    file = _public.get(path.removeprefix("/"))
     if isinstance(file, _Made):
-        file = _text(file, max(source.stat().st_mtime for source in file.sources))
-    if isinstance(file, bytes):
-        etag = f'"{zlib.crc32(file):x}"'
-        known = dict(scope["headers"]).get(b"if-none-match", b"").decode("latin-1")
-        response = Response(b"", 304) if etag in known else Response(file, media_type=kind)
-        response.headers["etag"] = etag
-    elif file is not None and file.is_file():
-        response = _STATIC.file_response(file, file.stat(), scope)
-    else:
-        response = Response(status_code=404)
-    response.headers["cache-control"] = "no-cache"  # browsers check on each visit: no script is out of date
-    await response(scope, receive, send)
+        return max(source.stat().st_mtime for source in file.sources)
+    return file.stat().st_mtime if isinstance(file, Path) and file.is_file() else None
 
 
-routes.add(f"/{_FILES}/.+", _answer)
+def answer(request: Request) -> Response:
+    """The file at the request's path below `FILES`, as it is now.
+
+    Browsers ask again on each visit whether a file has changed. Those whose address holds the present version
+    of the scripts are stored for ever.
+    """
+    path = request.path_params["path"]
+    version, _, rest = path.partition("/")
+    address = f"{FILES}/{rest if re.fullmatch('v[0-9a-f]{12}', version) else path}"
+    file = _public.get(address)
+    if file is None or (isinstance(file, Path) and not file.is_file()):
+        return Response(status_code=404)
+    kind = mimetypes.guess_type(address)[0] or "application/octet-stream"
+    lasting = version == _version()
+    headers = {"cache-control": _FOREVER if lasting else "no-cache"}
+    if isinstance(file, Path) and (not _PACKED.search(kind) or file.stat().st_size > _LARGEST):
+        return FileResponse(file, headers=headers)
+    return packed(request, _stored(address, changed(address)), kind, headers)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A text as it is sent: whole, and packed by brotli and by gzip."""
+
+    whole: bytes
+    brotli: bytes
+    gzip: bytes
+    tag: str
+
+
+def pack(whole: bytes) -> Packed:
+    """Pack a text once for all visitors."""
+    digest = hashlib.blake2b(whole, digest_size=8).hexdigest()
+    return Packed(whole, brotli.compress(whole, quality=9), gzip.compress(whole, 6), f'"{digest}"')
+
+
+@lru_cache(maxsize=512)
+def _stored(address: str, _changed: float | None) -> Packed:
+    file = _public[address]
+    if isinstance(file, _Made):
+        return pack(file.make().encode())
+    return pack(file if isinstance(file, bytes) else file.read_bytes())
+
+
+def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -> Response:
+    """The answer with a packed text, or without one for a browser that has it already."""
+    headers = headers | {"etag": text.tag, "vary": "accept-encoding"}
+    if request.headers.get("if-none-match") == text.tag:
+        return Response(status_code=304, headers=headers)
+    accepted = request.headers.get("accept-encoding", "")
+    for encoding, body in (("br", text.brotli), ("gzip", text.gzip)):
+        if encoding in accepted:
+            return Response(body, media_type=kind, headers=headers | {"content-encoding": encoding})
+    return Response(text.whole, media_type=kind, headers=headers)
+
+
 # scripts, styles and plotly's file; no weights
 publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))
 _publish_scripts()

@@ -8,18 +8,27 @@ Save > Embed writes the HTML of the frame. All other pages of the server may not
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from fastapi.responses import HTMLResponse
+from fastapi import Request
 
 from components.guard import routes
+from components.page import assets
 from specdec.notebook import player
 
 HOME = "/embed"
 
 
+@cache
+def _page() -> assets.Packed:
+    return assets.pack(player.empty("embedded").encode())
+
+
 async def _answer(scope: Any, receive: Any, send: Any) -> None:
-    await HTMLResponse(player.empty("embedded"))(scope, receive, send)
+    headers = {"cache-control": "no-cache"}
+    answer = assets.packed(Request(scope), _page(), "text/html; charset=utf-8", headers)
+    await answer(scope, receive, send)
 
 
 def open_route() -> None:

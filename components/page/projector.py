@@ -9,8 +9,6 @@ switches between the slides.
 
 from __future__ import annotations
 
-import gradio as gr
-
 from components.page import frame
 
 _TEMPLATE = """
@@ -23,7 +21,7 @@ _TEMPLATE = """
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The buttons that enter and leave projector mode."""
     return frame.panel("projector", _TEMPLATE)
 

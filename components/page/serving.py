@@ -1,105 +1,61 @@
-"""How a page is served: its look, headers and queue."""
+"""A page and its server: Gradio's queue and API with one page of our own (`gradio.Server`).
+
+    GET   /                          the page
+    GET   /files/...                 its scripts, style sheets and data (`assets`)
+    POST  /ask/PANEL/FUNCTION        a question of a panel (`questions`)
+    POST  /gradio_api/call/v2/NAME   begins a stream of updates; GET .../NAME/EVENT receives it
+
+The page is static: HTML of all panels, and what their scripts need as JSON. `assets/main.js` mounts them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import os
-from collections.abc import AsyncIterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
+from html import escape
 from typing import Any
 
-import gradio as gr
+import brotli
+import orjson
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.middleware import Middleware
-from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.responses import Response
+from gradio import Server
+from starlette.middleware import Middleware
 
 from components.guard import guard, limits
-from components.page import additions, gradio_files, questions, unheard
-from components.page.assets import ASSETS, file_url, publish, script, style
+from components.page import assets, frame, questions, unheard
 
-
-def theme() -> gr.themes.Base:
-    """Gradio's default look with fonts of the visitor's own machine, so that no font is fetched."""
-    fonts = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
-    mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
-    look = gr.themes.Default(primary_hue="green", neutral_hue="slate", font=fonts, font_mono=mono)
-    # Gradio's own colours have too little contrast: white letters on green (2.3 : 1), grey ones on white (2.6
-    # : 1).
-    return look.set(
-        button_primary_background_fill="*primary_700",
-        button_primary_background_fill_dark="*primary_700",
-        button_primary_background_fill_hover="*primary_800",
-        button_primary_background_fill_hover_dark="*primary_800",
-        body_text_color_subdued="*neutral_600",
-        body_text_color_subdued_dark="*neutral_300",
-        block_info_text_color="*neutral_600",
-        block_info_text_color_dark="*neutral_300",
-    )
-
-
-_MOST_EVENTS = 512
-"""Events of all visitors that may wait to start. They start at once unless all threads are busy."""
 _THREADS = 40
 """Threads for all work that does not wait for the model."""
-
-
-def launch(blocks: gr.Blocks, **options: Any) -> None:
-    """Serve a page with the project's theme and styles. `options` are passed to `Blocks.launch`."""
-    most = limits.current()
-    framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
-    threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
-    # Runs wait in `seats`, and each waiting run holds a thread. Other events wait for nothing.
-    blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
-    _look_seldom(blocks)
-    _write_page(blocks)
-    blocks.launch(
-        max_threads=threads,
-        enable_monitoring=False,
-        max_file_size=1,  # the page uploads nothing: the browser reads files itself
-        theme=theme(),
-        footer_links=["api"],
-        run_history=False,
-        # Gradio stores the page's whole config, a sixth of a megabyte, for each of the latest 10,000
-        # visitors. It holds no data of theirs: for a forgotten visitor it is made again at the next event.
-        # Only running events need it repeatedly, and each of them has a thread.
-        state_session_capacity=threads,
-        ssr_mode=False,
-        app_kwargs={
-            "lifespan": _forgetting,
-            "middleware": [
-                Middleware(GZipMiddleware, compresslevel=6),
-                Middleware(guard.Guard, framed_by),
-                Middleware(additions.Additions),
-            ],
-            "exception_handlers": {RequestValidationError: questions.refuse},
-        },
-        **options,
-    )
-
-
-_PICTURE = ASSETS / "screenshots" / "desktop.png"
-
-
-def _write_page(blocks: gr.Blocks) -> None:
-    """Put links to style sheets and scripts into the page, and words for browsers without JavaScript.
-
-    Gradio's option `head` adds them by script: the files load after Gradio's, and the words never appear.
-    """
-    publish(_PICTURE)
-    ours = f'<link rel="stylesheet" href="{style()}"><link rel="modulepreload" href="{script()}">'
-    additions.add_to_page(
-        gradio_files.links(blocks) + ours + _LEAVE_QUIETLY,
-        _WITHOUT_SCRIPTS.format(picture=file_url(_PICTURE)),
-    )
-
-
-_LEAVE_QUIETLY = (
-    '<script>addEventListener("beforeunload", (event) => event.stopImmediatePropagation())</script>'
+_WORTH_PACKING = 2000
+"""Bytes of an answer that is worth packing."""
+_PICTURE = assets.ASSETS / "screenshots" / "desktop.png"
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath "
+    "fill='%23f0a63c' d='M1 3h9v10H1z'/%3E%3Cpath fill='%231a5fa8' d='M10 3h5v10h-5z'/%3E%3C/svg%3E"
 )
-"""Gradio aborts its own requests when the page is left, and the console shows an error. The browser ends them
-anyway. This listener must be the first one, so it stands in the page itself."""
 
-_WITHOUT_SCRIPTS = """<noscript>
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="{icon}">
+<link rel="stylesheet" href="{style}">
+<script type="module" src="{script}"></script>
+</head>
+<body>
+<script>{theme}</script>
+<noscript>
 <div style="max-width: 760px; margin: 32px auto; padding: 0 16px; line-height: 1.5">
 <h1>Speculative decoding</h1>
 <p>A small language model guesses ahead, and a large one checks all guesses at once: the same text with fewer
@@ -107,22 +63,131 @@ slow steps. This page plays such runs, explains every step, and decodes your own
 which is switched off in this browser.</p>
 <img src="{picture}" width="100%"
   alt="The page: a text in two colours, the tree of guesses, and the race that decides">
-</div></noscript>"""
+</div></noscript>
+<div class="shell"><main>
+{content}
+</main>
+<footer>{footer}</footer></div>
+<script type="application/json" id="props">{props}</script>
+</body>
+</html>
+"""
+
+# before anything is painted: the address or the system says whether the page is dark
+_THEME = """{
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const asked = new URLSearchParams(location.search).get("__theme");
+  const isDark = () => asked === "dark" || (asked !== "light" && dark.matches);
+  const paint = () => document.body.classList.toggle("dark", isDark());
+  dark.addEventListener("change", paint);
+  paint();
+}"""
+
+_FOOTER = (
+    '<a href="gradio_api/info">Use it from a program</a> · built with '
+    '<a href="https://www.gradio.app" target="_blank" rel="noopener">Gradio</a>'
+)
+
+
+def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
+    """A server of one page with this content."""
+    app = Server(
+        title=title,
+        docs_url=None,  # their pages load scripts from foreign hosts
+        redoc_url=None,
+        openapi_url=None,
+        exception_handlers={RequestValidationError: questions.refuse},
+        middleware=[Middleware(guard.Guard, guard.HUB if "SPACE_ID" in os.environ else "")],
+    )
+    assets.publish(_PICTURE)
+
+    @lru_cache(maxsize=2)
+    def page(style: str, script: str) -> assets.Packed:
+        return assets.pack(_html(content, title, style, script).encode())
+
+    def home(request: Request) -> Response:
+        text = page(assets.style(), assets.script())
+        return assets.packed(request, text, "text/html; charset=utf-8", {"cache-control": "no-cache"})
+
+    app.api_route("/", methods=["GET", "HEAD"])(home)
+    app.api_route(f"/{assets.FILES}/{{path:path}}", methods=["GET", "HEAD"])(assets.answer)
+    app.post("/ask/{panel}/{function}")(_asking(content))
+    for name, stream in content.streams.items():
+        # runs wait in `components.server.seats`, which tells them their place
+        app.api(stream, name=name, concurrency_limit=None)
+    return app
+
+
+def _html(content: frame.Part, title: str, style: str, script: str) -> str:
+    props = json.dumps(content.props, ensure_ascii=False, separators=(",", ":"))
+    return _PAGE.format(
+        title=escape(title),
+        icon=_ICON,
+        style=style,
+        script=script,
+        theme=_THEME,
+        picture=assets.file_url(_PICTURE),
+        content=content.html,
+        footer=_FOOTER,
+        props=props.replace("<", "\\u003c"),  # the element ends at the first "</script"
+    )
+
+
+def _asking(content: frame.Part) -> Callable[..., Any]:
+    """The route that answers the questions of panels.
+
+    A panel's questions are answered one at a time, because they share the machine with the decoder. The
+    panels do not wait for each other.
+    """
+    limiters: dict[str, CapacityLimiter] = defaultdict(lambda: CapacityLimiter(1))
+
+    async def ask(panel: str, function: str, request: Request) -> Response:
+        asked = content.functions.get(f"{panel}/{function}")
+        if asked is None:
+            raise HTTPException(404, "there is nothing here")
+        try:
+            question = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise HTTPException(400, "the question is no JSON") from None
+        if inspect.iscoroutinefunction(asked):
+            answer = await asked(question)
+        else:
+            answer = await run_sync(asked, question, limiter=limiters[panel])
+        return _sent(request, orjson.dumps(answer, default=list))
+
+    return ask
+
+
+def _sent(request: Request, body: bytes) -> Response:
+    headers = {}
+    if len(body) > _WORTH_PACKING and "br" in request.headers.get("accept-encoding", ""):
+        body, headers = brotli.compress(body, quality=4), {"content-encoding": "br"}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def launch(app: Server, **options: Any) -> None:
+    """Serve a page. `options` are passed to `Server.launch`."""
+    most = limits.current()
+    # Runs wait in `seats`, and each waiting run holds a thread. Other events wait for nothing.
+    threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
+    app.launch(
+        max_threads=threads,
+        enable_monitoring=False,
+        max_file_size=1,  # the page uploads nothing: the browser reads files itself
+        run_history=False,
+        state_session_capacity=threads,
+        ssr_mode=False,
+        app_kwargs={"lifespan": _watching},
+        **options,
+    )
 
 
 @asynccontextmanager
-async def _forgetting(app: Any) -> AsyncIterator[None]:
-    """Let runs end whose visitors never listen, while the server runs."""
-    watching = asyncio.create_task(unheard.forget(app.get_blocks()._queue))
+async def _watching(app: Any) -> AsyncIterator[None]:
+    """While the server runs, end runs whose visitors never listen."""
+    queue = app.get_blocks()._queue
+    # Each check for new events takes the interpreter's lock from the decoding thread: 50 a second, not 1000.
+    queue.sleep_when_free = 0.02
+    watching = asyncio.create_task(unheard.forget(queue))
     yield
     watching.cancel()
-
-
-def _look_seldom(blocks: gr.Blocks) -> None:
-    """Let Gradio's queue check for new events 50 times a second, not a thousand times.
-
-    Each check takes the interpreter's lock from the decoding thread; an idle server spent 7% of a core on
-    them. Gradio has no option for it. On Windows it checks 20 times a second by itself.
-    """
-    blocks._queue.sleep_when_free = 0.02
-    blocks._queue.progress_update_sleep_when_free = 0.1  # nothing here reports progress through Gradio

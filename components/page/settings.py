@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from typing import Any, Literal
 
 from components.guard import limits
@@ -35,9 +36,9 @@ class Row:
     may not go; for a text, that of its characters. form: the input that shows it; "hidden" for one that the
     page fills in. shown: least and most of the input, where they are narrower than what is allowed. step: of
     the input. menu: label and value of each choice. opening: the input's first value, where it is not the
-    default. endpoint: whether `/generate` has it; remote: its default there, where it is another one. used:
-    whether a run with these settings uses it; where not, unused is its value. check: instead of the check of
-    its kind. shapes: whether a measured tree depends on it. chats: whether only pairs that chat have it.
+    default. remote: the default of the server's endpoint, where it is another one. used: whether a run with
+    these settings uses it; where not, unused is its value. check: instead of the check of its kind. shapes:
+    whether a measured tree depends on it. chats: whether only pairs that chat have it.
     """
 
     setting: Setting
@@ -47,7 +48,6 @@ class Row:
     step: float | None = None
     menu: Sequence[tuple[str, str]] = ()
     opening: Any = None
-    endpoint: bool = True
     remote: Any = None
     used: Callable[[VisitorSettings], bool] = lambda _: True
     unused: Any = None
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def default_of_endpoint(self) -> Any:
-        """The default of `/generate`."""
+        """The default of the server's endpoint, a JSON value."""
         return self.setting.default if self.remote is None else self.remote
 
     def checked(self, value: Any) -> Any:
@@ -105,7 +105,6 @@ class Row:
             "recorded": setting.recorded,
             "drafts": setting.drafts,
             "chats": self.chats,
-            "endpoint": self.endpoint,
             "remote": self.default_of_endpoint,
         }
 
@@ -182,12 +181,12 @@ class VisitorSettings:
             "baseline", "flag", False, label="Measure plain decoding too", recorded=False,
             help="The same prompt and seed without a small model, timed in turns with the run.",
         ),
-        form="checkbox", opening=True, endpoint=False,
+        form="checkbox", opening=True,
     )  # fmt: skip
     chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="checkbox", chats=True)
     history: Sequence[str] | str = _row(
         Setting("history", "text", (), label="Conversation"),
-        form="hidden", endpoint=False, check=_conversation, used=lambda it: bool(it.chat), unused=(),
+        form="hidden", remote="", check=_conversation, used=lambda it: bool(it.chat), unused=(),
         chats=True,
     )  # fmt: skip
     tree: str = _row(
@@ -233,12 +232,29 @@ def parameters() -> list[inspect.Parameter]:
             annotation=row.setting.type,
         )
         for name, row in TABLE.items()
-        if row.endpoint
     ]
 
 
+def declared(decode: Callable[..., Iterator[str]], request: type) -> Callable[..., Iterator[str]]:
+    """The function, which takes a request and settings by name, with the signature of the settings.
+
+    Gradio makes the endpoint from it. request: the type of its first parameter.
+    """
+    first = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=request)
+    signature = inspect.Signature([first, *parameters()], return_annotation=Iterator[str])
+
+    @wraps(decode)
+    def named(request: Any, *values: Any) -> Iterator[str]:
+        yield from decode(request, **dict(zip(TABLE, values, strict=True)))
+
+    types = {each.name: each.annotation for each in signature.parameters.values()}
+    named.__annotations__ = types | {"return": Iterator[str]}
+    named.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
+    return named
+
+
 SCRIPT = ASSETS / "shared" / "settings.js"
-_OF_SCRIPTS = ("name", "kind", "default", "address", "recorded", "endpoint", "remote")
+_OF_SCRIPTS = ("name", "kind", "default", "address", "recorded", "remote")
 
 
 def script() -> str:

@@ -4,8 +4,7 @@ The address contains only values that differ from their defaults. Names of the D
 (`?k=16&seed=3`); names of other parts begin with the part's name (`?race.seed=3`). Parts
 are of two kinds:
 
-- Gradio components: its `panel()` returns them by name, and `app.build` hands them to `panel` here as
-  `{"lossless": {"k": slider, ...}}`. Kind, range, choices and default are read from the components.
+- Fields of a form (`components.page.forms`): their descriptions say how the browser reads a value.
 - A view in the browser: its script calls, when it is mounted,
 
       import { offer } from "../page/setup.js";
@@ -20,14 +19,8 @@ are of two kinds:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import gradio as gr
 
 from components.page import frame
-
-Fields = dict[str, Any]
-"""Components by their names in the address."""
 
 DECODE = "live"
 """The part whose names have no prefix: the Decode tab."""
@@ -47,59 +40,20 @@ _TEMPLATE = """
 """
 
 
-def panel(parts: dict[str, Fields], tabs: gr.Tabs, follows: Mapping[str, Sequence[str]]) -> gr.HTML:
+def panel(page: frame.Part, tabs: Sequence[str], follows: Mapping[str, Sequence[str]]) -> frame.Part:
     """The button that copies the link, and the messages about invalid values in the address.
 
-    Call this after all components of `parts` and all of `tabs` are placed. follows: for a value of the Decode
+    page: all fields that the address holds. tabs: the names of all tabs. follows: for a value of the Decode
     tab, the names of those that it was computed for. An address that sets one of them, and not the value,
     leaves the value empty. An empty one stays out of the address.
     """
-    fields = {part: {name: describe(field) for name, field in named.items()} for part, named in parts.items()}
-    children: list[Any] = tabs.children
-    element = frame.panel(
+    return frame.panel(
         "setup",
         _TEMPLATE,
-        fields=fields,
+        fields=page.fields,
         alone=DECODE,
         follows={name: list(others) for name, others in follows.items()},
-        names=[*parts[DECODE], *RUN],
-        views=[*VIEWS, *parts],
-        tabs=[tab.id for tab in children],
+        names=[*page.fields[DECODE], *RUN],
+        views=[*VIEWS, *page.fields],
+        tabs=list(tabs),
     )
-    components = [component for named in parts.values() for component in named.values()]
-    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    report = "(...values) => { window.specdec?.setup?.heard(values); return []; }"
-    gr.on([component.change for component in components], None, components, js=report, **quiet)
-    wanted = "(...values) => window.specdec.setup.wanted(values)"
-    element.submit(None, components, components, js=wanted, **quiet)
-    element.select(None, None, tabs, js="() => window.specdec.setup.wantedTab()", **quiet)
-    return element
-
-
-def describe(field: Any) -> dict[str, Any]:
-    """Describe a component so that the browser can read its value from an address.
-
-    kind: text, flag, choice (with choices) or number (with least and most, null if there is none, and whole);
-    default: the component's initial value. TypeError for a component of another kind.
-    """
-    if isinstance(field, gr.Textbox):
-        return {"kind": "text", "default": field.value or ""}
-    if isinstance(field, gr.Checkbox):
-        return {"kind": "flag", "default": bool(field.value)}
-    if isinstance(field, (gr.Radio, gr.Dropdown)):
-        return {"kind": "choice", "default": field.value, "choices": [value for _, value in field.choices]}
-    if isinstance(field, (gr.Slider, gr.Number)):
-        return {"kind": "number", "default": field.value, **_range(field)}
-    raise TypeError(
-        f"{type(field).__name__} has no form in the address; Textbox, Checkbox, Radio, Dropdown, "
-        "Slider and Number have"
-    )
-
-
-def _range(field: gr.Slider | gr.Number) -> dict[str, Any]:
-    step = field.step if isinstance(field, gr.Slider) else None if field.precision != 0 else 1
-    return {
-        "least": field.minimum,
-        "most": field.maximum,
-        "whole": step is not None and float(step).is_integer(),
-    }

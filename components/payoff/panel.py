@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-import gradio as gr
 from pydantic import Field
 
 from components.page import assets, frame
@@ -159,12 +158,12 @@ _TEMPLATE = f"""
 """
 
 
-def panel(pair: Pair) -> gr.HTML:
+def panel(pair: Pair) -> frame.Part:
     """The panel, which `assets/payoff/panel.js` fills."""
     return frame.panel(
         "payoff",
         _TEMPLATE,
-        server_functions=[answering(pair)],
+        functions=[answering(pair)],
         presets=[[HERE, "This server, measured now"], *([each.id, each.name] for each in presets().values())],
         start=next((name for name in (_START, *presets()) if name in presets()), HERE),
         curve=looks.skeleton(labs.payoff()),

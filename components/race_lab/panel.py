@@ -10,7 +10,6 @@ import secrets
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import gradio as gr
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -223,12 +222,12 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The race laboratory: one element that `assets/race_lab/panel.js` fills."""
     return frame.panel(
         "race_lab",
         _TEMPLATE,
-        server_functions=[exact, simulated],
+        functions=[exact, simulated],
         presets=[asdict(preset) for preset in presets()],
         convergence=looks.skeleton(labs.convergence()),
         by_index=looks.skeleton(labs.by_index()),

@@ -9,6 +9,5 @@ timing       the speed of a run compared with plain decoding
 feed         updates on their way to the browser
 topologies   the trees that visitors can choose
 lazy, loading, access, known_pairs, zero_gpu      which pair of models is loaded, when, and on which device
-endpoint     the same for programs
 standalone   a panel by itself
 """

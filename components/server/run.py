@@ -23,6 +23,7 @@ from components.server.zero_gpu import BorrowedJob, Decoding
 from specdec.decoding.auto import finished
 from specdec.pair import Pair
 from specdec.probs import Sampling
+from specdec.trace import Acceptance
 
 
 def updates(
@@ -30,20 +31,15 @@ def updates(
     settings: VisitorSettings,
     interval: float = feed.INTERVAL,
     visitor: seats.Visitor = seats.NOBODY,
-    name: object = None,
-) -> Iterator[str]:
+) -> Generator[str]:
     """Run this visitor's request as JSON updates. An error becomes a last update with its message.
 
-    name: the browser's name for the run, with which `feed.stop` ends it.
+    Closing the generator ends the run.
     """
-    log = feed.Log(interval, name)
-    yield from log.until_stopped(_updates(log, pair, settings, visitor))
-
-
-def _updates(log: feed.Log, pair: Pair, settings: VisitorSettings, visitor: seats.Visitor) -> Generator[str]:
+    log = feed.Log(interval)
     try:
         settings = settings.checked()
-        with seats.MODEL.seat(visitor, log.is_stopped) as seat:
+        with seats.MODEL.seat(visitor) as seat:
             yield from map(log.waits, seat.wait())
             # this run uses the pair that is current now, even if another one is loaded meanwhile
             yield from _decoded(log, seat, lazy.present(pair), settings)
@@ -70,12 +66,15 @@ def _decoded(log: feed.Log, seat: seats.Seat, pair: Pair, settings: VisitorSetti
         setup |= _tree(run.topology, topologies.has_to_measure(settings))
         setup["choice"] = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
         yield log.flush("running", setup=setup, **note)
+        decoded: list[specdec.Round] = []
         for rounds in job.batches(log.interval):
+            decoded += rounds
             yield log.flush("running", rounds)
     message: dict[str, Any] = {}
     if settings.baseline and settings.method != "ar":
         message = yield from _baseline(log, seat, run, settings)
-    yield log.flush("done", prefill_seconds=run.prefill_seconds, **message)
+    acceptance = asdict(Acceptance.of(decoded))
+    yield log.flush("done", prefill_seconds=run.prefill_seconds, acceptance=acceptance, **message)
 
 
 def _baseline(

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import gradio as gr
 
 import specdec
-from components.page import serving
+from components.page import frame, serving
 from components.page.settings import VisitorSettings
-from components.server import feed, run
+from components.server import run
 
 
-def serve(*panels: Callable[[], Any]) -> None:
+def serve(*panels: Callable[[], frame.Part]) -> None:
     """Serve a page with these panels, one below the other."""
-    with gr.Blocks(title="Speculative decoding") as blocks:
-        for panel in panels:
-            panel()
-    serving.launch(blocks)
+    serving.launch(serving.server(frame.joined(*(panel() for panel in panels))))
 
 
-def alone(panel: Callable[[], Any], **changes: Any) -> None:
+def alone(panel: Callable[[], frame.Part], **changes: object) -> None:
     """Serve one panel together with a short real run of the embedded pair."""
     pair = specdec.load_pair("stories")
-    settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)
-
-    def running() -> None:
-        gr.on(
-            fn=lambda: (yield from run.updates(pair, settings)),
-            outputs=feed.panel(),
-            show_progress="hidden",
-            api_visibility="private",
-        )
-
-    serve(panel, running)
+    settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)  # type: ignore[arg-type]
+    shown = frame.panel("shown", "", updates=list(run.updates(pair, settings)))
+    serve(panel, lambda: shown)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
-import gradio as gr
 import numpy as np
 from pydantic import Field
 
@@ -228,12 +227,12 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The tree laboratory: one element that `assets/tree_lab/panel.js` fills."""
     return frame.panel(
         "tree_lab",
         _TEMPLATE,
-        server_functions=[grown, best_tree],
+        functions=[grown, best_tree],
         presets=[asdict(preset) for preset in presets()],
         k=START_K,
         curve=looks.skeleton(labs.tokens_against_k()),

@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 from typing import Annotated
 
-import gradio as gr
 from pydantic import Field
 
 from components.page import frame
@@ -122,8 +121,6 @@ LINK = '<button type="button" class="below">Below: the seed is a watermark</butt
 """The link from the top of the tab to this part. `assets/watermark/panel.js` scrolls to it."""
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     """The watermark panel for the run that the Decode tab shows."""
-    return frame.panel(
-        "watermark", _TEMPLATE, server_functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN
-    )
+    return frame.panel("watermark", _TEMPLATE, functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN)

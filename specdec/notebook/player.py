@@ -19,7 +19,7 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A recorded run of speculative decoding</title>
 <style>{styles}</style>
-</head><body{attributes}><div class="gradio-container"><main class="contain">
+</head><body{attributes}><div class="shell"><main class="contain">
 <header class="introduction"><h1>Speculative decoding, a recorded run</h1><p class="about"></p></header>
 {panels}</main></div>
 <script type="application/json" id="trace"></script>

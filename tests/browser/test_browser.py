@@ -182,7 +182,7 @@ def test_the_tree_keeps_its_zoom_while_rounds_go_by(page):
 
 
 def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
-    choose(page.get_by_label("GSD", exact=True))
+    choose(page.locator("#method").get_by_label("GSD"))
     generate(page, length=48)
     rounds = state(page)["rounds"]
     page.get_by_role("button", name="First round").click()
@@ -220,8 +220,7 @@ def test_hostile_text_is_shown_as_text(page):
           const { store } = window.specdec;
           const { rounds, setup } = structuredClone(store.state);
           const text = JSON.stringify(rounds[0], (key, value) => (key === "text" ? hostile : value));
-          const fields = { run: store.begin(), seq: 0, phase: "done", setup, rounds: [JSON.parse(text)] };
-          store.receive(JSON.stringify(fields));
+          store.receiveAll([JSON.stringify({ phase: "done", setup, rounds: [JSON.parse(text)] })]);
         }""",
         HOSTILE,
     )
@@ -237,36 +236,38 @@ def test_a_mistake_is_explained_in_the_page(page):
     enter(page.locator("#top-k input"), "-3")
     page.wait_for_url("**top-k=-3**")
     generate(page, until="error")
-    expect(page.get_by_role("alert")).to_contain_text("top-k = -3")
+    expect(page.locator("#feed .run-error")).to_contain_text("top-k = -3")
     assert "Traceback" not in page.locator("body").inner_text()
     page.wait_for_function("!document.querySelector('#generate').disabled")
 
 
-def test_a_run_that_breaks_off_is_not_left_running(page):
-    page.evaluate("window.specdec.run.begin()")
-    page.evaluate("window.specdec.run.ended()")  # the stream is over, and the server knows nothing of the run
-    page.wait_for_function("document.body.dataset.phase === 'error'")
-    expect(page.get_by_role("alert")).to_contain_text("broke off")
+def test_a_connection_that_breaks_is_told_and_the_page_offers_to_go_on(page):
+    page.route("**/call/v2/decode/*", lambda route: route.abort())
+    generate(page, until="error")
+    expect(page.locator("#feed .run-error")).to_contain_text("The connection to the server is lost")
+    page.unroute("**/call/v2/decode/*")
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    expect(page.locator("#feed .go-on")).to_be_hidden()
 
 
-def test_lost_updates_are_asked_for(page):
-    page.evaluate(
-        """() => {
-          // The first update with number 3 never arrives.
-          const parse = JSON.parse;
-          JSON.parse = (text, ...rest) => {
-            const value = parse(text, ...rest);
-            if (value?.seq !== 3 || window.lost) return value;
-            window.lost = true;
-            return { ...value, seq: -1 };
-          };
-        }"""
-    )
+def test_rounds_arrive_once_each_and_in_order(page):
     generate(page, length=60)
-    assert page.evaluate("window.lost") is True
     rounds = state(page)["rounds"]
     assert [round["number"] for round in rounds] == list(range(len(rounds)))
     assert sum(len(round["tokens"]) for round in rounds) == 60
+
+
+def test_a_mistake_stands_beside_its_field(page):
+    page.locator(".open-settings input").check(force=True)
+    field = page.locator("#top-k")
+    expect(field.locator(".wrong")).to_be_hidden()
+    enter(field.locator("input"), "-3")
+    expect(field.locator(".wrong")).to_have_text("Give a whole number of at least 0.")
+    expect(field.locator("input")).to_have_attribute("aria-invalid", "true")
+    assert field.locator("input").get_attribute("aria-describedby") == "top-k-wrong"
+    enter(field.locator("input"), "3")
+    expect(field.locator(".wrong")).to_be_hidden()
 
 
 def test_nothing_but_text_grows_over_a_long_run(page):

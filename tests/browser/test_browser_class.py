@@ -47,7 +47,12 @@ DECODE = {
 def decode_controls(page):
     """What a visitor sees in the Decode tab's controls, by their names in the address."""
     settle(page.locator("#seed input"))
-    number = lambda label: page.get_by_label(f"number input for {label}").input_value()  # noqa: E731
+
+    def number(label):
+        return (
+            page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True).input_value()
+        )
+
     return {
         "prompt": page.locator("#prompt textarea").input_value(),
         "method": page.locator("#method input:checked").get_attribute("value"),
@@ -65,13 +70,16 @@ def decode_controls(page):
 def test_a_copied_link_opens_the_same_set_up(visit, someone):
     page = visit()
     enter(page.locator("#prompt textarea"), DECODE["prompt"])
-    choose(page.get_by_label("GSD", exact=True).first)
+    choose(page.locator("#method").get_by_label("GSD"))
     for name in ("k", "length"):
         enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
     pick(page.locator("#topology input"), "batch")
     choose(page.get_by_label("Measure plain decoding too"), False)
     for label in ("Temperature", "Top-p"):
-        enter(page.get_by_label(f"number input for {label}"), DECODE[label.lower()])
+        enter(
+            page.locator("#settings").get_by_role("spinbutton", name=label, include_hidden=True),
+            DECODE[label.lower()],
+        )
     for name in ("top-k", "seed"):
         enter(page.locator(f"#{name} input"), DECODE[name])
     page.wait_for_function("new URLSearchParams(location.search).get('seed') === '11'")

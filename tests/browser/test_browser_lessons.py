@@ -37,12 +37,12 @@ COINCIDES = {
 TELLING = {
     ("rejection", 1): ["#replay .look-line"],
     ("rejection", 2): ["#replay .look-line"],
-    ("lossless", 3): ["#lossless-fault .info-text"],
+    ("lossless", 3): ["#lossless-fault .info"],
 }
 """Parts of the page that say the answer in words, or in a text."""
 
 SEEN = """() => {
-  const panel = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const panel = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const seen = (element) => element.checkVisibility({ visibilityProperty: true });
   const texts = [];
   const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
@@ -314,7 +314,7 @@ def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(lesson
         assert question["ask"] in asked
         assert question["why"] not in asked
         assert question["why"] in answers
-    assert page.locator("gradio-app, .gradio-container").first.is_hidden()
+    assert page.locator(".shell").is_hidden()
     assert page.pdf(format="A4").count(b"/Type /Page\n") == 2
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(sheet).to_have_count(0)
@@ -350,14 +350,14 @@ def test_a_question_and_its_answer_can_be_read_in_both_themes(viewport, theme, v
 
 UNDER = """() => {
   const bar = document.querySelector("#lesson .lesson").getBoundingClientRect();
-  const open = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const open = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const cards = [...open.querySelectorAll(":is(.card, .block.panel)")];
   return cards.filter((card) => card.getBoundingClientRect().left < bar.right && card.checkVisibility())
     .map((card) => card.className);
 }"""
 """Parts of the open tab that the lesson's bar stands on."""
 CUT = """() => {
-  const open = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const open = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const cut = [];
   for (const host of [open, document.querySelector("#lesson .lesson")]) {
     const walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT);

@@ -13,7 +13,7 @@ def open_check(blank, url):
         page = blank
         go(page, f"{url}/?tab=losslessness&__theme={theme}{fields}")
         page.wait_for_selector("#lossless .outcome")
-        decodes = page.get_by_label("number input for Decodes")
+        decodes = page.get_by_role("spinbutton", name="Decodes")
         expect(decodes).to_have_value(str(settings.get("decodes", 8000)))  # the address has been read
         settle(decodes)
         return page

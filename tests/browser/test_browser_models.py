@@ -37,9 +37,8 @@ def load(page, target, draft):
 
 def test_a_visitor_loads_a_pair_and_it_answers(page):
     shows(page, "#models-accordion", "Models: stories/target with stories/draft")
-    expect(page.locator("#loads")).to_be_hidden()  # a script alone: no empty box below the models
     page.locator(".open-settings input").check(force=True)
-    page.locator("#models-accordion > .label-wrap").click()
+    page.locator("#models-accordion > summary").click()
     shows(page, "#models .now", "stories/draft")
     pick(page.get_by_label("Pair to load"), "Own models")
     load(page, HOSTILE, "small")

@@ -35,7 +35,7 @@ def chromium(browser):
 
 
 def visitor(chromium, viewport):
-    context = chromium.new_context(viewport=viewport)
+    context = chromium.new_context(bypass_csp=True, viewport=viewport)
     context.set_default_timeout(SLOW)
     return context.new_page()
 

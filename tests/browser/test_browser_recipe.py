@@ -10,12 +10,10 @@ from playwright.sync_api import expect
 from tests.stress.visitors import ROOT, serving
 
 PANEL = """
-import gradio as gr
-
 from components.page import frame
 
 
-def panel() -> gr.HTML:
+def panel() -> frame.Part:
     return frame.panel("coin", "<p></p>", sides=2)
 """
 ALONE = """
@@ -32,8 +30,8 @@ export function mount(element, props) {
 """
 STYLE = "#coin p { color: rgb(1, 2, 3); }"
 IMPORT = "from components.compare import panel as compare\n"
-TAB = '            with gr.Tab("Compare", id="compare"):\n'
-OWN_TAB = '            with gr.Tab("Coin", id="coin"):\n                coin.panel()\n'
+TAB = '        ("compare", "Compare", compare.panel(pair)),\n'
+OWN_TAB = '        ("coin", "Coin", coin.panel()),\n'
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,9 @@ def copy(tmp_path_factory):
 
 def test_the_recipe_gives_a_tab_with_an_address_of_its_own(copy, browser):
     with serving(app=copy / "app.py") as (address, _):
-        page = browser.new_page()
+        page = browser.new_page(
+            bypass_csp=True,
+        )
         page.goto(f"{address}/?tab=coin")
         words = page.locator("#coin p")
         expect(words).to_have_text("A coin has 2 sides.")

@@ -20,7 +20,7 @@ SHOWN = {
 """What a tab is about, and what of a recorded result is in it as soon as it opens."""
 OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .card", "h3")}
 FITS_A_PHONE = """() => {
-  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const right = (part) => part.getBoundingClientRect().right;
   const size = (text) => parseFloat(getComputedStyle(text).fontSize);
   return document.documentElement.scrollWidth <= innerWidth
@@ -135,7 +135,7 @@ def test_an_address_of_the_codecs_from_before_opens_their_tab(blank, url):
 
 
 FITS = """() => {
-  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const { top, bottom } = tab.getBoundingClientRect();
   const texts = [...tab.querySelectorAll("svg text")].filter((text) => text.getClientRects().length > 0);
   const zoom = Number(document.body.style.getPropertyValue("--projector-zoom"));

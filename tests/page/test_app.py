@@ -1,6 +1,5 @@
 """What the page is sent: real rounds of the embedded pair, complete, in order, and safe to show."""
 
-import asyncio
 import json
 import re
 import runpy
@@ -8,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+from gradio_client import Client
 
 import app
 import specdec
-from components.page import assets, gradio_files, serving
-from components.page.settings import VisitorSettings
-from components.server import feed, run, seats, topologies
+from components.decode import controls
+from components.page import assets, serving
+from components.page.settings import TABLE, VisitorSettings
+from components.server import run, seats, topologies
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
@@ -37,11 +39,14 @@ WITHOUT_RUN = ("codec_lab", "experiments_lab")
 
 
 @pytest.fixture(scope="module")
-def blocks(pair):
-    async def build():
-        return app.build(pair)
+def page(pair):
+    return app.build(pair)
 
-    return asyncio.run(build())  # outside a running loop, Gradio opens loops that it never closes
+
+@pytest.fixture(scope="module")
+def endpoints(url):
+    """The endpoints of the served page, by name, as clients are told."""
+    return httpx.get(f"{url}/gradio_api/info").json()["named_endpoints"]
 
 
 def settings(**changes):
@@ -52,16 +57,10 @@ def received(pair, wanted, interval=0.0):
     return [json.loads(update) for update in run.updates(pair, wanted, interval)]
 
 
-def numbered(pair):
-    """The updates since the run has begun, as texts."""
-    return [text for text in run.updates(pair, settings(), interval=0.0) if '"seq"' in text]
-
-
 @pytest.mark.parametrize("topology", ["sequence", "optimal"])
-def test_a_run_that_cannot_begin_has_only_its_error_as_a_numbered_update(pair, topology):
+def test_a_run_that_cannot_begin_has_only_its_error_besides_waiting(pair, topology):
     updates = received(pair, settings(prompt="word " * 600, topology=topology, k=4))
-    numbers = [(update["seq"], update["phase"]) for update in updates if "seq" in update]
-    assert numbers == [(0, "error")]
+    assert [update["phase"] for update in updates if not update.get("waits")] == ["error"]
 
 
 def rounds_in(updates, baseline=False):
@@ -78,9 +77,6 @@ def test_updates_carry_every_round_of_the_run(pair, method):
     updates = received(pair, settings(method=method))
     expected = specdec.generate(pair, "Once upon a time", method=method, max_new_tokens=12, seed=3)
     assert emitted(rounds_in(updates)) == emitted(expected.rounds)
-    numbers = [update["seq"] for update in updates if "seq" in update]
-    assert numbers == list(range(len(numbers)))
-    assert len({update["run"] for update in updates}) == 1
     assert updates[-1]["phase"] == "done"
 
 
@@ -116,58 +112,14 @@ def test_the_prompt_is_tokenised_once(pair, monkeypatch, topology):
     assert split_texts.count("The dog") == 1
 
 
-def test_lost_updates_can_be_asked_for(pair):
-    updates = numbered(pair)
-    name = json.loads(updates[0])["run"]
-    assert feed.missing({"run": name, "seq": 2}) == updates[2:]
-    assert feed.missing({"run": "unknown", "seq": 0}) == []
-
-
-def test_stop_ends_a_run_by_its_name_also_before_the_server_has_heard_of_it(pair):
-    feed.stop({"run": "early-1"})
-    assert list(run.updates(pair, settings(), interval=0.0, name="early-1")) == []
-    going = run.updates(pair, settings(), interval=0.0, name="early-2")
-    assert json.loads(next(going))["run"] == "early-2"
+def test_a_visitor_who_leaves_gives_the_seat_back_within_a_round(pair):
+    going = run.updates(pair, settings(max_new_tokens=200), interval=0.0)
+    assert json.loads(next(going))["phase"] != "error"
+    while '"running"' not in next(going):
+        pass
     assert seats.MODEL.num_seated == 1
-    feed.stop({"run": "early-2"})
-    assert list(going) == []
+    going.close()
     assert seats.MODEL.num_seated == 0
-
-
-def test_a_run_stops_the_earlier_ones_of_its_page_and_no_other(pair):
-    first, other = (
-        run.updates(pair, settings(), interval=0.0, name=name) for name in ("quick-1", "another-1")
-    )
-    assert [json.loads(next(going))["run"] for going in (first, other)] == ["quick-1", "another-1"]
-    visitor = seats.Visitor("here", "tab")  # whose limit is two runs: stopped ones do not count
-    later = [run.updates(pair, settings(), 0.0, visitor, f"quick-{number}") for number in (2, 3, 4, 5)]
-    for going in later:
-        next(going)
-    assert json.loads(list(later[-1])[-1])["phase"] == "done"
-    assert [list(going) for going in (first, *later[:-1])] == [[]] * 4
-    assert json.loads(list(other)[-1])["phase"] == "done"
-
-
-@pytest.mark.parametrize(
-    "name", [None, 7, [1], "", "x", "Y-1", "a-", "a-1 ", f"{41 * 'a'}-1", "a-1234567890"]
-)
-def test_a_name_that_no_page_gives_is_replaced(pair, name):
-    feed.stop({"run": name})
-    update = json.loads(next(run.updates(pair, settings(), interval=0.0, name=name)))
-    assert update["run"] != name
-    assert update["phase"] != "error"
-
-
-def test_a_long_gap_is_filled_in_parts(pair, monkeypatch):
-    updates = numbered(pair)
-    name, longest = json.loads(updates[0])["run"], max(map(len, updates))
-    for limit in (1, 2 * longest):
-        monkeypatch.setattr(feed, "_LONGEST", limit)
-        found = []
-        while part := feed.missing({"run": name, "seq": len(found)}):
-            assert len(part) == 1 or sum(map(len, part)) <= limit
-            found += part
-        assert found == updates
 
 
 def test_an_empty_seed_draws_one_and_tells_which(pair):
@@ -188,19 +140,18 @@ def test_the_optimal_topology_has_k_nodes(pair):
     assert chosen.num_draft_tokens == 6
 
 
-def test_only_generate_is_public(blocks):
-    assert list(blocks.get_api_info()["named_endpoints"]) == ["/generate"]
-    assert blocks.get_api_info()["unnamed_endpoints"] == {}
+def test_clients_see_the_streams_and_nothing_else(endpoints):
+    assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/measure_forward"}
 
 
-def test_clients_are_told_every_method_and_topology(blocks):
-    told = blocks.get_api_info()["named_endpoints"]["/generate"]["description"]
+def test_clients_are_told_every_method_and_topology(endpoints):
+    told = endpoints["/decode"]["description"]
     for name in (*METHODS, *topologies.NAMES):
         assert re.search(rf"\b{name}\b", told), name
 
 
-def test_generate_is_typed(blocks):
-    parameters = blocks.get_api_info()["named_endpoints"]["/generate"]["parameters"]
+def test_the_endpoint_is_typed(endpoints):
+    parameters = endpoints["/decode"]["parameters"]
     types = {parameter["parameter_name"]: parameter["type"]["type"] for parameter in parameters}
     assert types == {
         "prompt": "string",
@@ -212,30 +163,68 @@ def test_generate_is_typed(blocks):
         "top_k": "integer",
         "top_p": "number",
         "seed": "integer",
+        "baseline": "boolean",
         "chat": "boolean",
+        "history": "string",
         "tree": "string",
     }
 
 
-def test_for_the_model_nobody_waits_in_gradios_own_queue(blocks):
-    limits = {fn.name: fn.concurrency_limit for fn in blocks.fns.values()}
-    assert [limits[name] for name in ("decode", "compared", "generate")] == [None, None, None]
+def test_a_client_streams_the_rounds_of_the_page(pair, url):
+    client = Client(url, verbose=False)
+    wanted = {"method": "ersd", "topology": "sequence", "k": 4, "max_new_tokens": 12, "seed": 3}
+    updates = map(json.loads, client.submit("Once upon a time", **wanted, api_name="/decode"))
+    expected = specdec.generate(pair, "Once upon a time", max_new_tokens=12, seed=3)
+    assert [id for id, _, _ in emitted(rounds_in([*updates]))] == expected.token_ids
 
 
-def test_no_template_evaluates_data(blocks):
-    for component in blocks.blocks.values():
-        template = getattr(component, "html_template", "")
-        assert "${" not in template.replace("${value}", "") or template == ""
-        if "panel" in (getattr(component, "elem_classes", None) or []):
-            assert "${" not in template
-            assert "{{" not in template
+def test_the_form_of_a_run_and_the_endpoint_have_the_settings_of_the_table(page, endpoints):
+    parameters = [each["parameter_name"] for each in endpoints["/decode"]["parameters"]]
+    assert parameters == [*TABLE]
+    assert {row.setting.address for row in TABLE.values()} <= {*page.fields[controls.PART]}
 
 
-def test_scripts_are_public_and_weights_are_not():
-    public = (assets.file_url(assets.MAIN), assets.file_url(assets.PLOTLY), assets.script())
-    assert all(assets.changed(f"/{address}") for address in public)
+def test_the_page_asks_no_other_host_and_holds_no_text_as_code(page):
+    html = serving._html(page, "<b>&", "page.css", "main.js")
+    assert "&lt;b&gt;&amp;" in html
+    linked = re.findall(r'(?:src|<link[^>]*href)="([^"]+)"', html)
+    assert linked
+    assert not [address for address in linked if address.startswith(("http", "//"))]
+    props = re.search(r'id="props">(.*?)</script>', html)[1]
+    assert json.loads(props)["replay"]["entries"]
+    assert "<" not in props
+
+
+def test_every_panel_has_a_script(page):
+    later = {"codec_lab": "codecs", "experiments_lab": "experiments", "lossless": "losslessness"}
+    named = re.findall(r'data-panel="(\w+)"', page.html)
+    main = assets.MAIN.read_text()
+    assert len(set(named)) == len(named) > 20
+    for name in named:
+        is_later = (assets.ASSETS / later.get(name, name) / "panel.js").exists()
+        assert is_later or re.search(rf"\b{name}: ", main), name
+    assert {*page.props} == {*named}
+
+
+def test_scripts_are_public_and_weights_are_not(url):
+    for address in (assets.file_url(assets.MAIN), assets.file_url(assets.PLOTLY), assets.script()):
+        assert httpx.get(f"{url}/{address}").status_code == 200, address
     private = (assets.ASSETS / "stories" / "target" / "config.json", assets.ASSETS / "results", assets.ASSETS)
-    assert not any(assets.changed(f"/{assets.file_url(path)}") for path in private)
+    for path in private:
+        assert httpx.get(f"{url}/{assets.file_url(path)}").status_code == 404
+    for address in ("files/%2e%2e/app.py", "files/v000000000000/%2e%2e/%2e%2e/app.py"):
+        assert httpx.get(f"{url}/{address}").status_code == 404
+
+
+def test_a_browser_keeps_a_script_until_it_changes(url):
+    first = httpx.get(f"{url}/{assets.script()}")
+    assert "immutable" in first.headers["cache-control"]
+    assert "no-cache" in httpx.get(f"{url}/{assets.file_url(assets.MAIN)}").headers["cache-control"]
+    known = httpx.get(f"{url}/{assets.script()}", headers={"if-none-match": first.headers["etag"]})
+    assert (known.status_code, known.content) == (304, b"")
+    before = httpx.get(f"{url}/{assets.FILES}/v000000000000/bundle/main.js")  # a page from before a change
+    assert before.text == first.text
+    assert "no-cache" in before.headers["cache-control"]
 
 
 def test_where_a_model_lies_is_not_shown(pair):
@@ -246,17 +235,16 @@ def test_where_a_model_lies_is_not_shown(pair):
 @pytest.mark.parametrize(("name", "module"), PANELS.items())
 def test_every_panel_runs_alone(pair, name, module, monkeypatch):
     launched = []
+    monkeypatch.setattr(serving, "server", lambda content: content)
     monkeypatch.setattr(serving, "launch", launched.append)
     monkeypatch.setattr(specdec, "load_pair", lambda *_: pair)
     monkeypatch.delitem(sys.modules, f"components.{module}", raising=False)
 
-    async def start():
-        runpy.run_module(f"components.{module}", run_name="__main__")
-
-    asyncio.run(start())
-    panels = {getattr(block, "elem_id", None) for block in launched[0].blocks.values()}
-    assert ("generate" if name == "controls" else name) in panels
-    assert ("feed" in panels) == (name not in WITHOUT_RUN)
+    runpy.run_module(f"components.{module}", run_name="__main__")
+    [content] = launched
+    assert f'id="{"generate" if name == "controls" else name}"' in content.html
+    has_run = bool({"shown", "feed"} & {*content.props})
+    assert has_run == (name not in WITHOUT_RUN)
 
 
 def test_the_command_line_explains_a_wrong_model():
@@ -266,13 +254,3 @@ def test_the_command_line_explains_a_wrong_model():
     assert "error: " in ended.stderr
     assert "/no/such/folder" in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_the_page_names_the_files_of_gradio_that_it_needs(blocks, monkeypatch, tmp_path):
-    links = gradio_files.links(blocks)
-    assert links.count("modulepreload") > 20
-    assert "markdown" not in links  # no component of the page needs it
-    other = tmp_path / "index.html"
-    other.write_text('<script type="module" src="./assets/other.js"></script>')
-    monkeypatch.setattr(gradio_files, "_PAGE", other)
-    assert gradio_files.links(blocks) == ""  # of another version, and the page loads without

@@ -1,14 +1,13 @@
 """What the page's address may hold: every control has a name there, and what is known of it is true."""
 
-import asyncio
 import json
 
-import gradio as gr
 import pytest
 
 from components.decode import controls
 from components.losslessness import panel as losslessness
 from components.page import setup
+from components.page.forms import Form
 from components.page.settings import TABLE
 from components.payoff import presets as payoff
 from components.race_lab import panel as race_lab
@@ -17,45 +16,58 @@ from components.tree_lab import panel as tree_lab
 
 @pytest.fixture(scope="module")
 def fields():
-    async def build():
-        with gr.Blocks():
-            return controls.build(None), losslessness.panel()
+    page = controls.panel(None) + losslessness.panel()
+    return [page.fields[controls.PART], page.fields[losslessness.PART]]
 
-    return asyncio.run(build())  # outside a running loop, Gradio opens loops that it never closes
+
+form = Form("part")
 
 
 @pytest.mark.parametrize(
     ("field", "described"),
     [
-        (gr.Textbox("hello"), {"kind": "text", "default": "hello"}),
-        (gr.Checkbox(True), {"kind": "flag", "default": True}),
+        (form.text("name", "hello", ""), {"kind": "text", "default": "hello"}),
+        (form.hidden("name", "hello"), {"kind": "text", "default": "hello"}),
+        (form.flag("name", True, ""), {"kind": "flag", "default": True}),
         (
-            gr.Radio([("A", "a"), ("B", "b")], value="b"),
+            form.radio("name", "b", "", [("A", "a"), ("B", "b")]),
             {"kind": "choice", "default": "b", "choices": ["a", "b"]},
         ),
-        (gr.Dropdown(["x", "y"], value="x"), {"kind": "choice", "default": "x", "choices": ["x", "y"]}),
         (
-            gr.Slider(1, 64, 8, step=1),
+            form.menu("name", "x", "", [("X", "x"), ("Y", "y")]),
+            {"kind": "choice", "default": "x", "choices": ["x", "y"]},
+        ),
+        (
+            form.slider("name", 8, "", least=1, most=64),
             {"kind": "number", "default": 8, "least": 1, "most": 64, "whole": True},
         ),
         (
-            gr.Slider(0, 2, 1.0, step=0.05),
+            form.slider("name", 1.0, "", least=0, most=2, step=0.05),
             {"kind": "number", "default": 1.0, "least": 0, "most": 2, "whole": False},
         ),
         (
-            gr.Number(7, precision=0, minimum=0),
+            form.number("name", 7, "", least=0, whole=True),
             {"kind": "number", "default": 7, "least": 0, "most": None, "whole": True},
         ),
-        (gr.Number(7), {"kind": "number", "default": 7, "least": None, "most": None, "whole": False}),
+        (
+            form.number("name", 7, ""),
+            {"kind": "number", "default": 7, "least": None, "most": None, "whole": False},
+        ),
     ],
 )
-def test_a_component_says_what_an_address_may_hold(field, described):
-    assert setup.describe(field) == described
+def test_a_field_says_what_an_address_may_hold_and_is_found_by_its_name(field, described):
+    assert field.fields == {"part": {"name": described}}
+    assert 'data-form="part" data-name="name"' in field.html
 
 
-def test_a_component_without_a_form_is_named():
-    with pytest.raises(TypeError, match="Image has no form in the address"):
-        setup.describe(gr.Image())
+def test_a_value_in_a_field_is_text_and_no_html():
+    hostile = '"><script>alert(1)</script>'
+    for field in (
+        form.text("n", hostile, ""),
+        form.text("n", hostile, "", lines=2),
+        form.hidden("n", hostile),
+    ):
+        assert "<script" not in field.html
 
 
 def test_every_setting_of_a_run_has_a_name(fields):
@@ -63,8 +75,7 @@ def test_every_setting_of_a_run_has_a_name(fields):
 
 
 def test_defaults_fit_what_the_address_may_hold(fields):
-    for name, field in {**fields[0], **fields[1]}.items():
-        described = setup.describe(field)
+    for name, described in {**fields[0], **fields[1]}.items():
         json.dumps(described)  # it travels to the browser as it is
         if described["kind"] == "choice":
             assert described["default"] in described["choices"], name

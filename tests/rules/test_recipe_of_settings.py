@@ -17,34 +17,24 @@ ROW = """    draft_temperature: float | None = _row("draft_temperature", form="n
     chat: bool = _row("""
 
 CHECKS = """
-import asyncio, json
-import gradio as gr
+import inspect, json
 import specdec
-from app import build
 from components.decode import controls
-from components.page import setup
 from components.page.settings import VisitorSettings
 from components.server import run
 
 pair = specdec.load_pair("stories")
-blocks = build(pair)
-parameters = blocks.get_api_info()["named_endpoints"]["/generate"]["parameters"]
-[parameter] = [each for each in parameters if each["parameter_name"] == "draft_temperature"]
-
-async def form():
-    with gr.Blocks():
-        return controls.build(None)["draft-temperature"]
-
-field = asyncio.run(form())
+form = controls.panel(pair)
+parameter = inspect.signature(form.streams["decode"]).parameters["draft_temperature"]
 asked = VisitorSettings("Once", method="gsd", max_new_tokens=4, seed=1, draft_temperature=0.5)
 updates = [json.loads(text) for text in run.updates(pair, asked)]
 [opening] = [each["setup"] for each in updates if "setup" in each]
 refused = json.loads(list(run.updates(pair, VisitorSettings("Once", draft_temperature=-1)))[-1])
 record = run.start(pair, asked.checked()).generation
 print(json.dumps({
-    "endpoint": [parameter["type"]["type"], parameter["parameter_default"]],
-    "label": field.label,
-    "address": setup.describe(field),
+    "endpoint": [parameter.annotation.__name__, parameter.default],
+    "labelled": "Temperature of the draft" in form.html,
+    "address": form.fields["live"]["draft-temperature"],
     "setup": opening["draft_temperature"],
     "refused": refused["message"],
     "record": json.loads(record.to_json())["draft_temperature"],
@@ -59,8 +49,8 @@ def test_a_new_setting_takes_one_row(project):  # noqa: F811 - the fixture
     run(project, "-m", "components.page.settings")
     found = json.loads(run(project, "-c", CHECKS).splitlines()[-1])
     assert found == {
-        "endpoint": ["number", None],
-        "label": "Temperature of the draft",
+        "endpoint": ["float", None],
+        "labelled": True,
         "address": {"kind": "number", "default": None, "least": 0, "most": 100, "whole": False},
         "setup": 0.5,
         "refused": "draft-temperature = -1 is not a number from 0 to 100",

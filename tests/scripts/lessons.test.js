@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { measuredBoard } from "../../assets/lessons/board.js";
-import { begin, ended, state as measured, receive } from "../../assets/lessons/forward.js";
+import { begin, state as measured } from "../../assets/lessons/forward.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "../../assets/lessons/steps.js";
 import { lecturesOf, minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
+import { serve, settled } from "./server.js";
 
 const lessons = JSON.parse(readFileSync(new URL("../../assets/lessons.json", import.meta.url), "utf8"));
 const choice = {
@@ -121,18 +122,19 @@ test("every lesson's texts are whole sentences, and no goal or title gives an an
   }
 });
 
-test("a second measurement is not ended by the timer of the first", ({ mock }) => {
-  mock.timers.enable({ apis: ["setTimeout"] });
+test("a measurement shows its place in line and its times, and says when no answer came", async () => {
+  const { posts, sources } = serve();
   begin();
-  ended();
-  mock.timers.tick(9_000);
+  await settled();
+  await posts[0].answer({ event_id: "e1" });
+  sources[0].update({ waits: true, place: { number: 2, of: 3, seconds: null } });
+  assert.match(measured.words, /Waiting for the model/);
+  sources[0].update({ phase: "done", rows: [[1, 2]] });
+  assert.deepEqual([measured.waiting, measured.found.rows], [false, [[1, 2]]]);
   begin();
-  mock.timers.tick(9_000);
-  assert.ok(measured.waiting);
-  receive(JSON.stringify({ run: "second", phase: "done" }));
-  assert.equal(measured.found.run, "second");
-  begin();
-  ended();
-  mock.timers.tick(10_000); // this one gets no answer
+  assert.deepEqual([measured.waiting, measured.found], [true, null]);
+  await settled();
+  await posts[1].answer({ event_id: "e2" });
+  sources[1].say("complete", "null");
   assert.deepEqual([measured.waiting, measured.words], [false, "The server did not answer. Try again."]);
 });

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import * as store from "../../assets/shared/store.js";
 import { runs } from "./recorded.js";
+import { serve } from "./server.js";
 
 const { state } = store;
+serve();
 const open = (run) => store.show(run, { name: "a", title: "", look: "", twin: null });
 const here = () => `${state.selected.round}.${state.decision}`;
 
@@ -51,18 +53,18 @@ test("a token that is looked at hides nothing, a place in time hides what comes 
   assert.equal(state.veiled, true);
 });
 
-const update = (run, seq, phase, more = {}) => JSON.stringify({ run, seq, phase, rounds: [], ...more });
+const update = (phase, more = {}) => JSON.stringify({ phase, rounds: [], ...more });
 
-test("a live run grows by its updates, in whatever order they come, and waits behind a recorded one", () => {
+test("a live run grows by its updates, and waits behind a recorded one", () => {
   const { setup, rounds } = runs["story.json"];
-  const name = store.begin();
+  store.begin();
   assert.ok(store.isExpecting());
-  store.receive(JSON.stringify({ run: name, phase: "waiting", place: { number: 2, of: 3, seconds: null } }));
+  store.receive(update("waiting", { waits: true, place: { number: 2, of: 3, seconds: null } }));
   assert.equal(state.place.number, 2);
-  store.receive(update(name, 0, "running", { setup, rounds: rounds.slice(0, 1) }));
-  store.receive(update(name, 2, "done", { rounds: rounds.slice(2) }));
-  assert.equal(state.rounds.length, 1);
-  store.receive(update(name, 1, "running", { rounds: rounds.slice(1, 2) }));
+  store.receive(update("running", { setup, rounds: rounds.slice(0, 1) }));
+  store.receive(update("running", { rounds: rounds.slice(1, 2) }));
+  assert.equal(state.rounds.length, 2);
+  store.receive(update("done", { rounds: rounds.slice(2) }));
   assert.deepEqual(state.rounds, rounds);
   assert.equal(state.phase, "done");
   open(runs["wide-tree.json"]);
@@ -73,24 +75,24 @@ test("a live run grows by its updates, in whatever order they come, and waits be
 
 test("a run that is refused leaves what is shown, and late updates of a stopped run do not bring it back", () => {
   const { rounds } = state;
-  const refused = store.begin();
-  store.receive(JSON.stringify({ run: refused, phase: "choosing" }));
+  store.begin();
+  store.receive(update("choosing", { waits: true }));
   assert.deepEqual([state.phase, state.place, state.rounds], ["choosing", null, rounds]);
-  store.receive(update(refused, 0, "error", { message: "k = 0: give at least 1" }));
+  store.receive(update("error", { message: "k = 0: give at least 1" }));
   assert.equal(state.message, "k = 0: give at least 1");
   assert.equal(state.rounds, rounds);
-  const name = store.begin();
+  store.begin();
   store.stop();
-  store.receive(update(name, 0, "running"));
+  store.receive(update("running"));
   assert.equal(state.rounds, rounds);
   assert.equal(state.phase, "stopped");
 });
 
 test("a run that is stopped while its times are measured is complete", () => {
   const { setup, rounds } = runs["story.json"];
-  const name = store.begin();
-  store.receive(update(name, 0, "running", { setup, rounds }));
-  store.receive(update(name, 1, "baseline"));
+  store.begin();
+  store.receive(update("running", { setup, rounds }));
+  store.receive(update("baseline"));
   store.stop();
   assert.equal(state.phase, "done");
   assert.deepEqual(state.rounds, rounds);

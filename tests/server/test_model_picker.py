@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import inspect
 import json
 import re
 import threading
@@ -12,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import gradio as gr
 import httpx
 import pytest
 from huggingface_hub.errors import HfHubHTTPError
@@ -88,39 +86,38 @@ def own(root, target, draft, rule=OWN):
     return Access(rule, root).choice(OWN, target, draft, "float32", "cpu")
 
 
-def event_of(blocks, name, *values):
-    """What one event of the page tells the view, as a visitor's browser would get it."""
-    event = next(fn for fn in blocks.fns.values() if fn.name == name)
-    return json.loads(event.fn(*values)[0])
-
-
-def watched(blocks):
-    """What the browser gets that asks again and again, past the queue, until nothing is loaded any more."""
-    [watching] = [block for block in blocks.blocks.values() if getattr(block, "elem_id", None) == "loads"]
-    states = [asyncio.run(watching.state())]
+def watched(page):
+    """What the browser gets that asks again and again until nothing is loaded any more."""
+    states = [state_of(page)]
     while states[-1]["status"] in ("loading", "cancelling"):
         time.sleep(0.01)
-        states.append(asyncio.run(watching.state()))
+        states.append(state_of(page))
     return states
+
+
+def state_of(page):
+    return asyncio.run(page.functions["models/state"](None))
+
+
+def load(page, target, draft, **more):
+    """The answer to a visitor who asks for own models."""
+    wanted = {"pair": OWN, "target": target, "draft": draft, "dtype": "float32", "device": "cpu"}
+    return page.functions["models/load"](wanted | more)
 
 
 @pytest.fixture(scope="module")
 def served(root, embedded):
     """The whole page, on the embedded pair at first, and the pair that it shares."""
     pair = shared(embedded)
-
-    async def build():
-        return app.build(pair, Access(OWN, root))
-
-    return asyncio.run(build()), pair
+    return app.build(pair, Access(OWN, root)), pair
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family):
-    blocks, pair = served
-    begun = event_of(blocks, "begin", OWN, f"{family}-target", f"{family}-draft", "float32", "cpu")
+    page, pair = served
+    begun = load(page, f"{family}-target", f"{family}-draft")
     assert begun["status"] == "loading"
-    states = watched(blocks)
+    states = watched(page)
     assert states[-1]["status"] == "ready", states[-1]
     assert [model["name"].split("/")[-1] for model in states[-1]["models"]] == [
         f"{family}-target",
@@ -435,76 +432,57 @@ def public(root, embedded):
             report(SimpleNamespace(_asdict=lambda: {"stage": "reading"}))
         return embedded
 
-    async def build():
-        with gr.Blocks() as blocks:
-            models_panel.panel(pair, Access(OWN, root, key="open-sesame"))
-        return blocks
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("components.server.lazy.load", load)
-        yield asyncio.run(build())
+        yield models_panel.panel(pair, Access(OWN, root, key="open-sesame"))
         go_on.set()
 
 
-WANTED = (OWN, "llama-target", "llama-draft", "float32", "cpu")
+WANTED = ("llama-target", "llama-draft")
 
 
 @pytest.mark.parametrize("key", ["", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "])
 def test_without_the_key_nothing_is_loaded_for_everybody(public, key):
-    told = event_of(public, "begin", *WANTED, key)
-    assert "not the key that the server printed" in told["refused"]
-    assert told["status"] == "rest"
+    told = load(public, *WANTED, key=key)
+    assert "not the key that the server printed" in told["error"] or "key = " in told["error"]
+    assert state_of(public)["status"] == "rest"
 
 
 def test_strangers_can_not_cancel_a_load(public):
-    [watching] = [block for block in public.blocks.values() if getattr(block, "elem_id", None) == "loads"]
-    ticket = event_of(public, "begin", *WANTED, "open-sesame")["ticket"]
+    cancel = public.functions["models/cancel"]
+    ticket = load(public, *WANTED, key="open-sesame")["ticket"]
     for asked in ({}, {"ticket": "x"}, {"ticket": "\ud800", "key": "x"}, {"key": 5}, None, {"ticket": None}):
-        assert "error" in watching.cancel(asked)
-    assert asyncio.run(watching.state())["status"] == "loading"
-    assert "ticket" not in asyncio.run(watching.state())
-    assert watching.cancel({"ticket": ticket})["status"] in ("cancelling", "cancelled")
+        assert "error" in cancel(asked)
+    assert state_of(public)["status"] == "loading"
+    assert "ticket" not in state_of(public)
+    assert cancel({"ticket": ticket})["status"] in ("cancelling", "cancelled")
     assert watched(public)[-1]["status"] == "cancelled"
-    event_of(public, "begin", *WANTED, "open-sesame")
-    assert "error" in watching.cancel({"ticket": ticket})  # that was of another load
-    assert watching.cancel({"key": "open-sesame"})["status"] in ("cancelling", "cancelled")
+    load(public, *WANTED, key="open-sesame")
+    assert "error" in cancel({"ticket": ticket})  # that was of another load
+    assert cancel({"key": "open-sesame"})["status"] in ("cancelling", "cancelled")
     assert watched(public)[-1]["status"] == "cancelled"
 
 
 def test_the_key_is_not_in_the_address_of_the_page(embedded):
-    async def build():
-        with gr.Blocks():
-            return models_panel.panel(shared(embedded), Access(OWN, key="open-sesame"))
-
-    assert set(asyncio.run(build())) == {"pair", "target", "draft", "dtype", "device", "chat"}
-
-
-def test_watchers_hold_nothing_and_cancelling_goes_past_the_queue(public):
-    events = [fn for fn in public.fns.values() if fn.fn]
-    assert not any(inspect.isgeneratorfunction(fn.fn) or inspect.isasyncgenfunction(fn.fn) for fn in events)
-    [cancel] = [block for block in public.blocks.values() if getattr(block, "elem_id", None) == "cancel-load"]
-    assert all(fn.fn is None for fn in public.fns.values() if (cancel._id, "click") in fn.targets)
+    panel = models_panel.panel(shared(embedded), Access(OWN, key="open-sesame"))
+    assert {*panel.fields["live"]} == {"pair", "target", "draft", "dtype", "device", "chat"}
+    assert "open-sesame" not in panel.html
 
 
 def test_a_refused_choice_is_told_and_nothing_is_loaded(served):
-    blocks, pair = served
+    page, pair = served
     before = pair.load()
-    told = event_of(blocks, "begin", OWN, "../elsewhere", "x", "float32", "cpu")
-    assert "not in the folder" in told["refused"]
+    assert "not in the folder" in load(page, "../elsewhere", "x")["error"]
     assert pair.load() is before
 
 
 @pytest.mark.parametrize(("rule", "names"), [(OWN, 7), (LISTED, 6), (FIXED, 0)])
 def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
-    async def build():  # outside a running loop, Gradio opens loops that it never closes
-        with gr.Blocks() as blocks:
-            models_panel.panel(shared(embedded), Access(rule))
-        return blocks
-
-    blocks = asyncio.run(build())
-    pairs = [block for block in blocks.blocks.values() if getattr(block, "elem_id", None) == "pair"]
-    assert sum(len(pair.choices) for pair in pairs) == names
-    assert any(fn.name == "begin" for fn in blocks.fns.values()) == bool(names)
+    panel = models_panel.panel(shared(embedded), Access(rule))
+    assert len(panel.fields["live"].get("pair", {"choices": []})["choices"]) == names
+    assert ('id="load-models"' in panel.html) == bool(names)
+    if not names:
+        assert "fixed its models" in load(panel, *WANTED)["error"]
 
 
 def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):
@@ -545,12 +523,12 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
 
 def test_the_panel_tells_about_each_known_pair():
     for known in known_pairs.PAIRS:
-        about = models_panel.about(known.name, "cpu")["info"]
+        about = models_panel.about({"pair": known.name, "device": "cpu"})["words"]
         if known.target is not None:
             assert known.target.hub_id in about
             assert known.target.licence in about
             assert about.count("GB") >= 4 or known.shipped
-    assert "tokenizer" in models_panel.about(OWN, "cpu")["info"]
+    assert "tokenizer" in models_panel.about({"pair": OWN})["words"]
     for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
-        with pytest.raises(gr.Error, match=r"(pair|device) = .* is none of"):
-            models_panel.about(pair, device)
+        told = models_panel.about({"pair": pair, "device": device})["error"]
+        assert re.match(r"(pair|device) = ", told)

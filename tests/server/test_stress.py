@@ -44,7 +44,7 @@ def test_a_text_that_differs_is_found(site, pair):
 
 def test_a_full_line_is_told_and_places_count_down(site):
     async def visit(http):
-        return await asyncio.gather(*(site.generate(http, length=300, seed=i) for i in range(6)))
+        return await asyncio.gather(*(site.generate(http, max_new_tokens=300, seed=i) for i in range(6)))
 
     visits = visiting(site, visit)
     failures = [visit.failure for visit in visits if visit.failure]
@@ -76,17 +76,16 @@ def test_growth_is_the_slope_of_the_second_half():
     assert soak.growth(samples) == pytest.approx(3)
 
 
-def test_no_event_breaks_off_at_half_a_character(site):
-    """Gradio writes a refused choice into its answer as it is, and then can't encode that."""
-
-    async def ends(http, event):
-        half = ["\ud800"] * len(event["inputs"])
-        return [message["msg"] async for message in stream(http, event["id"], half, "\ud800")][-1]
+def test_no_stream_breaks_off_at_half_a_character(site):
+    async def ends(http, name, values):
+        return [kind async for kind, _ in stream(http, name, values)][-1]
 
     async def visit(http):
-        return await asyncio.gather(*(ends(http, event) for event in site.events))
+        half = dict.fromkeys(site.defaults, "�")
+        runs = ends(http, "decode", half), ends(http, "compare", {"asked": {"prompt": "\ud800"}})
+        return await asyncio.gather(*runs, ends(http, "check_losslessness", {"draft": "\ud800"}))
 
-    assert set(visiting(site, visit)) == {"process_completed"}
+    assert set(visiting(site, visit)) == {"complete"}
 
 
 def test_a_failure_told_by_its_number_alone_is_a_fault():
@@ -122,7 +121,7 @@ def test_nothing_but_the_pages_own_files_is_served(site):
 def test_a_request_that_can_not_be_repeated_is_refused_in_words(site, body):
     async def visit(http):
         headers = {"content-type": "application/json"}
-        paths = ("queue/join", "call/generate", "cancel", "component_server")
+        paths = ("queue/join", "call/decode", "call/v2/decode", "cancel")
         return [await http.post(f"/gradio_api/{path}", content=body, headers=headers) for path in paths]
 
     answers = visiting(site, visit)
@@ -130,25 +129,21 @@ def test_a_request_that_can_not_be_repeated_is_refused_in_words(site, body):
     assert all(answer.json()["detail"] for answer in answers)
 
 
-def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
+def test_the_endpoint_tells_mistakes_and_gives_rounds_and_acceptance(site, pair):
     async def visit(http):
-        answers = []
-        for length in (8, 301):
-            body = {"data": ["Once upon a time", "ersd", "sequence", 4, length, 1.0, 0, 1.0, 0, False, ""]}
-            joined = await http.post("/gradio_api/call/generate", json=body)
-            answer = await http.get(f"/gradio_api/call/generate/{joined.json()['event_id']}")
-            answers.append(answer.text)
-        return answers
+        wanted = {"prompt": "Once upon a time", "seed": 0, "topology": "sequence", "k": 4}
+        return [
+            [said async for _, said in stream(http, "decode", wanted | {"max_new_tokens": length})]
+            for length in (8, 301)
+        ]
 
     whole, refused = visiting(site, visit)
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
-    lines = [line.removeprefix("data: ") for line in whole.splitlines() if '"tokens' in line]
-    rounds = [json.loads(line)[0] for line in lines[: len(expected.rounds)]]
-    for round, wanted in zip(rounds, expected.rounds, strict=True):
-        assert specdec.Round.from_json(round).tokens == wanted.tokens
-    assert json.loads(rounds[-1])["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
-    assert whole.count("event: generating") == len(expected.rounds)
-    assert "length = 301 is not a whole number from 1 to 300" in refused
+    updates = [json.loads(text) for text in whole[:-1]]
+    rounds = [specdec.Round.from_json(json.dumps(round)) for each in updates for round in each["rounds"]]
+    assert [round.tokens for round in rounds] == [round.tokens for round in expected.rounds]
+    assert updates[-1]["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
+    assert "length = 301 is not a whole number from 1 to 300" in refused[-2]
 
 
 FEW = ("--seats", "1", "--new-tokens", "300", "--runs-per-address", "2")
@@ -159,9 +154,9 @@ def refused_of_three(address, forwarded):
 
     async def ask(http, visitor):
         headers = {"x-forwarded-for": visitor}
-        body = {"data": ["Once upon a time", "ar", "simple", 1, 300, 1.0, 0, 1.0, 0, False, ""]}
-        joined = await http.post("/gradio_api/call/generate", json=body, headers=headers)
-        path = f"/gradio_api/call/generate/{joined.json()['event_id']}"
+        body = {"prompt": "Once upon a time", "method": "ar", "max_new_tokens": 300}
+        joined = await http.post("/gradio_api/call/v2/decode", json=body, headers=headers)
+        path = f"/gradio_api/call/v2/decode/{joined.json()['event_id']}"
         return "runs from your network wait or run already" in (await http.get(path, headers=headers)).text
 
     async def visit():
@@ -181,9 +176,9 @@ def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
     """As many as there are places at all: one that is seated and three who wait."""
 
     async def ask(http):
-        body = {"data": ["Once upon a time", "ar", "simple", 1, 40, 1.0, 0, 1.0, 0, False, ""]}
-        joined = await http.post("/gradio_api/call/generate", json=body)
-        return (await http.get(f"/gradio_api/call/generate/{joined.json()['event_id']}")).text
+        body = {"prompt": "Once upon a time", "method": "ar", "max_new_tokens": 40}
+        joined = await http.post("/gradio_api/call/v2/decode", json=body)
+        return (await http.get(f"/gradio_api/call/v2/decode/{joined.json()['event_id']}")).text
 
     async def visit(http):
         return await asyncio.gather(*(ask(http) for _ in range(4)))

@@ -16,11 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+import app
 import specdec
 from tests.stress.load import alone
 from tests.stress.visitors import PLAIN, PROMPT, RESULTS, ROOT, Site, client, serving, stream, write
@@ -82,16 +84,19 @@ class Found:
             self.faults.append(f"{kind}: {text[max(0, match.start() - 60) :][:160]!r} to {str(sent)[:120]!r}")
 
 
+@cache
+def functions() -> list[str]:
+    """What the panels can ask: "panel/function"."""
+    return [*app.build().functions]
+
+
 class Fuzzer:
     """Draws requests for one page and sends them. The same seed draws the same requests."""
 
     def __init__(self, site: Site, http: httpx.AsyncClient, seed: int):
         self.site, self.http, self.random, self.found = site, http, random.Random(seed), Found()
-        self.functions = [
-            (c["id"], name) for c in site.config["components"] for name in c["props"].get("server_fns") or []
-        ]
         self.kinds: list[Callable[[], Any]] = [
-            *3 * [self.decode], *3 * [self.server_function], *2 * [self.generate], self.event, self.compare,
+            *3 * [self.decode], *3 * [self.question], *2 * [self.positional], self.stream, self.compare,
             self.file, self.raw,
         ]  # fmt: skip
 
@@ -117,51 +122,49 @@ class Fuzzer:
 
     async def decode(self) -> None:
         """Generate on the Decode tab."""
-        data = self.spoiled(self.site.defaults | PLAIN | {"length": 2})
-        await self._event("decode", self.site.decode, list(data.values()))
+        await self._stream("decode", self.spoiled(self.site.defaults | PLAIN | {"max_new_tokens": 2}))
 
     async def compare(self) -> None:
-        """Compare. The event's data is the request."""
+        """Compare."""
         column = {"name": "a", "method": "ersd", "topology": "sequence", "k": 2, "draft": "own"}
         request = {"prompt": PROMPT, "seed": 1, "max_new_tokens": 2, "temperature": 1, "reference": True}
         request = self.spoiled(request | {"columns": [self.spoiled(column)]})
-        await self._event("compare", self.site.compare, [], self.random.choice([request, self.value()]))
+        await self._stream("compare", {"asked": self.random.choice([request, self.value()])})
 
-    async def event(self) -> None:
-        """Any event of the page with any number of values."""
-        event = self.random.choice(self.site.events)
-        await self._event("event", event["id"], [self.value() for _ in event["inputs"]], self.value())
+    async def stream(self) -> None:
+        """Any stream of the page with any values, by names of which it may not have heard."""
+        name = self.random.choice(["decode", "compare", "check_losslessness", "measure_forward"])
+        await self._stream(name, {key: self.value() for key in self.random.sample(FIELDS, 4)})
 
-    async def _event(self, kind: str, number: int, data: Any, event_data: Any = None) -> None:
+    async def _stream(self, name: str, values: Any) -> None:
         texts, most = [], self.random.choice([1, 3, 10**9, 10**9])  # some visitors leave early
+        last = "nothing"
         try:
-            async for message in stream(self.http, number, data, event_data):
-                texts.append(json.dumps(message))
+            async for kind, said in stream(self.http, name, values):
+                texts.append(str(said))
+                last = kind
                 if len(texts) >= most:
                     break
         except httpx.RemoteProtocolError:
-            self.found.faults.append(f"{kind}: the server hung up at {str(data)[:120]!r} after {texts[-1:]}")
-        last = json.loads(texts[-1]) if texts else {"msg": "nothing"}
-        answer = f"{last.get('status', '')} {last['msg']}".strip()
-        self.found.judge(kind, answer, " ".join(texts), data)
+            self.found.faults.append(f"{name}: the server hung up at {str(values)[:120]!r}: {texts[-1:]}")
+        answer = texts[-1][:3] if last == "refused" else last
+        self.found.judge(name, answer, " ".join(texts), values)
 
-    async def server_function(self) -> None:
-        """A panel's question to its server function."""
-        component, name = self.random.choice(self.functions)
+    async def question(self) -> None:
+        """A panel's question."""
         some = {key: self.value() for key in self.random.sample(FIELDS, 4)}
-        data = self.random.choice([some, some, self.value()])
-        body = {"session_hash": "f", "component_id": component, "fn_name": name, "data": data}
-        await self._post("server function", "/gradio_api/component_server", body)
+        asked = self.random.choice([some, some, self.value()])
+        await self._post("question", f"/ask/{self.random.choice(functions())}", asked)
 
-    async def generate(self) -> None:
-        """The public endpoint, by plain HTTP."""
-        plain = [PROMPT, "ersd", "sequence", 2, 2, 1.0, 0, 1.0, 0, False, ""]
+    async def positional(self) -> None:
+        """Generate by plain HTTP, with the values in their order."""
+        plain = list((self.site.defaults | PLAIN | {"max_new_tokens": 2}).values())
         whole = len(plain)
         data = list(self.spoiled(dict(enumerate(plain))).values())[: self.random.choice([*[whole] * 3, 3, 0])]
-        answer = await self._post("/generate", "/gradio_api/call/generate", {"data": data})
+        answer = await self._post("positional", "/gradio_api/call/decode", {"data": data})
         if answer.status_code == 200:
-            path = f"/gradio_api/call/generate/{answer.json()['event_id']}"
-            self.found.judge("/generate", "stream", (await self.http.get(path)).text, data)
+            path = f"/gradio_api/call/decode/{answer.json()['event_id']}"
+            self.found.judge("positional", "stream", (await self.http.get(path)).text, data)
 
     async def file(self) -> None:
         """A request for a file that must not be served."""
@@ -173,7 +176,7 @@ class Fuzzer:
 
     async def raw(self) -> None:
         """Bodies that are no valid requests."""
-        paths = ["queue/join", "component_server", "call/generate", "run/generate", "cancel", "upload"]
+        paths = ["queue/join", "call/decode", "call/v2/decode", "run/decode", "cancel", "upload"]
         spoiled = json.dumps(self.value()).encode()
         bodies = [b"", b"{", b"\xff\xfe", b"[" * 20_000, b"null", b"9" * 5000, spoiled]
         path = f"/gradio_api/{self.random.choice(paths)}"

@@ -67,9 +67,8 @@ class Soak:
 
     async def leave(self) -> None:
         """Start a run and close its tab in the middle."""
-        async for message in stream(self.http, self.site.decode, list(self.site.defaults.values())):
-            if message["msg"] == "process_generating":
-                return
+        async for _ in stream(self.http, "decode", self.site.defaults):
+            return
 
     async def nonsense(self) -> None:
         """Send a bad request."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import secrets
 import socket
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import httpx
 import psutil
 import torch
 
+from components.page.settings import ADDRESSES
 from specdec.commands import write_json
 from specdec.devices import machine
 
@@ -30,7 +30,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "assets" / "results"
 PATIENCE = httpx.Timeout(30, read=600, pool=600)
 PROMPT = "Once upon a time"
-PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "length": 32, "baseline": False, "seed": 7}
+PLAIN = {
+    "prompt": PROMPT,
+    "topology": "sequence",
+    "k": 4,
+    "max_new_tokens": 32,
+    "baseline": False,
+    "seed": 7,
+}
 """A short run; what it leaves out stays as the page sets it."""
 
 
@@ -123,7 +130,6 @@ class Visit:
     first_token_seconds: float | None = None
     seconds: float = 0.0
     failure: str = ""
-    value: str = ""
 
     @property
     def setup(self) -> dict[str, Any]:
@@ -139,8 +145,8 @@ class Visit:
     def take(self, text: str, seconds: float) -> None:
         """Process one update as the feed does."""
         update = json.loads(text)
-        if update.get("place"):
-            self.places.append(update["place"])
+        if update.get("waits"):
+            self.places += [update["place"]] if "place" in update else []
             return
         if update["rounds"] and self.first_token_seconds is None:
             self.first_token_seconds = seconds
@@ -149,31 +155,27 @@ class Visit:
 
 
 class Site:
-    """A page's events by their purpose, read from the page's config."""
+    """A served page, as programs use it. defaults: the settings of its form by the endpoint's parameters."""
 
     def __init__(self, address: str):
         self.address = address
-        self.config = httpx.get(f"{address}/config", timeout=30).json()
-        ids = {c["props"].get("elem_id"): c["id"] for c in self.config["components"]}
-        self.components = {name: number for name, number in ids.items() if name}
-        self.events = [event for event in self.config["dependencies"] if event["backend_fn"]]
-        decode = next(event for event in self.events if event["outputs"] == [ids["feed"]])
-        self.decode = decode["id"]
-        comparing = [event["id"] for event in self.events if event["outputs"] == [ids["compare"]]]
-        self.compare = comparing[0]
-        props = {c["id"]: c["props"] for c in self.config["components"]}
-        self.traces = props[ids["replay"]]["props"]["folder"]
-        self.defaults = {_name(props[number]): props[number].get("value") for number in decode["inputs"]}
+        html = httpx.get(address, timeout=30).raise_for_status().text
+        self.props = json.loads(re.search(r'id="props">(.*)</script>', html)[1])
+        self.traces = self.props["replay"]["folder"]
+        fields = self.props["setup"]["fields"]["live"]
+        self.defaults = {
+            name: fields[address]["default"] for address, name in ADDRESSES.items() if address in fields
+        }
 
     async def generate(self, http: httpx.AsyncClient, **changes: Any) -> Visit:
         """Press Generate with these settings and watch until the run ends."""
         visit, start = Visit(), time.monotonic()
-        data = list((self.defaults | PLAIN | changes).values())
-        async for message in stream(http, self.decode, data):
-            if message["msg"] in ("process_generating", "process_completed"):
-                _take(visit, message, time.monotonic() - start)
-            elif message["msg"] == "refused":
-                visit.failure = f"{message['status']}: {message['text']}"
+        changed = {ADDRESSES.get(name, name): value for name, value in changes.items()}
+        async for kind, said in stream(http, "decode", self.defaults | PLAIN | changed):
+            if kind == "generating":
+                visit.take(said, time.monotonic() - start)
+            elif kind != "complete":
+                visit.failure = str(said)
         visit.seconds = time.monotonic() - start
         if not visit.updates:
             visit.failure = visit.failure or "no update came"
@@ -192,45 +194,23 @@ class Site:
         return time.monotonic() - start
 
 
-def _name(props: dict[str, Any]) -> str:
-    """A control's name: its name in the page, otherwise the first word of its label."""
-    name = props.get("elem_id") or props["label"].split()[0].lower()
-    return "baseline" if name == "measure" else name
-
-
-async def stream(
-    http: httpx.AsyncClient, fn_index: int, data: Any, event_data: Any = None
-) -> AsyncIterator[dict[str, Any]]:
-    """The messages of one event of the page, from a new tab, until the event is completed."""
-    session = {"session_hash": secrets.token_hex(8)}
-    body = {"fn_index": fn_index, "data": data, "event_data": event_data} | session
+async def stream(http: httpx.AsyncClient, name: str, values: Any) -> AsyncIterator[tuple[str, Any]]:
+    """The messages of one stream of the page until it ends, each with its kind: generating (an update),
+    complete, error, or refused (the status and the reason)."""
     # httpx's own JSON refuses values that are sent here on purpose
-    content, headers = json.dumps(body).encode(), {"content-type": "application/json"}
-    answer = await http.post("/gradio_api/queue/join", content=content, headers=headers)
+    content, headers = json.dumps(values).encode(), {"content-type": "application/json"}
+    address = f"/gradio_api/call/v2/{name}"
+    answer = await http.post(address, content=content, headers=headers)
     if answer.status_code != 200:
-        yield {"msg": "refused", "status": answer.status_code, "text": answer.text}
+        yield "refused", f"{answer.status_code}: {answer.text}"
         return
-    async with http.stream("GET", "/gradio_api/queue/data", params=session) as lines:
+    async with http.stream("GET", f"{address}/{answer.json()['event_id']}") as lines:
+        kind = ""
         async for line in lines.aiter_lines():
-            if line.startswith("data:"):
-                message = json.loads(line[5:])
-                yield message
-                if message["msg"] in ("process_completed", "close_stream"):
+            if line.startswith("event:"):
+                kind = line[6:].strip()
+            elif line.startswith("data:") and kind != "heartbeat":
+                said = json.loads(line[5:])
+                yield kind, said[0] if kind == "generating" else said
+                if kind in ("complete", "error"):
                     return
-
-
-def _take(visit: Visit, message: dict[str, Any], seconds: float) -> None:
-    if message["msg"] == "process_completed":
-        if not message.get("success"):
-            visit.failure = str(message["output"].get("error"))
-        return  # the completed event repeats the last update
-    [value] = message["output"]["data"]
-    visit.value = value if isinstance(value, str) else _patched(visit.value, value)
-    visit.take(visit.value, seconds)
-
-
-def _patched(before: str, changes: list[Any]) -> str:
-    """A value from Gradio's list of differences to the previous value."""
-    for action, _, value in changes:
-        before = before + value if action == "append" else value
-    return before

@@ -1,0 +1,138 @@
+// The fields of the page's forms: what they hold, what is wrong with it, and how the address reads and writes it.
+
+import { setText } from "../shared/view.js";
+import { differing, readAll, written, wrong } from "./setup_fields.js";
+
+const forms = {}; // by form and name: the field's description and element
+
+// One field. described: as components/page/forms.py describes it.
+class Field {
+  constructor(form, name, described) {
+    this.described = described;
+    this.element = /** @type {HTMLElement} */ (document.querySelector(`[data-form="${form}"][data-name="${name}"]`));
+    this.controls = /** @type {HTMLInputElement[]} */ (
+      this.element.matches("input") ? [this.element] : [...this.element.querySelectorAll("input, select, textarea")]
+    );
+    this.element.addEventListener("input", (event) => this.touched(event));
+    this.touched(null);
+  }
+
+  get value() {
+    const [first] = this.controls;
+    const { kind } = this.described;
+    if (kind === "flag") return first.checked;
+    if (kind === "number") return first.value === "" ? null : first.valueAsNumber;
+    if (first.type === "radio") return this.controls.find(({ checked }) => checked)?.value ?? null;
+    return first.value;
+  }
+
+  set value(value) {
+    const { kind } = this.described;
+    for (const control of this.controls) {
+      if (kind === "flag") control.checked = Boolean(value);
+      else if (control.type === "radio") control.checked = control.value === value;
+      else if (control.value !== String(value ?? "")) control.value = String(value ?? "");
+    }
+    this.touched(null);
+  }
+
+  // The number and the slider of a field show the same value.
+  touched(event) {
+    const { target = null } = event ?? {};
+    if (this.described.kind === "number" && target)
+      for (const control of this.controls) if (control !== target) control.value = target.value;
+    const text = this.described.kind === "number" ? this.controls[0].value : "";
+    const isMissing = text === "" && this.described.default === null;
+    this.tell(this.described.kind === "number" && !isMissing ? wrong(text, this.described) : "");
+  }
+
+  // Shows what is wrong beside the field.
+  tell(message) {
+    const line = this.element.querySelector(".wrong");
+    if (!line) return;
+    setText(line, message);
+    /** @type {HTMLElement} */ (line).hidden = message === "";
+    for (const control of this.controls) {
+      control.setAttribute("aria-invalid", String(message !== ""));
+      if (message) control.setAttribute("aria-describedby", line.id);
+      else control.removeAttribute("aria-describedby");
+    }
+  }
+
+  set isDisabled(is) {
+    for (const control of this.controls) control.disabled = is;
+    this.element.toggleAttribute("data-disabled", is);
+  }
+}
+
+// A field by its form and its name; undefined if the page does not have it.
+export const fieldOf = (form, name) => forms[form]?.[name];
+
+// The values of all fields of a form, by name.
+export const valuesOf = (form) =>
+  Object.fromEntries(Object.entries(forms[form] ?? {}).map(([name, field]) => [name, field.value]));
+
+// Offers every form of `fields`, { form: { name: description } }, to the address. changed() is called after each change.
+// assign(form, values, isBase) sets some fields of a form; values of a base stay out of the address, which names the run
+// that they belong to.
+export function mountFields({ fields, alone, follows }, offer, changed) {
+  const base = {}; // base values by form
+  const touched = new Set(); // what the visitor set before this script ran wins over the address
+  for (const [form, of] of Object.entries(fields)) {
+    forms[form] = {};
+    for (const [name, described] of Object.entries(of)) {
+      const field = new Field(form, name, described);
+      if (written(field.value ?? "") !== written(described.default ?? "") && described.default !== undefined)
+        touched.add(field);
+      forms[form][name] = field;
+      field.element.addEventListener("input", changed);
+    }
+  }
+  // Values that were computed for others of their form. Without one, or with an empty one, it is computed again.
+  const following = (form) => (form === alone ? Object.entries(follows) : []);
+
+  function put(form, values) {
+    for (const [name, value] of Object.entries(values)) {
+      const field = forms[form][name];
+      if (field && !touched.has(field)) field.value = value;
+    }
+    changed();
+  }
+
+  function set(form, texts) {
+    const name = (key) => (form === alone ? key : `${form}.${key}`);
+    const { values, messages } = readAll(texts, fields[form], name);
+    for (const [key, others] of following(form))
+      if (texts[key] === undefined && others.some((other) => texts[other] !== undefined)) values[key] = "";
+    put(form, values);
+    return messages;
+  }
+
+  function assign(form, values, isBase) {
+    if (isBase) base[form] = values;
+    put(form, values);
+    touched.clear(); // the page has opened
+  }
+
+  // The values of a form that the address must contain: those that differ from the base, or from the default without a
+  // base.
+  function get(form) {
+    const of = fields[form];
+    const now = valuesOf(form);
+    const based = (key) => base[form]?.[key] !== undefined;
+    const rest = Object.keys(of).filter((key) => !based(key));
+    const other = Object.keys(of).filter((key) => based(key) && written(now[key]) !== written(base[form][key]));
+    const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[key]]));
+    const said = { ...differing(pick(rest), of), ...pick(other) };
+    for (const [key] of following(form)) if (said[key] === "") delete said[key];
+    return said;
+  }
+
+  for (const form of Object.keys(fields))
+    offer(
+      form,
+      { get: () => get(form), set: (texts) => set(form, texts) },
+      form === alone ? Object.keys(fields[form]) : undefined,
+    );
+  return { assign };
+}

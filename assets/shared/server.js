@@ -1,0 +1,114 @@
+// The page's way to its server: questions with one answer, and streams of updates.
+
+const at = (address) => new URL(address, document.baseURI).href;
+
+// On a Space whose GPU is lent, the hub's page around this one knows the visitor. Its headers make a run count as the
+// visitor's own. `@gradio/client` asks for them in the same way.
+const SUPPORTED = "supports-zerogpu-headers";
+const HUB = "https://huggingface.co";
+let hubAnswers = false;
+let isLeaving = false; // the browser breaks all streams of a page that is left
+export function prepareServer() {
+  addEventListener("beforeunload", () => {
+    isLeaving = true;
+    setTimeout(() => (isLeaving = false), PATIENCE); // the visitor may stay
+  });
+  if (parent === window || !location.hostname.endsWith(".hf.space")) return;
+  addEventListener("message", ({ data, origin }) => {
+    if (data === SUPPORTED && origin === HUB) hubAnswers = true;
+  });
+  parent.postMessage(SUPPORTED, HUB);
+}
+const PATIENCE = 2000; // milliseconds that the hub's page has to answer
+
+function hubHeaders() {
+  if (!hubAnswers) return {};
+  return new Promise((done) => {
+    const channel = new MessageChannel();
+    const answered = (headers) => {
+      clearTimeout(timer);
+      channel.port1.close();
+      done(headers ?? {});
+    };
+    const timer = setTimeout(answered, PATIENCE);
+    channel.port1.onmessage = ({ data }) => answered(data);
+    parent.postMessage("zerogpu-headers", HUB, [channel.port2]);
+  });
+}
+
+async function post(address, value, headers = {}) {
+  return fetch(at(address), {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(value),
+  });
+}
+
+// The functions of a panel: `await server.exact({ p, q })`. An answer is plain data; { error } says what was wrong.
+export function serverOf(panel) {
+  const ask = (name) => async (question) => {
+    const answer = await post(`ask/${panel}/${name}`, question ?? null);
+    if (answer.ok) return answer.json();
+    const { detail } = await answer.json().catch(() => ({}));
+    return { error: detail ?? `The server answered ${answer.status}.` };
+  };
+  return new Proxy({}, { get: (_, name) => (name === "then" ? undefined : ask(String(name))) });
+}
+
+export const LOST = "The connection to the server is lost. What came until now stays here.";
+const NOT_BEGUN = "The server did not answer. Try again.";
+const BROKE_OFF = "The server ended this before it was complete. Try again.";
+const SILENCE = 60_000; // milliseconds without a sign of life, which comes every 15 seconds, until a stream counts as lost
+
+// Begins a stream of the server. values: its parameters by name. update(text): called with each update, in order.
+// ended(message): called once, with an empty message if the stream is complete. Returns a function that closes the
+// stream, which ends its work on the server; nothing is called afterwards.
+export function stream(name, values, { update, ended }) {
+  let source = null;
+  let timer = 0;
+  let isClosed = false;
+
+  function close() {
+    isClosed = true;
+    clearTimeout(timer);
+    // The work of a stream that is not open yet ends as soon as it was opened and closed.
+    if (source?.readyState === EventSource.CONNECTING) source.onopen = () => source.close();
+    else source?.close();
+  }
+
+  function end(message) {
+    if (isClosed || isLeaving) return;
+    isClosed = true;
+    clearTimeout(timer);
+    source?.close();
+    ended(message);
+  }
+
+  function alive() {
+    clearTimeout(timer);
+    timer = setTimeout(() => end(LOST), SILENCE);
+  }
+
+  async function begin() {
+    const address = `gradio_api/call/v2/${name}`;
+    const answer = await post(address, values, await hubHeaders());
+    const { event_id, detail } = await answer.json().catch(() => ({}));
+    if (!event_id) return end(typeof detail === "string" ? detail : NOT_BEGUN);
+    source = new EventSource(at(`${address}/${event_id}`));
+    if (isClosed) return close();
+    alive();
+    source.addEventListener("heartbeat", alive);
+    source.addEventListener("generating", ({ data }) => {
+      alive();
+      if (!isClosed) update(JSON.parse(data)[0]);
+    });
+    source.addEventListener("complete", () => end(""));
+    // An error with data is a message of the server. One without is of the connection, which would begin anew.
+    source.addEventListener("error", (event) =>
+      end(/** @type {MessageEvent} */ (event).data === undefined ? LOST : BROKE_OFF),
+    );
+  }
+
+  begin().catch(() => end(LOST));
+  return close;
+}

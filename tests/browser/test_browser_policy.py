@@ -1,0 +1,41 @@
+"""The page under its own content security policy: nothing that it does needs more than the policy allows."""
+
+import time
+
+from tests.conftest import DESKTOP, SLOW, host_of
+
+TABS = [
+    *("live", "compare", "draft", "race", "trees"),
+    *("losslessness", "experiments", "codecs", "payoff", "lessons"),
+]
+
+
+def until(page, script):
+    """Wait until this function of a script returns true. The debugger calls it, past the policy."""
+    end = time.monotonic() + 4 * SLOW / 1000
+    while not page.evaluate(script):
+        assert time.monotonic() < end, script
+        page.wait_for_timeout(100)
+
+
+def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
+    context = browser.new_context(viewport=DESKTOP)
+    page = context.new_page()
+    told, hosts = [], set()
+    page.on("console", lambda message: message.type == "error" and told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda request: hosts.add(host_of(request.url)))
+    page.goto(f"{url}/?length=8&baseline=0")
+    until(page, "() => document.body.dataset.phase === 'idle'")
+    for tab in TABS:
+        page.locator(f"#to-{tab}").click()
+        until(page, "() => document.querySelector('#tabs > [role=tabpanel]:not([hidden])') !== null")
+        page.wait_for_timeout(1000)
+    page.locator("#to-live").click()
+    page.locator("#generate").click()
+    until(page, "() => document.body.dataset.phase === 'done'")
+    policy = page.evaluate("async () => (await fetch('./')).headers.get('content-security-policy')")
+    assert "unsafe-eval" not in policy
+    assert told == []
+    assert hosts <= {"127.0.0.1", ""}
+    context.close()
