@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import brotli
 import plotly
-from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from fastapi.requests import Request
+from fastapi.responses import FileResponse, Response
 
 from specdec.notebook import bundle, player
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, get_type_hints
 
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -48,6 +49,17 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "all of it"
     message = f"{name}{_wrong(first)}"
+    return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
+
+
+async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
+    """Answer 422 with the reason to a call by name whose arguments are not those of the endpoint.
+
+    Gradio raises a TypeError for an argument that is unknown or missing. Any other TypeError goes on.
+    """
+    if "/call/v2/" not in request.url.path:
+        raise error
+    message = str(error).partition(" Please ")[0]
     return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
 
 

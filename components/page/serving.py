@@ -27,9 +27,9 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware import Middleware
 from fastapi.responses import Response
 from gradio import Server
-from starlette.middleware import Middleware
 
 from components.guard import guard, limits
 from components.page import assets, frame, questions, unheard
@@ -96,7 +96,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
         docs_url=None,  # their pages load scripts from foreign hosts
         redoc_url=None,
         openapi_url=None,
-        exception_handlers={RequestValidationError: questions.refuse},
+        exception_handlers={RequestValidationError: questions.refuse, TypeError: questions.refuse_arguments},
         middleware=[Middleware(guard.Guard, guard.HUB if "SPACE_ID" in os.environ else "")],
     )
     assets.publish(_PICTURE)

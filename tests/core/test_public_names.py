@@ -29,7 +29,7 @@ NAMES = [
         "race.log_exponentials",
         "probs.Sampling",
     ),
-    *("models.MarkovModel", "pair.ModelPair", "loading.EMBEDDED", "experiments.Settings"),
+    *("models.MarkovModel", "pair.ModelPair", "loading.EMBEDDED"),
 ]
 
 

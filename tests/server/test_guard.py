@@ -532,7 +532,7 @@ sys.path.insert(0, sys.argv[3])
 from collections.abc import Iterator
 from fastapi.responses import HTMLResponse
 from gradio import Server
-from starlette.middleware import Middleware
+from fastapi.middleware import Middleware
 from components.guard import guard
 
 server = Server(docs_url=None, redoc_url=None, openapi_url=None, middleware=[Middleware(guard.Guard)])

@@ -29,10 +29,8 @@ def test_gradio_remembers_as_many_visitors_as_can_run_at_once(left):
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
-        ("forgotten_goes_on", True),  # a run whose visitor Gradio has forgotten
         ("remaining", {}),  # of runs, whether read to the end or not
         ("unheard", {"seated": 0, "waiting": 0, "kept": [], "events": 0}),
-        ("heartbeat", False),  # a browser has six connections for one server, so no tab may hold one
     ],
 )
 def test_visitors_leave_nothing(left, what, expected):

@@ -60,7 +60,7 @@ def test_bad_requests_show_no_internals_and_leave_the_server_whole(site, pair):
     found = asyncio.run(fuzz.fuzz(site, requests=120, seed=1))
     assert found.faults == []
     assert found.sent.total() >= 120
-    assert len(found.sent) == 7
+    assert len(found.sent) == 8
     assert asyncio.run(fuzz.generates(site, pair))
 
 

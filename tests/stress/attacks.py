@@ -118,15 +118,21 @@ def _written(begin: bytes, again: bytes, rate: float, connections: int, reads: b
     return attack
 
 
-_LONGEST = {"data": ["Once upon a time", "ersd", "batch", 64, 400, 1.0, 0, 1.0, 0, False, ""]}
+_LONGEST = {
+    "prompt": "Once upon a time",
+    "topology": "batch",
+    "k": 64,
+    "max_new_tokens": 400,
+    "baseline": False,
+}
 """The longest run that the page offers."""
 
 
 async def _start(http: httpx.AsyncClient, got: Got) -> str:
     """Start a run. Returns the address of its messages, or "" if it is refused."""
-    answer = await http.post("/gradio_api/call/generate", json=_LONGEST)
+    answer = await http.post("/gradio_api/call/v2/decode", json=_LONGEST)
     got[str(answer.status_code)] += 1
-    return f"/gradio_api/call/generate/{answer.json()['event_id']}" if answer.is_success else ""
+    return f"/gradio_api/call/v2/decode/{answer.json()['event_id']}" if answer.is_success else ""
 
 
 async def _started(http: httpx.AsyncClient, got: Got) -> None:
@@ -139,10 +145,17 @@ async def _watched(http: httpx.AsyncClient, got: Got) -> None:
         got[f"watched: {answer.status_code}"] += 1
 
 
+async def _granted(http: httpx.AsyncClient, path: str, body: dict[str, str]) -> Any:
+    """The answer to a request that is made again while a proxy refuses it for the attack before."""
+    while not (answer := await http.post(path, json=body)).is_success:
+        await asyncio.sleep(0.2)
+    return answer.json()
+
+
 async def _news(url: str, seconds: float) -> Got:
     async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
-        room = (await http.post("/class/open", json={})).json()["room"]
-        joined = [(await http.post("/class/join", json={"room": room})).json()["token"] for _ in range(20)]
+        room = (await _granted(http, "/class/open", {}))["room"]
+        joined = [(await _granted(http, "/class/join", {"room": room}))["token"] for _ in range(20)]
 
     async def look(http: httpx.AsyncClient, got: Got) -> None:
         headers = {"x-class-token": secrets.choice(joined)}

@@ -17,12 +17,10 @@ from typing import Any
 import httpx
 
 import app
-import specdec
 from components.guard import limits
 from components.page import serving, unheard
 from components.server import seats
 from specdec.models.cache import cached_tree_masks
-from tests.stress.load import alone
 from tests.stress.visitors import PLAIN, Site, client, stream
 
 MANY = 60
@@ -33,14 +31,6 @@ PATIENCE = 60.0
 """Seconds until a run that nobody reads must be gone; it takes a round."""
 
 
-async def ask(site: Site, http: httpx.AsyncClient, session: str) -> None:
-    """Ask as a tab does that has missed an update. It is the smallest request for which Gradio remembers a
-    visitor."""
-    body = {"session_hash": session, "component_id": site.components["feed"], "fn_name": "missing"}
-    answer = await http.post("/gradio_api/component_server", json=body | {"data": {"run": "", "seq": 0}})
-    assert answer.json() == []
-
-
 async def read(site: Site, http: httpx.AsyncClient) -> None:
     """Read a run to its end."""
     visit = await site.generate(http, length=8)
@@ -48,29 +38,18 @@ async def read(site: Site, http: httpx.AsyncClient) -> None:
 
 
 async def leave(site: Site, http: httpx.AsyncClient) -> None:
-    """Start a run and close its tab in the middle."""
-    settings = site.defaults | PLAIN | {"length": 400}
-    async for message in stream(http, site.decode, list(settings.values())):
-        if message["msg"] == "process_generating" and '"number"' in str(message):
+    """Start a run and close its stream in the middle."""
+    async for kind, said in stream(http, "decode", site.defaults | PLAIN | {"max_new_tokens": 400}):
+        if kind == "generating" and '"number"' in said:
             return
 
 
 async def remembered(site: Site, http: httpx.AsyncClient, holder: Any) -> dict[str, Any]:
     """How many of `MANY` visitors Gradio still remembers in either of its lists."""
-    for visitor in range(MANY):
-        await ask(site, http, f"visitor-{visitor}")
+    for _ in range(MANY):
+        visit = await site.generate(http, length=1)
+        assert not visit.failure, visit.failure
     return {"sessions": len(holder.session_data), "times": len(holder.time_last_used)}
-
-
-async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
-    """Whether a run writes its text even if Gradio forgets its visitor again and again."""
-    capacity, holder.capacity = holder.capacity, 1
-    running = asyncio.create_task(site.generate(http, length=64))
-    while not running.done():
-        await ask(site, http, "another-visitor")
-    holder.capacity = capacity
-    visit = await running
-    return not visit.failure and visit.token_ids == alone(specdec.load_pair("stories"), visit)
 
 
 async def remaining(site: Site) -> Counter[str]:
@@ -112,36 +91,35 @@ def wakes() -> float:
 
 
 async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
-    """Runs without a listener, from as many tabs as there are places: how many checks they last, and what
-    Gradio stores of them."""
+    """Runs without a listener, as many as there are places: what is left of them."""
     every, unheard.EVERY = unheard.EVERY, 0.02
-    data = list((site.defaults | PLAIN | {"length": 400}).values())
-    for tab in ("unheard-1", "unheard-2"):
-        body = {"fn_index": site.decode, "data": data, "session_hash": tab}
-        (await http.post("/gradio_api/queue/join", json=body)).raise_for_status()
+    stores = (queue.pending_messages_per_session, queue.pending_event_ids_session)
+    before = [set(store) for store in stores]
+    for _ in range(2):
+        values = site.defaults | PLAIN | {"max_new_tokens": 400}
+        (await http.post("/gradio_api/call/v2/decode", json=values)).raise_for_status()
     end = time.monotonic() + PATIENCE
-    stores = [queue.pending_messages_per_session, queue.pending_event_ids_session, seats.MODEL._seated]
-    while time.monotonic() < end and (
-        seats.MODEL.num_seated or "unheard-2" in stores[0] or queue.event_ids_to_events
-    ):
+
+    def kept() -> list[str]:
+        return [name for store, known in zip(stores, before, strict=True) for name in set(store) - known]
+
+    while time.monotonic() < end and (seats.MODEL.num_seated or kept() or queue.event_ids_to_events):
         await asyncio.sleep(0.02)
     unheard.EVERY = every
     return {
         "seated": seats.MODEL.num_seated,
         "waiting": seats.MODEL.num_waiting,
-        "kept": [tab for tab in ("unheard-1", "unheard-2") for where in stores[:2] if tab in where],
+        "kept": kept(),
         "events": len(queue.event_ids_to_events),
     }
 
 
 async def visited(site: Site, blocks: Any) -> dict[str, Any]:
-    """All counts."""
+    """All counts. blocks: Gradio's, behind the server."""
     async with client(site.address) as http:
         return {
-            "heartbeat": site.config["connect_heartbeat"],
             "threads": blocks.max_threads,
             "remembered": await remembered(site, http, blocks.app.state_holder),
-            "forgotten_goes_on": await forgotten(site, http, blocks.app.state_holder),
             "remaining": await remaining(site),
             "unheard": await unlistened(site, http, blocks._queue),
         }
@@ -150,8 +128,9 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
 def main() -> None:
     """Serve, visit, count, and print."""
     limits.use(limits.Limits(seats=1, waiting=1, checks=1, checks_waiting=1))
-    blocks = app.build()
-    serving.launch(blocks, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    server = serving.server(app.build())
+    serving.launch(server, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    blocks = server.get_blocks()
     counts = {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
     blocks.close(verbose=False)
     print(json.dumps(counts))
