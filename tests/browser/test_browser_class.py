@@ -56,7 +56,7 @@ def decode_controls(page):
     return {
         "prompt": page.locator("#prompt textarea").input_value(),
         "method": page.locator("#method input:checked").get_attribute("value"),
-        "topology": page.locator("#topology input").input_value().split(":")[0],
+        "topology": page.locator("#topology select").input_value(),
         "k": page.locator("#k input[type=number]").input_value(),
         "length": page.locator("#length input[type=number]").input_value(),
         "baseline": str(int(page.get_by_label("Measure plain decoding too").is_checked())),
@@ -73,7 +73,7 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
     choose(page.locator("#method").get_by_label("GSD"))
     for name in ("k", "length"):
         enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
-    pick(page.locator("#topology input"), "batch")
+    pick(page.locator("#topology select"), "batch")
     choose(page.get_by_label("Measure plain decoding too"), False)
     for label in ("Temperature", "Top-p"):
         enter(
@@ -98,7 +98,7 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
     """Its scripts come late over a slow line, long after the controls are there."""
     page, held = someone("about:blank"), []
     page.route("**/main.js", lambda route: held.append(route))
-    page.goto(f"{url}/?k=16&length=32")
+    page.goto(f"{url}/?k=16&length=32", wait_until="commit")
     enter(page.locator("#k input[type=number]"), "5")
     enter(page.locator("#prompt textarea"), "A bird")
     for route in held:

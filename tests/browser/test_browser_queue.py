@@ -27,11 +27,13 @@ def others(site, count):
     """Long runs of other visitors, who leave at the end."""
     settings = site.defaults | {"max_new_tokens": 400, "topology": "batch", "k": 64, "baseline": True}
     address = f"{site.address}/gradio_api/call/v2/decode"
+    chunks = []  # an iterator that is forgotten closes its stream
     with ExitStack() as listening:
         for _ in range(count):
             event = httpx.post(address, json=settings).raise_for_status().json()["event_id"]
             stream = httpx.stream("GET", f"{address}/{event}", timeout=None)
-            next(listening.enter_context(stream).iter_raw())  # it has begun or waits
+            chunks.append(listening.enter_context(stream).iter_raw())
+            next(chunks[-1])  # it has begun or waits
         yield
 
 

@@ -38,7 +38,7 @@ OWN_TAB = '        ("coin", "Coin", coin.panel()),\n'
 def copy(tmp_path_factory):
     """A copy of the project with one more tab."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("components", "assets", "specdec"):
+    for name in ("components", "assets", "research", "specdec"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     text = (ROOT / "app.py").read_text()
     files = {

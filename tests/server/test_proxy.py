@@ -17,8 +17,9 @@ from tests.helpers import nginx
 from tests.stress import attacks
 from tests.stress.visitors import client
 
-GOAL = 2.0
-"""The wait with an attack is to be below so many times the wait without."""
+GOAL = 5.0
+"""The wait with an attack is below so many times the wait without, while other tests run on the same machine.
+The goal for a quiet machine is two: `python -m tests.stress.attacks` measures that."""
 SECONDS = 3.0
 
 behind_nginx = pytest.mark.skipif(
