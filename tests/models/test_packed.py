@@ -13,8 +13,8 @@ import torch
 import specdec
 from specdec.models import HFModel, packed, packed_check, prepare
 from specdec.models.gguf import conversion
-from specdec.models.gguf.header import read_header
-from specdec.models.gguf.packed import FILE
+from specdec.models.gguf.header import BrokenFileError, read_header
+from specdec.models.gguf.packed import FILE, write_packed
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
@@ -226,3 +226,37 @@ def test_the_model_of_transformers_is_made_when_it_is_asked_for(tmp_path):
     with pytest.raises(ValueError, match="packed for a CPU"):
         pair.target.to("cuda")
     assert prepare.TREES in pair.target.capability_reason
+
+
+def without(path, name):
+    """The file with this tensor renamed in its header, so that the model lacks it."""
+    path.write_bytes(path.read_bytes().replace(name.encode(), name.encode()[:-1] + b"X", 1))
+    return path
+
+
+@pytest.mark.parametrize("name", ["blk.0.ffn_up.weight", "blk.0.attn_norm.weight", "output_norm.weight"])
+def test_a_file_that_lacks_a_tensor_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"m\.gguf"):
+        specdec.load_pair(without(file(tmp_path / "m.gguf"), name), dtype="packed")
+
+
+def test_a_tensor_of_another_shape_is_refused_by_name(tmp_path):
+    path = file(tmp_path / "m.gguf")
+    right = read_header(path)
+    config = config_of(path, right)
+    config.intermediate_size *= 2
+    with pytest.raises(
+        BrokenFileError, match=r"has \(\d+, \d+\) as model.layers.0.mlp.down_proj.weight, where"
+    ):
+        write_packed(path, right, config, tmp_path, lambda *_: None)
+
+
+def test_an_embedding_with_a_scale_that_is_no_number_is_refused(tmp_path):
+    path = file(tmp_path / "m.gguf")
+    tensor = next(each for each in read_header(path).tensors if each.name == "token_embd.weight")
+    content = bytearray(path.read_bytes())
+    last = tensor.start + tensor.nbytes - gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.Q5_0][1]
+    content[last : last + 2] = np.float16("nan").tobytes()  # the scale of the last row's last block
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"embed_tokens\.weight holds NaN or infinity"):
+        specdec.load_pair(path)

@@ -29,6 +29,7 @@ from specdec.models.gguf.weights import CONFIGS, names_of, rows_in_halves
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.kernels.quantised import blocks_of
+from specdec.models.memory import without_weights
 
 FILE, KINDS, HEAD = "packed.safetensors", "kinds", "lm_head.weight"
 AT_ONCE = 1 << 22
@@ -61,8 +62,10 @@ def packed_bytes(header: Header) -> int:
 def write_packed(path: Path, header: Header, config: PreTrainedConfig, folder: Path, report: Any) -> None:
     """Writes the file with all matrices of a model into a folder.
 
-    report(done, total): called with the number of written tensors.
+    report(done, total): called with the number of written tensors. BrokenFileError where the file's tensors
+    are not those of its configuration.
     """
+    _check_tensors(header, config)
     entries = list(_entries(path, header, config))
     table: dict[str, Any] = {
         "__metadata__": {KINDS: json.dumps({entry.name: entry.kind for entry in entries if entry.kind})}
@@ -79,6 +82,18 @@ def write_packed(path: Path, header: Header, config: PreTrainedConfig, folder: P
             report(number, len(entries))
             for piece in pool.map(lambda make: make(), entry.pieces()):
                 file.write(piece.data)
+
+
+def _check_tensors(header: Header, config: PreTrainedConfig) -> None:
+    wanted = without_weights(config).state_dict()
+    if config.tie_word_embeddings:
+        del wanted[HEAD]
+    names = names_of(header)
+    there = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
+    for name in sorted({*wanted, *there}):
+        has, wants = there.get(name), tuple(wanted[name].shape) if name in wanted else None
+        if has != wants:
+            raise BrokenFileError(f"has {has or 'nothing'} as {name}, where {wants or 'nothing'} belongs")
 
 
 def read_packed(folder: Path) -> PackedMatrices:
@@ -103,7 +118,7 @@ def _entries(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[_
             numbers = rows_in_halves(torch.from_numpy(rows_of(raw, tensor.type)), order).numpy()
             yield _Entry(name, "", "F32", tensor.shape, partial(_whole, numbers, name))
         elif name == EMBEDDING:
-            yield _Entry(name, tensor.type, "U8", raw.shape, partial(_raw, raw))
+            yield _Entry(name, tensor.type, "U8", raw.shape, partial(_raw, raw, tensor, name))
         if len(tensor.shape) == 2 and (name != EMBEDDING or tied):
             name = HEAD if name == EMBEDDING else name
             yield _matrix(name, tensor, raw, order)
@@ -147,8 +162,18 @@ def _whole(numbers: np.ndarray, name: str) -> Iterator[Callable[[], np.ndarray]]
     yield lambda: np.ascontiguousarray(numbers).view(np.uint8).reshape(-1)
 
 
-def _raw(raw: np.ndarray) -> Iterator[Callable[[], np.ndarray]]:
-    yield lambda: raw.reshape(-1)
+def _raw(raw: np.ndarray, tensor: Tensor, name: str) -> Iterator[Callable[[], np.ndarray]]:
+    """The rows of an embedding as they are; BrokenFileError where a scale is no number."""
+    step = max(1, AT_ONCE // tensor.shape[1])
+
+    def piece(first: int) -> np.ndarray:
+        rows = np.ascontiguousarray(raw[first : first + step])
+        quantised = tensor.type in QUANTISED
+        _check_finite(fields(rows, tensor.type).factors if quantised else rows_of(rows, tensor.type), name)
+        return rows.reshape(-1)
+
+    for first in range(0, tensor.shape[0], step):
+        yield partial(piece, first)
 
 
 def _check_finite(numbers: np.ndarray, name: str) -> None:
