@@ -75,17 +75,14 @@ class Line:
         self._seated: list[Seat] = []
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
-    def seat(self, visitor: Visitor = NOBODY, is_stopped: Callable[[], bool] = lambda: False) -> Seat:
+    def seat(self, visitor: Visitor = NOBODY) -> Seat:
         """Take a seat, or a place in the line if none is free.
-
-        is_stopped: whether the visitor has stopped this run. It then gives its seat back at its next step,
-        and no longer counts as one of the visitor's runs.
 
         ValueError if the line is full, or if this visitor's tab or address has too many runs.
         """
         with self._lock:
             self._check(visitor)
-            seat = Seat(self, visitor, is_stopped)
+            seat = Seat(self, visitor)
             self._waiting.append(seat)
             self._fill()
         return seat
@@ -101,8 +98,7 @@ class Line:
         return len(self._waiting)
 
     def _check(self, visitor: Visitor) -> None:
-        going = [seat for seat in (*self._seated, *self._waiting) if not seat.is_stopped()]
-        bounds, present = self._bounds(), [seat.visitor for seat in going]
+        bounds, present = self._bounds(), [seat.visitor for seat in (*self._seated, *self._waiting)]
         own = present.count(visitor) if visitor.tab is not None else 0
         beside = sum(other.address == visitor.address for other in present)
         if own >= bounds.of_tab:
@@ -179,9 +175,8 @@ class Seat:
     worked: seconds of the model of its jobs; time shared with others is divided equally.
     """
 
-    def __init__(self, line: Line, visitor: Visitor, is_stopped: Callable[[], bool]):
+    def __init__(self, line: Line, visitor: Visitor):
         self.visitor = visitor
-        self.is_stopped = is_stopped
         self.worked = 0.0
         self.seated = threading.Event()
         self._line = line
