@@ -18,10 +18,9 @@ function settings() {
 
 // Says beside the field what the server's message says about it: “top-k = -3 is not …” or “The prompt is too long …”.
 function tellField(message) {
-  const names = Object.keys(valuesOf(FORM));
   const about = (name) => message.startsWith(`${name} `) || message.startsWith(`The ${name} `);
-  const name = names.find(about);
-  if (name) fieldOf(FORM, name).tell(message);
+  const setting = SETTINGS.find(({ name, address }) => about(name) || about(address));
+  if (setting) fieldOf(FORM, setting.address)?.tell(message);
 }
 
 // measuredFor: the fields that a measured tree depends on. withoutK: the topologies that have no k.

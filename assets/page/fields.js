@@ -42,8 +42,8 @@ class Field {
     if (this.described.kind === "number" && target)
       for (const control of this.controls) if (control !== target) control.value = target.value;
     const text = this.described.kind === "number" ? this.controls[0].value : "";
-    const isMissing = text === "" && this.described.default === null;
-    this.tell(this.described.kind === "number" && !isMissing ? wrong(text, this.described) : "");
+    const isUnused = this.controls[0].disabled || (text === "" && this.described.default === null);
+    this.tell(this.described.kind === "number" && !isUnused ? wrong(text, this.described) : "");
   }
 
   // Shows what is wrong beside the field.
@@ -60,7 +60,9 @@ class Field {
   }
 
   set isDisabled(is) {
+    if (is === this.controls[0].disabled) return;
     for (const control of this.controls) control.disabled = is;
+    this.touched(null);
     this.element.toggleAttribute("data-disabled", is);
   }
 }

@@ -127,7 +127,8 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
     match row["form"]:
         case "slider":
             first = min(max(least if value is None else value, least), most)
-            return _form.slider(address, first, label, least=least, most=most, step=row["step"] or 1, **look)
+            look |= {"shown": row["shown"], "step": row["step"] or 1}
+            return _form.slider(address, first, label, least=least, most=most, **look)
         case "number":
             return _form.number(address, value, label, least=least, most=most, whole=row["whole"], **look)
         case "checkbox":

@@ -97,11 +97,21 @@ class Form:
         return self._field(name, "number", inside, described, **look)
 
     def slider(
-        self, name: str, value: float, label: str, *, least: float, most: float, step: float = 1, **look: Any
+        self,
+        name: str,
+        value: float,
+        label: str,
+        *,
+        least: float,
+        most: float,
+        step: float = 1,
+        shown: tuple[float | None, float | None] = (None, None),
+        **look: Any,
     ) -> Part:
-        """A number that is typed or drawn with a slider."""
+        """A number that is typed or drawn with a slider. shown: the slider's ends, if narrower than allowed."""
         control = _number(value, least, most, step)
-        bounds = f'min="{least}" max="{most}" step="{step}"'
+        ends = (least if shown[0] is None else shown[0], most if shown[1] is None else shown[1])
+        bounds = f'min="{ends[0]}" max="{ends[1]}" step="{step}"'
         drawn = f'<input type="range" {bounds} value="{value}" aria-label="{label}">'
         inside = f'<label><span class="title">{label}</span>{control}</label>{drawn}'
         whole = float(step).is_integer()

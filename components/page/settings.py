@@ -34,7 +34,7 @@ class Row:
 
     setting: its name, kind, default, range and words. longest: for a number, the limit above which visitors
     may not go; for a text, that of its characters. form: the input that shows it; "hidden" for one that the
-    page fills in. shown: least and most of the input, where they are narrower than what is allowed. step: of
+    page fills in. shown: least and most of the slider, where they are narrower than what is allowed. step: of
     the input. menu: label and value of each choice. opening: the input's first value, where it is not the
     default. remote: the default of the server's endpoint, where it is another one. used: whether a run with
     these settings uses it; where not, unused is its value. check: instead of the check of its kind. shapes:
@@ -86,16 +86,17 @@ class Row:
     def described(self) -> dict[str, Any]:
         """What a form or an address must know of the setting, as JSON values."""
         setting = self.setting
-        least, most = self.shown
-        # a script cannot hold larger numbers exactly, and the server refuses what is too large
-        within = None if self.most is None or self.most > MOST_WHOLE else self.most
+        most = self.most
+        if setting.kind == "whole" and most is not None:  # a script cannot hold larger numbers exactly
+            most = min(most, MOST_WHOLE)
         return {
             "name": setting.name,
             "kind": {"whole": "number"}.get(setting.kind, setting.kind),
             "whole": setting.kind == "whole",
             "default": setting.default if self.opening is None else self.opening,
-            "least": setting.least if least is None else least,
-            "most": within if most is None else most,
+            "least": setting.least,
+            "most": most,
+            "shown": self.shown,
             "step": self.step,
             "choices": [list(choice) for choice in self.menu],
             "label": setting.label,

@@ -270,6 +270,29 @@ def test_a_mistake_stands_beside_its_field(page):
     expect(field.locator(".wrong")).to_be_hidden()
 
 
+def test_a_field_takes_what_the_server_takes(page):
+    """A slider is narrower than what is allowed: a typed value beyond its end is right, and a run uses it."""
+    page.locator(".open-settings input").check(force=True)
+    enter(page.locator("#temperature input").first, "2.5")
+    expect(page.locator("#temperature .wrong")).to_be_hidden()
+    enter(page.locator("#seed input"), "9007199254740993")
+    expect(page.locator("#seed .wrong")).to_contain_text("to 9007199254740991")
+    enter(page.locator("#seed input"), "1")
+    enter(page.locator("#k input").first, "0")
+    expect(page.locator("#k .wrong")).to_be_visible()
+    page.locator("#method").get_by_text("Plain", exact=False).click()
+    expect(page.locator("#k .wrong")).to_be_hidden()
+    generate(page, length=4)
+    assert state(page)["setup"]["temperature"] == 2.5
+
+
+def test_what_the_server_refuses_stands_beside_its_field(page):
+    page.locator(".open-settings input").check(force=True)
+    enter(page.locator("#top-p input").first, "0")
+    page.locator("#generate").click()
+    expect(page.locator("#top-p .wrong")).to_contain_text("top_p = 0")
+
+
 def test_nothing_but_text_grows_over_a_long_run(page):
     generate(page, length=40)
     before = nodes_outside_the_text(page)
