@@ -38,10 +38,16 @@ export function settle() {
   running = [];
 }
 
-// All bars start together and grow for the same time. Only the winner's reaches the finish line.
+// All bars start together and grow equally fast.
 export function run(bars) {
-  const times = { duration: 2 * TOOK, easing: "linear" };
-  running = bars.map((element) => element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], times));
+  const widths = bars.map((bar) => Number(bar.getAttribute("width")));
+  const longest = Math.max(...widths);
+  running = bars.map((bar, i) =>
+    bar.animate([{ transform: "scaleX(0)" }, { transform: "none" }], {
+      duration: (2 * TOOK * widths[i]) / longest,
+      easing: "linear",
+    }),
+  );
 }
 
 // Moves a copy of a word from one place on the screen to another.

@@ -1,7 +1,8 @@
-// The race of one position: the candidates in their lanes and the finish line. Methods without a race show their tests.
+// The race of one position: each candidate has a bar up to its arrival, and the shortest wins. Methods without a race
+// show their tests.
 
 import { isEmitted } from "../shared/decisions.js";
-import { Drawing, hatching, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
+import { Drawing, hatching, mountSwap, raceEnd, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
 import { fillRows, make, onFrame, setText } from "../shared/view.js";
@@ -15,7 +16,7 @@ const PITCH = 31; // pixels that a lane needs
 const FAR = 64; // pixels that a lane has at most
 const BAR = 10;
 const MARK = 7; // radius of a winner's mark
-const AFTER = 60; // pixels behind the finish line, for the times
+const AFTER = 72; // pixels behind the longest bar, for its time
 const STRIP = 16; // height of a test's strip
 const PER_CHARACTER = 8.4;
 const PER_BOLD = 10.8; // of the winner's name
@@ -42,7 +43,6 @@ function laneElement() {
     svg("rect", { class: "behind" }),
     svg("text", { class: "name", "text-anchor": "end", "dominant-baseline": "central" }),
     ...["draft", "target"].flatMap((model) => [
-      svg("line", { class: "track" }),
       svg("rect", { class: `bar ${model}`, height: BAR }),
       svg("path", { class: `runner ${model}` }),
       svg("text", { class: "time", "dominant-baseline": "central" }),
@@ -51,18 +51,18 @@ function laneElement() {
   return group;
 }
 
-// A candidate at the moment when the first one reaches the finish line.
-function fillRunner([track, bar, mark, time], arrival, { x, y, finish, first, shape, shown }) {
-  const display = shown ? "inline" : "none";
-  const share = arrival === null ? 0 : Math.min(1, first / arrival);
-  const at = x + share * (finish - x);
-  setAll(track, { x1: x, x2: finish, y1: y, y2: y, display });
-  setAll(bar, { x, y: y - BAR / 2, width: Math.max(1, at - x), display });
-  const won = share >= 1 - 1e-9;
-  setAll(mark, { d: shown ? (won ? shape(MARK) : SHAPES.circle(BAR / 2)) : "", transform: `translate(${at} ${y})` });
+// A candidate's bar, from the start of the race to its arrival. The winner has a mark at its end; a bar that does not
+// end within the axis has an arrow behind its time. A candidate that never arrives has no bar.
+function fillRunner([bar, mark, time], arrival, { at, y, first, shape, shown }) {
+  const isShown = shown && arrival !== null;
+  const isCut = isShown && arrival > at.end;
+  const x = isShown ? at(Math.min(arrival, at.end)) : at(0);
+  setAll(bar, { x: at(0), y: y - BAR / 2, width: Math.max(1, x - at(0)), display: isShown ? "inline" : "none" });
+  const won = isShown && arrival <= first;
+  setAll(mark, { d: won ? shape(MARK) : "", transform: `translate(${x} ${y})` });
   mark.classList.toggle("won", won);
-  setAll(time, { x: finish + MARK + 6, y });
-  setText(time, shown ? digits(arrival) : "");
+  setAll(time, { x: x + MARK + 6, y });
+  setText(time, isShown ? `${digits(arrival)}${isCut ? " ›" : ""}` : "");
 }
 
 function stripElement() {
@@ -106,8 +106,7 @@ class RaceView {
     this.relight(litNow());
   }
 
-  // Draws the candidates at the moment when the first one reaches the finish line: the winner on top, and as many lanes
-  // as fit.
+  // Draws the arrivals of the candidates: the winner on top, and as many lanes as fit. A line marks its arrival.
   drawRace(step, decided, width, height) {
     const room = height ?? LANES * PITCH + 20;
     const count = Math.min(LANES, Math.max(2, Math.floor((room - 20) / PITCH)));
@@ -117,9 +116,14 @@ class RaceView {
     const winner = decided ? step?.winner_p : step?.winner_q;
     const pixels = (name, i) => [...name].length * (rows[i].token_id === winner ? PER_BOLD : PER_CHARACTER);
     const x = 16 + Math.max(4 * PER_CHARACTER, ...names.map(pixels));
-    const finish = width - AFTER;
     const drafted = step ? step.winner_q !== null : false;
-    const first = (name) => Math.min(...rows.map((row) => row[name] ?? Infinity));
+    const times = (name) => rows.map((row) => row[name] ?? Infinity);
+    const firsts = { q: Math.min(...times("arrival_q")), p: Math.min(...times("arrival_p")) };
+    const shown = [...(drafted ? ["q"] : []), ...(decided ? ["p"] : [])];
+    const arrivals = shown.flatMap((side) => times(`arrival_${side}`)).filter(Number.isFinite);
+    const end = rows.length ? raceEnd(arrivals, 2 * Math.max(...shown.map((side) => firsts[side]))) : 1;
+    const at = Object.assign((time) => x + (time / end) * (width - AFTER - x), { end });
+    const finish = rows.length ? at(decided ? firsts.p : firsts.q) : x;
     setAll(this.finish, {
       x1: finish,
       x2: finish,
@@ -137,11 +141,10 @@ class RaceView {
       setAll(name, { x: x - 10, y });
       setText(name, names[i]);
       const [upper, lower] = drafted && decided ? [y - BAR / 2 - 2, y + BAR / 2 + 2] : [y, y];
-      const place = { x, finish };
-      const draft = { ...place, y: upper, first: first("arrival_q"), shape: SHAPES.diamond, shown: drafted };
-      const target = { ...place, y: lower, first: first("arrival_p"), shape: SHAPES.star, shown: decided };
-      fillRunner(runners.slice(0, 4), row.arrival_q, draft);
-      fillRunner(runners.slice(4), row.arrival_p, target);
+      const draft = { at, y: upper, first: firsts.q, shape: SHAPES.diamond, shown: drafted };
+      const target = { at, y: lower, first: firsts.p, shape: SHAPES.star, shown: decided };
+      fillRunner(runners.slice(0, 3), row.arrival_q, draft);
+      fillRunner(runners.slice(3), row.arrival_p, target);
       this.meaning.set(group, row);
     });
   }
@@ -180,7 +183,7 @@ class RaceView {
     });
   }
 
-  // Animates the race: all start together, and the winner reaches the line first.
+  // Animates the race: all start together and run equally fast, so that the shortest bar is complete first.
   run() {
     const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
     run(bars);

@@ -29,11 +29,12 @@ const REACH = 14; // radius in which a finger hits a mark
 const PILL = 22; // height of a label's pill
 const CHARACTER = 8; // pixels of a label for each of its characters
 const BETWEEN = 30; // pixels of a column that marks and margins take from a label
+const LONGEST = 12; // characters of a label
 const NARROW = 8; // characters; labels with less leave out the space before a word
 const CROWDED = 30; // with rows closer than this, labels have no pills
 const FAR = 84; // the largest distance of rows
 const LINE = 13; // pixels that a label without one needs downwards
-const MARGIN = { left: 16, top: 20, bottom: 20 }; // the last column's labels take a sixth of the width
+const MARGIN = { left: 16, top: 20, bottom: 20 }; // the labels behind the last marks take a third of the width at most
 const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the draft's probability of its token
 
 // Places every node: x is its depth, y its row. The round's last token stands right below its first sibling, before the
@@ -71,12 +72,16 @@ function described(node, status) {
   return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
 }
 
+// Pixels from a mark's middle to the end of its label.
+const pixelsOf = (text, status = "last") => SIZE[status] + 16 + CHARACTER * [...shortened(text, LONGEST)].length;
+
 // The nodes to draw for a round at a decision, with their positions in pixels. Parents come before children.
 export function layout(round, decision, { width, height, zoom }) {
   const { all, rows, height: lowest } = place(round);
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
+  const behind = ({ path, text }) => (path.length < depth ? 0 : pixelsOf(text));
   const inner = {
-    x: (width - MARGIN.left - Math.min(96, width / 6)) / depth,
+    x: (width - MARGIN.left - Math.min(Math.max(...all.map(behind), width / 6), width / 3)) / depth,
     y: Math.min(FAR, (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1)),
   };
   const row = (height - inner.y * lowest) / 2;
@@ -176,8 +181,8 @@ class TreeView {
   }
 
   drawNodes(shown, spacing, room) {
-    const words = ({ node: { text } }) => shortened(room < NARROW ? text.trim() || text : text, Math.min(room, 12));
-    const wide = (item) => SIZE[item.status] + 16 + CHARACTER * [...words(item)].length;
+    const words = ({ node: { text } }) => shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));
+    const wide = (item) => pixelsOf(words(item), item.status);
     const labelled = thinned(shown, wide);
     const small = Math.min(1, Math.max(0.3, spacing / 20));
     const withPills = spacing >= CROWDED;

@@ -1,6 +1,6 @@
 // The drawn race: one lane per token, bars up to e / q and e / p, and a ring at e that can be dragged.
 
-import { hatching, setAll, svg, ticks } from "../shared/drawing.js";
+import { hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { onSize } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { fillRows, setText } from "../shared/view.js";
@@ -10,14 +10,10 @@ const AXIS = 42;
 const SMALLEST = 0.001;
 const STEP = 1.1; // an arrow key multiplies or divides e by this
 
-// The end of the axis. Late arrivals would squeeze the early ones. If the axis for all arrivals would be much longer
-// than one that ends soon after both winners, the longer bars are cut.
 function axisEnd(tokens) {
   const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
   const last = Math.max(...["p", "q"].map((side) => Math.min(...tokens.map((token) => arrival(token.e, token[side])))));
-  const longest = Math.max(...times);
-  const enough = Math.max(2 * last, 1.1 * Math.max(...tokens.map(({ e }) => e)));
-  return longest <= 2.5 * enough ? 1.02 * longest : enough;
+  return raceEnd(times, Math.max(2 * last, 1.1 * Math.max(...tokens.map(({ e }) => e))));
 }
 
 // The lanes divide the height of the drawing, which the style sheet sets.

@@ -18,6 +18,13 @@ export function setAll(element, attributes) {
   }
 }
 
+// The end of a race's time axis. Late arrivals would squeeze the early ones: if the axis for all times would be much
+// longer than `enough`, it ends there and the longer bars are cut.
+export function raceEnd(times, enough) {
+  const longest = Math.max(...times);
+  return longest <= 2.5 * enough ? 1.02 * longest : enough;
+}
+
 // Round numbers from 0 to `end`, about `count` of them.
 export function ticks(end, count) {
   const rough = end / count;

@@ -21,7 +21,7 @@ _TEMPLATE = f"""
     <li><i class="bar draft"></i>accepted when u falls here: below p / q</li>
     <li><i class="needle"></i>u, a random number</li>
   </ul>
-  <p class="note"><span class="numbers"></span> <span class="rule">· the smallest e/p wins</span></p>
+  <p class="note"><span class="numbers"></span> <span class="rule">· the shortest bar wins</span></p>
 </section>
 """
 

@@ -226,3 +226,24 @@ def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_on
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     shows(tree_lab, "#tree_lab .left-over", "In 0.0% no child is accepted")
     expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
+
+
+def shortest_wins(bars):
+    """Whether the bar with the winner's mark is the shortest of [width, has the mark]."""
+    widths = [float(width) for width, _ in bars]
+    (winner,) = [float(width) for width, won in bars if won]
+    return len(widths) > 1 and winner == min(widths)
+
+
+def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
+    of_lab = """[...document.querySelectorAll("#race_lab .lane")].map((lane) =>
+      [lane.querySelector(".bar-p").getAttribute("width"), lane.querySelector(".time-p.wins") !== null])"""
+    assert shortest_wins(race_lab.evaluate(of_lab))
+    race_lab.get_by_role("tab", name="Decode").click()
+    generate(race_lab)
+    of_decode = """[...document.querySelectorAll("#race .row")].map((row) =>
+      [row.querySelector(".bar.target").getAttribute("width"), row.querySelector(".runner.target.won") !== null])"""
+    for _ in range(4):
+        assert shortest_wins(race_lab.evaluate(of_decode))
+        race_lab.get_by_role("button", name="previous round").click()
+        race_lab.wait_for_timeout(600)
