@@ -10,7 +10,8 @@ import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
 const HASTE = 0.25; // seconds after an answer in which a second Enter is ignored: it belonged to the previous guess
-const INVITATION = "Nothing typed yet. With nothing typed, the target writes one token alone.";
+const INVITATION = "Type the next words and press Enter. With nothing typed, the target writes one token alone.";
+const WAITING = "The target is at work …";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
 
 // The space before a word has no colour, so that no line ends with a strip of colour.
@@ -146,9 +147,9 @@ class YouDraft {
   draw() {
     const { game, busy } = this;
     const last = game.rounds.at(-1);
-    setText(this.find(".verdict"), last ? said(last) : INVITATION);
+    setText(this.find(".verdict"), busy ? WAITING : last ? said(last) : INVITATION);
     this.find(".writing").setAttribute("aria-busy", String(busy));
-    this.find(".propose").disabled = game.isOver;
+    this.find(".propose").disabled = busy || game.isOver;
     this.find(".typed").disabled = game.isOver;
     this.find(".anew").classList.toggle("primary", game.alone !== null);
     // a failed question can be asked again

@@ -156,3 +156,19 @@ def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story
         place = page.locator("#be_draft form").bounding_box()
         assert place["y"] + place["height"] <= 600  # and above the keys of the phone once it scrolls
     assert serious_findings(page, "#be_draft") == []
+
+
+def test_while_the_target_works_the_game_says_so_and_takes_no_second_guess(story):
+    page = story()
+    held = []
+    page.route("**/ask/**", lambda route: held.append(route))
+    page.locator("#be_draft .typed").fill("a bone")
+    page.get_by_role("button", name="Propose").click()
+    expect(page.locator("#be_draft .verdict")).to_have_text("The target is at work …")
+    expect(page.locator("#be_draft .propose")).to_be_disabled()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.locator("#be_draft .round")).to_have_count(1)
+    expect(page.locator("#be_draft .propose")).to_be_enabled()
