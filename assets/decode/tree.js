@@ -181,7 +181,8 @@ class TreeView {
   }
 
   drawNodes(shown, spacing, room) {
-    const words = ({ node: { text } }) => shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));
+    const words = ({ node: { text } }) =>
+      shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));
     const wide = (item) => pixelsOf(words(item), item.status);
     const labelled = thinned(shown, wide);
     const small = Math.min(1, Math.max(0.3, spacing / 20));

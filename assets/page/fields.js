@@ -41,9 +41,14 @@ class Field {
     const { target = null } = event ?? {};
     if (this.described.kind === "number" && target)
       for (const control of this.controls) if (control !== target) control.value = target.value;
-    const text = this.described.kind === "number" ? this.controls[0].value : "";
-    const isUnused = this.controls[0].disabled || (text === "" && this.described.default === null);
-    this.tell(this.described.kind === "number" && !isUnused ? wrong(text, this.described) : "");
+    this.tell(this.mistake);
+  }
+
+  // What is wrong with the number that is typed, or an empty text.
+  get mistake() {
+    const [{ value, disabled }] = this.controls;
+    const isUnused = disabled || (value === "" && this.described.default === null);
+    return this.described.kind === "number" && !isUnused ? wrong(value, this.described) : "";
   }
 
   // Shows what is wrong beside the field.
@@ -117,13 +122,14 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
   }
 
   // The values of a form that the address must contain: those that differ from the base, or from the default without a
-  // base.
+  // base. A link must open, so what is wrong stays out of it.
   function get(form) {
     const of = fields[form];
     const now = valuesOf(form);
     const based = (key) => base[form]?.[key] !== undefined;
-    const rest = Object.keys(of).filter((key) => !based(key));
-    const other = Object.keys(of).filter((key) => based(key) && written(now[key]) !== written(base[form][key]));
+    const right = Object.keys(of).filter((key) => forms[form][key].mistake === "");
+    const rest = right.filter((key) => !based(key));
+    const other = right.filter((key) => based(key) && written(now[key]) !== written(base[form][key]));
     const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[key]]));
     const said = { ...differing(pick(rest), of), ...pick(other) };
     for (const [key] of following(form)) if (said[key] === "") delete said[key];

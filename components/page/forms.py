@@ -108,7 +108,7 @@ class Form:
         shown: tuple[float | None, float | None] = (None, None),
         **look: Any,
     ) -> Part:
-        """A number that is typed or drawn with a slider. shown: the slider's ends, if narrower than allowed."""
+        """A number that is typed or drawn with a slider. shown: ends of a narrower slider."""
         control = _number(value, least, most, step)
         ends = (least if shown[0] is None else shown[0], most if shown[1] is None else shown[1])
         bounds = f'min="{ends[0]}" max="{ends[1]}" step="{step}"'

@@ -266,6 +266,8 @@ def test_a_mistake_stands_beside_its_field(page):
     expect(field.locator(".wrong")).to_have_text("Give a whole number of at least 0.")
     expect(field.locator("input")).to_have_attribute("aria-invalid", "true")
     assert field.locator("input").get_attribute("aria-describedby") == "top-k-wrong"
+    page.wait_for_timeout(600)  # the address follows within half a second
+    assert "top-k" not in page.url, "a link must open"
     enter(field.locator("input"), "3")
     expect(field.locator(".wrong")).to_be_hidden()
 

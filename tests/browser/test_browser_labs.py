@@ -241,8 +241,10 @@ def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
     assert shortest_wins(race_lab.evaluate(of_lab))
     race_lab.get_by_role("tab", name="Decode").click()
     generate(race_lab)
-    of_decode = """[...document.querySelectorAll("#race .row")].map((row) =>
-      [row.querySelector(".bar.target").getAttribute("width"), row.querySelector(".runner.target.won") !== null])"""
+    of_decode = """[...document.querySelectorAll("#race .row")].map((row) => {
+      const bar = row.querySelector(".bar.target");
+      return [bar.getAttribute("width"), row.querySelector(".runner.target.won") !== null];
+    })"""
     for _ in range(4):
         assert shortest_wins(race_lab.evaluate(of_decode))
         race_lab.get_by_role("button", name="previous round").click()

@@ -56,10 +56,17 @@ test("there is motion for the next round, not for one of several that come with 
 });
 
 test("a race that still runs is stilled before the next one", () => {
-  const cancelled = [];
-  const bar = (name) => ({ animate: () => ({ cancel: () => cancelled.push(name) }) });
-  startRace([bar("draft"), bar("target")]);
+  const [cancelled, durations] = [[], []];
+  const bar = (name, width) => ({
+    getAttribute: () => String(width),
+    animate: (_, { duration }) => {
+      durations.push(duration);
+      return { cancel: () => cancelled.push(name) };
+    },
+  });
+  startRace([bar("draft", 100), bar("target", 50)]);
   settle();
   settle();
+  assert.equal(durations[0], 2 * durations[1], "all run equally fast");
   assert.deepEqual(cancelled, ["draft", "target"]);
 });
