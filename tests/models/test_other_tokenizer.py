@@ -22,7 +22,7 @@ from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
 from specdec.exactness.audit import command as audit_command
-from specdec.exactness.audit import engines
+from specdec.exactness.audit.transformers import assisted
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, batching
@@ -433,7 +433,7 @@ def test_transformers_assisted_generation_takes_the_same_pair(pairs):
     """The competitor of bench and audit; its greedy text is the target's, and our draft stays as it was."""
     pair = without_end(pairs["byte-level", "byte fallback"])
     prompt = pair.encode("Once upon a time")
-    engine = engines.assisted(pair, k=3)
+    engine = assisted(pair, k=3)
     text = engine(prompt, 0, 12, 0.0, 0, 1.0)
     assert text == specdec.generate(pair, prompt, method="ar", temperature=0, max_new_tokens=12).token_ids
     before = specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdec.exactness.audit.engines import draft_exactly
+from specdec.exactness.audit.transformers import draft_exactly
 from specdec.models import HFModel
 from specdec.models.tiny import gemma4, llama, tokenizers
 from specdec.pair import ModelPair

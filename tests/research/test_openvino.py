@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from research.audit.engines import engines
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.decoding.run import generate
-from specdec.exactness.audit import engines
 from specdec.models.openvino import Pipeline, convert_pair
 
 
@@ -79,7 +79,7 @@ def test_what_is_asked_reaches_the_engine(stand_in):
 
 def test_a_draft_that_is_missing_is_named(tiny):
     with pytest.raises(ValueError, match="openvino-draft: there is no draft beside target"):
-        engines.engine("openvino-draft", tiny, folders=["target"])
+        engines(folders=["target"])["openvino-draft"].start(tiny)
 
 
 @pytest.mark.filterwarnings("ignore")
