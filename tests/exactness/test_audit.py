@@ -1,6 +1,5 @@
 """The referee: right engines pass, each wrong one is caught, and the verdict says what was found."""
 
-import json
 import random
 import zlib
 
@@ -11,7 +10,6 @@ import torch
 import specdec
 from specdec.decoding.engine import Engine
 from specdec.exactness.audit import audit, evidence
-from specdec.exactness.audit.command import main
 from specdec.exactness.audit.distribution import OTHER, TargetDistribution
 from specdec.exactness.audit.engines import ours
 from specdec.exactness.audit.report import BEYOND_DOUBT
@@ -20,7 +18,7 @@ from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
-from specdec.race import derived_seed, uniform
+from specdec.race import uniform
 from specdec.settings import RunSettings
 from specdec.topology import simple
 from tests.helpers.distributions import distance, markov_pair, random_table, tilted_pair
@@ -371,20 +369,3 @@ def test_texts_that_several_tokenisations_have_are_one_outcome():
         "a seed and the next",
         "seeds with the same text",
     ]
-
-
-def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
-    path = tmp_path / "audit.json"
-    asked = ["--engine", "ours-gsd", "ours-ersd", "--decodes", "100", "--tokens", "2", "--json", str(path)]
-    assert main(asked) == 0
-    assert "ours-ersd: no difference found (torch" in capsys.readouterr().out
-    reports = json.loads(path.read_text())
-    settings = ("full vocabulary", "top_k 4")
-    assert [*reports] == [f"ours-{rule}, {setting}" for rule in ("ersd", "gsd") for setting in settings]
-    first = reports["ours-gsd, top_k 4"]
-    assert first["verdict"] == "no difference found"
-    assert first["tokens_per_call"] > 1
-    assert derived_seed(0, 0) != first["trials"][0]["first_seed"] == 0
-    assert main(asked) == 0
-    assert capsys.readouterr().out.count("audited already") == 4
-    assert json.loads(path.read_text()) == reports

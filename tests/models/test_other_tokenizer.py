@@ -17,6 +17,7 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
+from research.audit.openvino_graph import convert_pair
 from specdec.bench import command as bench_command
 from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
@@ -26,7 +27,6 @@ from specdec.exactness.audit.transformers import assisted
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, batching
-from specdec.models.openvino.conversion import convert_pair
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids

@@ -76,6 +76,24 @@ def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, capsys):
     assert "a vocabulary of 3" in capsys.readouterr().out
 
 
+def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
+    path = tmp_path / "audit.json"
+    asked = ["--engine", "ours-gsd", "ours-ersd", "--decodes", "100", "--tokens", "2", "--json", str(path)]
+    assert main(asked) == 0
+    assert "ours-ersd: no difference found (torch" in capsys.readouterr().out
+    reports = json.loads(path.read_text())
+    settings = ("full vocabulary", "top_k 4")
+    assert [*reports] == [f"ours-{rule}, {setting}" for rule in ("ersd", "gsd") for setting in settings]
+    first = reports["ours-gsd, top_k 4"]
+    assert first["verdict"] == "no difference found"
+    assert first["tokens_per_call"] > 1
+    assert first["trials"][0]["first_seed"] == 0
+    assert first["rule"] == "GSD: min(1, p/q), residual"
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("audited already") == 4
+    assert json.loads(path.read_text()) == reports
+
+
 @pytest.mark.slow
 def test_texts_that_agree_are_counted(monkeypatch, tmp_path):
     """ERSD's texts depend on the draft no more than on the batch; GSD's do. A file keeps its other rows."""
