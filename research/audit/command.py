@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
 
     available: the engines that are known. ValueError is a user's mistake.
     """
-    options = parser("python -m research.audit", __doc__, engines())
+    options = parser("python -m research.audit", __doc__, engines(), "a random pair")
     add = options.add_argument
     converted = "the converted target, and draft; without, the pair is converted"
     add("--openvino", nargs="*", default=[], metavar="FOLDER", help=converted)

@@ -39,15 +39,10 @@ class Pipeline:
         self._drafts, self._model, self.calls = k > 0, self._genai.Model(str(target)), 0
 
     def __call__(
-        self,
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
+        self, prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
     ) -> list[int]:
         """The ids of one text."""
+        temperature, top_k, top_p = sampling
         params = self._genai.GeneratorParams(self._model)
         settings: dict[str, Any] = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
         length = len(prompt_ids) + max_new_tokens

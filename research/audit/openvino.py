@@ -74,15 +74,10 @@ class Pipeline:
         self._pipeline = genai.LLMPipeline(str(folder), "CPU", **properties, **others)
 
     def __call__(
-        self,
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
+        self, prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
     ) -> list[int]:
         """The ids of one text."""
+        temperature, top_k, top_p = sampling
         config = self._pipeline.get_generation_config()
         config.do_sample, config.temperature = temperature > 0, temperature or 1.0
         config.top_k, config.top_p = top_k or _ALL, top_p

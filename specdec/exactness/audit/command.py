@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     ValueError is a user's mistake.
     """
-    asked = parsed(parser("specdec audit", __doc__, engines()), arguments)
+    asked = parsed(parser("specdec audit", __doc__, engines(), "stories"), arguments)
     pair, available = load_with_progress(asked, "stories"), engines(asked.url)
     return audit_each(
         asked, lambda name: Subject(name, available[name], pair, asked.prompt or PROMPT), lambda *_: None
@@ -100,13 +100,9 @@ def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
 def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
     """The audit of a subject with a progress bar. asked: options of `parser`."""
     name, (rule, *_), pair, prompt, model = subject
-    settings = {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
-    about: dict[str, Any] = {
-        "engine": name,
-        "rule": rule,
-        "versions": subject.engine.versions(),
-        "model": model,
-    }
+    settings: dict[str, Any] = {"engine": name, "rule": rule, "model": model, "top_k": top_k}
+    settings |= {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
+    settings |= {"versions": subject.engine.versions(), "max_new_tokens": asked.tokens}
     sample = subject.engine.start(pair)
     with tqdm(desc=name, unit=" decodes", mininterval=1, leave=False) as bar:
 
@@ -119,7 +115,7 @@ def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
                 bar.update()
                 return sample(*settings)
 
-        return audit(Shown(), pair, prompt, top_k=top_k, max_new_tokens=asked.tokens, **about, **settings)
+        return audit(Shown(), pair, prompt, **settings)
 
 
 def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
@@ -130,12 +126,12 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
     return asked
 
 
-def parser(prog: str, description: str | None, names: Iterable[str]) -> ArgumentParser:
-    """The options of an audit. names: of the engines."""
+def parser(prog: str, description: str | None, names: Iterable[str], usual: str) -> ArgumentParser:
+    """The options of an audit. names: of the engines. usual: the pair without `--target`, in words."""
     result = Parser(prog=prog, description=description)
     add = result.add_argument
     add("--engine", nargs="+", choices=names, required=True)
-    add("--target", help="hub id or folder (default: stories)")
+    add("--target", help=f"hub id or folder (default: {usual})")
     add("--draft", help="likewise")
     add("--url", default="http://127.0.0.1:8000/v1", help="of an OpenAI completions server")
     add("--prompt", help=f"default: {PROMPT!r}")

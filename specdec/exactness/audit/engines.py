@@ -55,8 +55,10 @@ def engines(url: str = "") -> dict[str, Engine]:
     }
     return {
         **{
-            f"ours-{method}": Engine(rule, _on_its_tree(method), installed("torch"))
-            for method, rule in _RULES.items()
+            f"ours-{name}": Engine(
+                rule, partial(ours, method=name, topology=tree_of(name)), installed("torch")
+            )
+            for name, rule in _RULES.items()
         },
         **{name: Engine(*each, installed("transformers", "torch")) for name, each in of_transformers.items()},
         "openai": Engine("the server's", lambda _: completions(url), installed()),
@@ -74,10 +76,6 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 
     counting = Counting(sample)
     return counting
-
-
-def _on_its_tree(method: str) -> Callable[[ModelPair], Sample]:
-    return partial(ours, method=method, topology=tree_of(method))
 
 
 def tree_of(method: str) -> Topology:
