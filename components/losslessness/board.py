@@ -8,7 +8,6 @@ from typing import Any
 
 from components.losslessness.faults import CASES, FAULT_WORDS
 from components.page.assets import ASSETS
-from specdec.exactness.audit.report import RULES
 
 _AUDITS, _REPEATS = (ASSETS / "results" / f"{name}.json" for name in ("audit", "repeats"))
 _WAYS = ("repeated", "without a draft", "in a batch of 8", "in bfloat16")
@@ -76,7 +75,7 @@ def _row(name: str, audit: dict[str, Any]) -> str:
     )
     return f"""
     <details class="engine {"wrong" if verdict == "wrong" else ""}"><summary class="row">{summary}</summary>
-      <p>Rule: {escape(RULES[audit["engine"]])}. {escape(versions)}, {escape(audit["date"])};
+      <p>Rule: {escape(audit["rule"])}. {escape(versions)}, {escape(audit["date"])};
         {escape(audit["model"])}. Smallest p-value {least}; {trial["impossible"]:,} of {trial["decodes"]:,}
         texts hold an impossible token.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Counts of {escape(name)}"><table>

@@ -9,6 +9,5 @@ synthetic     pairs with random weights, of any shape and agreement, at their tr
 bandwidth     the speed of plain decoding as a share of what memory allows
 states        a model with a recurrent or convolution state against its own plain decoding
 profile       the processor time of one round, part by part
-overhead      our own cost per round, with models that cost nearly nothing
 command       the options, the run, the table and the JSON
 """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from specdec.bench.contestants import Contestant, now
+from specdec.bench.measure import least_seconds
 from specdec.pair import ModelPair
 
 BYTES = 1 << 28
@@ -74,12 +76,10 @@ def bandwidth(device: torch.device, threads: int) -> float:
     # Ones, because the system may not back pages of zeros with memory.
     source = torch.ones(BYTES, dtype=torch.uint8, device=device)
     target = source.clone()
-    seconds = min(_seconds(source, target) for _ in range(TIMES))
+
+    def copy() -> None:
+        for _ in range(COPIES):
+            target.copy_(source)
+
+    seconds = least_seconds({"copy": copy}, TIMES, partial(now, device))["copy"]
     return 2 * BYTES * COPIES / seconds
-
-
-def _seconds(source: torch.Tensor, target: torch.Tensor) -> float:
-    start = now(source.device)
-    for _ in range(COPIES):
-        target.copy_(source)
-    return now(source.device) - start

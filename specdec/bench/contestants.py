@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.decoding.run import generate
-from specdec.exactness.audit.engines import assisting, draft_exactly
+from specdec.exactness.audit.transformers import assisting, draft_exactly
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.topology import Topology

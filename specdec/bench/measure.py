@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import torch
 
@@ -15,6 +16,7 @@ from specdec.bench.contestants import Contestant, Sample, Workload
 Samples = dict[str, list[Sample]]
 Candidate = tuple[str, int, Callable[[Workload], Sample]]
 """A dtype, a number of threads, and the function that decodes."""
+Name = TypeVar("Name", bound=Hashable)
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -65,6 +67,19 @@ def fastest(
     samples = interleaved(contestants, jobs)
     rates = {name: median(s.tokens / s.seconds for s in runs) for name, runs in samples.items()}
     return max(contestants, key=lambda each: rates[each.name]), rates
+
+
+def least_seconds(
+    work: Mapping[Name, Callable[[], object]], times: int, clock: Callable[[], float]
+) -> dict[Name, float]:
+    """The least seconds of each piece of work, by name. All take turns, `times` times. clock: in seconds."""
+    least = dict.fromkeys(work, float("inf"))
+    for _ in range(times):
+        for name, run_once in work.items():
+            start = clock()
+            run_once()
+            least[name] = min(least[name], clock() - start)
+    return least
 
 
 def _reset_peak(device: torch.device) -> None:

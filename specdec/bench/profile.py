@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
+from unittest.mock import patch
 
 import specdec.decoding.engine
 import specdec.drafters.model
@@ -78,13 +79,13 @@ def _profiled(
     parts = Parts()
     with ExitStack() as stack:
         for part, owner, name in places:
-            stack.enter_context(_replaced(owner, name, parts.timed(part, getattr(owner, name))))
+            stack.enter_context(patch.object(owner, name, parts.timed(part, getattr(owner, name))))
         if places:
             stack.enter_context(_timed_verifiers(parts))
         # of a draft with another tokenizer, the model over its own tokens is timed
         for part, model in (("target", pair.target), ("draft", getattr(pair.draft, "draft", pair.draft))):
             if model is not None:
-                stack.enter_context(_replaced(model, "session", _opener(parts, part, model)))
+                stack.enter_context(patch.object(model, "session", _opener(parts, part, model)))
         sample = parts.timed(REST, run)(contestant, job)
     parts.milliseconds.pop("prefill", None)
     per_round = {part: spent / sample.target_calls for part, spent in parts.milliseconds.items()}
@@ -105,14 +106,14 @@ def _places() -> Iterator[tuple[str, Any, str]]:
         yield "draft's choices", kind, "arrivals"
 
 
-def _timed_verifiers(parts: Parts) -> AbstractContextManager[None]:
+def _timed_verifiers(parts: Parts) -> AbstractContextManager[Any]:
     """Lets the engine's rounds use timed verifiers."""
     real = specdec.decoding.engine.verifier_of
 
     def timed(method: Method) -> Verifier:
         return parts.timed("verify", real(method))
 
-    return _replaced(specdec.decoding.engine, "verifier_of", timed)
+    return patch.object(specdec.decoding.engine, "verifier_of", timed)
 
 
 class _TimedSession:
@@ -137,17 +138,3 @@ def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
     """The model's `session` method, replaced by one that returns timed sessions."""
     opened = model.session
     return lambda: _TimedSession(opened(), parts, part)
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    own = name in vars(owner)
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if own:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 
 from specdec.bench.contestants import Contestant, Sample, Workload
-from specdec.exactness.audit.engines import llama
+from specdec.exactness.audit.openai import llama
 from specdec.probs import Sampling
 
 _LONGEST = 600.0

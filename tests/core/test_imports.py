@@ -39,7 +39,7 @@ LAYERS = {
         {"terminal"},
         {"__main__"},
     ],
-    "research": [{"experiments", "packed", "training"}],
+    "research": [{"audit", "bench", "experiments", "packed", "training"}],
     "components": [
         {"guard"},
         {"page"},

@@ -1,26 +1,24 @@
 """The referee: right engines pass, each wrong one is caught, and the verdict says what was found."""
 
-import json
 import random
 import zlib
 
 import numpy as np
 import pytest
 import torch
-import transformers as transformers_library
 
 import specdec
 from specdec.decoding.engine import Engine
-from specdec.exactness.audit import audit, engines, evidence, power, repeats, tiny
-from specdec.exactness.audit.command import main
+from specdec.exactness.audit import audit, evidence
 from specdec.exactness.audit.distribution import OTHER, TargetDistribution
-from specdec.exactness.audit.engines import assisted, ours, transformers
+from specdec.exactness.audit.engines import ours
 from specdec.exactness.audit.report import BEYOND_DOUBT
+from specdec.exactness.audit.transformers import assisted, transformers
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
-from specdec.race import derived_seed, uniform
+from specdec.race import uniform
 from specdec.settings import RunSettings
 from specdec.topology import simple
 from tests.helpers.distributions import distance, markov_pair, random_table, tilted_pair
@@ -371,95 +369,3 @@ def test_texts_that_several_tokenisations_have_are_one_outcome():
         "a seed and the next",
         "seeds with the same text",
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("shift", "verdict"), [("0", "no difference found"), ("0.4", "wrong")])
-def test_the_power_command_counts_verdicts(shift, verdict, capsys):
-    power.main(["--shift", shift, "--audits", "1", "--decodes", "400"])
-    assert f"1 audits of 400 decodes: {{'{verdict}': 1}}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("shift", ["-0.1", "nan", "2"])
-def test_a_shift_that_is_none_is_named(shift):
-    with pytest.raises(ValueError, match="--shift"):
-        power.main(["--shift", shift])
-
-
-def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
-    path = tmp_path / "audit.json"
-    asked = ["--engine", "ours-gsd", "ours-ersd", "--decodes", "100", "--tokens", "2", "--json", str(path)]
-    assert main(asked) == 0
-    assert "ours-ersd: no difference found (torch" in capsys.readouterr().out
-    reports = json.loads(path.read_text())
-    settings = ("full vocabulary", "top_k 4")
-    assert [*reports] == [f"ours-{rule}, {setting}" for rule in ("ersd", "gsd") for setting in settings]
-    first = reports["ours-gsd, top_k 4"]
-    assert first["verdict"] == "no difference found"
-    assert first["tokens_per_call"] > 1
-    assert derived_seed(0, 0) != first["trials"][0]["first_seed"] == 0
-    assert main(asked) == 0
-    assert capsys.readouterr().out.count("audited already") == 4
-    assert json.loads(path.read_text()) == reports
-
-
-# ---------------------------------------------------------------- transformers on tiny models
-
-
-def verdict_of(name, **settings):
-    pair, drafting = tiny.models(name, 8)
-    engine = engines.engine(name, pair, drafting=drafting)
-    settings = {"decodes": 400, "top_k": 0, "max_new_tokens": 3} | settings
-    return audit(engine, pair, tiny.PROMPT, **settings)
-
-
-def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_another_order(monkeypatch):
-    """transformers' universal assisted generation, 400 texts; false alarm 1e-6.
-
-    It reads a pruned draft's logits in the order of the ids, and the draft's rows are in the order in which
-    the tokenizer lists its words. With words listed in the order of their ids nothing is wrong.
-    """
-    kind = transformers_library.PreTrainedTokenizerFast
-    listed = kind.get_vocab
-    in_order = lambda self: dict(sorted(listed(self).items(), key=lambda entry: entry[1]))  # noqa: E731
-    against = lambda self: dict(sorted(listed(self).items(), key=lambda entry: -entry[1]))  # noqa: E731
-    monkeypatch.setattr(kind, "get_vocab", in_order)
-    verdict_of("transformers-universal").check()
-    monkeypatch.setattr(kind, "get_vocab", against)
-    assert verdict_of("transformers-universal").verdict == "wrong"
-
-
-@pytest.mark.slow
-def test_an_ensemble_is_found_and_an_early_exit_is_right():
-    """400 and 600 texts; false alarm 1e-6."""
-    verdict_of("transformers-early-exit").check()
-    assert verdict_of("transformers-ensemble", decodes=600).verdict == "wrong"
-
-
-def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, monkeypatch, capsys):
-    def greedy(*_, **__):
-        return lambda prompt_ids, seed, most, *_: [seed % 2] * most
-
-    monkeypatch.setattr(engines, "engine", greedy)
-    path = tmp_path / "posting.md"
-    asked = ["--engine", "transformers-assisted", "--decodes", "200", "--top-k", "0", "--report", str(path)]
-    assert main(asked) == 1
-    text = path.read_text()
-    assert "A random model of 3 tokens, prompt [1, 2, 1]" in text
-    assert "| [0, 0] | " in text
-    assert "def llama(vocab_size: int" in text
-    assert "a vocabulary of 3" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_texts_that_agree_are_counted(monkeypatch, tmp_path):
-    """ERSD's texts depend on the draft no more than on the batch; GSD's do. A file keeps its other rows."""
-    monkeypatch.setattr(repeats, "TOKENS", 8)
-    path = tmp_path / "repeats.json"
-    path.write_text('{"another": {"of": 3}}')
-    repeats.main(["--texts", "3", "--engine", "ours, ERSD", "ours, GSD", "--json", str(path)])
-    rows = json.loads(path.read_text())
-    ways = ("repeated", "without a draft", "in a batch of 8")
-    assert [rows["ours, ERSD"][way] for way in ways] == [3, 3, 3]
-    assert rows["ours, GSD"]["without a draft"] < 3
-    assert rows["another"] == {"of": 3}

@@ -1,18 +1,14 @@
 """The referee asks servers of the completions protocol: what they may answer, what is told where not."""
 
-import gc
 import json
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import import_module
 
 import pytest
 
 import specdec
-from specdec.exactness.audit import audit, engines, tiny
-from specdec.exactness.audit.engines import completions
-from specdec.exactness.audit.served import program
+from specdec.exactness.audit import audit
+from specdec.exactness.audit.openai import completions
 from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
@@ -108,73 +104,6 @@ def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(
     engine(*ASKED)
     engine(*ASKED)
     assert engine.calls == 2
-
-
-STAND_IN = """#!/bin/sh
-exec {python} - "$@" <<'END'
-import http.server, sys
-{first}
-class Answers(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.do_GET()
-        self.wfile.write(b'{{"tokens": [1, 2, 3]}}')
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Answers).serve_forever()
-END
-"""
-
-
-@pytest.mark.parametrize("first", ["", "sys.exit('no such option')"])
-def test_a_server_is_started_on_the_pair_and_ends_with_the_engine(first, tmp_path, monkeypatch):
-    program = tmp_path / "llama-server"
-    program.write_text(STAND_IN.format(python=sys.executable, first=first))
-    program.chmod(0o755)
-    monkeypatch.setenv("LLAMA_SERVER", str(program))
-    pair = tiny.models("llama.cpp-draft")[0]
-    if first:
-        with pytest.raises(RuntimeError, match="did not start: no such option"):
-            engines.engine("llama.cpp-draft", pair)
-        return
-    engine = engines.engine("llama.cpp-draft", pair)
-    assert engine([0], 1, 3, 1.0, 0, 1.0) == [1, 2, 3]
-    process = engine.server.process
-    del engine
-    gc.collect()
-    assert process.poll() is not None
-
-
-def test_a_server_that_is_not_there_is_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("LLAMA_SERVER", str(tmp_path / "none"))
-    with pytest.raises(ModuleNotFoundError, match="LLAMA_SERVER names nothing that exists"):
-        engines.engine("llama.cpp", PAIR)
-    assert engines.versions("llama.cpp") == {"llama.cpp": "not installed"}
-
-
-INSTALLED = {
-    "llama.cpp-draft": lambda: program("llama.cpp"),
-    "node-llama-cpp-draft": lambda: program("node"),
-    "mlx-lm-draft": lambda: import_module("mlx_lm"),
-    "sequential-standard": lambda: import_module("seqspecdecod"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", INSTALLED)
-def test_engines_that_are_installed_keep_the_distribution(name):
-    """300 texts; false alarm 1e-6. The control asks for another temperature."""
-    try:
-        INSTALLED[name]()
-    except ModuleNotFoundError as error:
-        pytest.skip(str(error))
-    pair = tiny.models(name)[0]
-    engine = engines.engine(name, pair)
-    asked = {"decodes": 300, "top_k": 0, "max_new_tokens": 3}
-    audit(engine, pair, tiny.PROMPT, **asked).check()
-    hotter = lambda ids, seed, most, *_: engine(ids, seed, most, 0.3, 0, 1.0)  # noqa: E731
-    assert audit(hotter, pair, tiny.PROMPT, **asked).verdict == "wrong"
 
 
 @pytest.mark.parametrize("stops", [0, 25])

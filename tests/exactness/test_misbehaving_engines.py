@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import specdec
-from specdec.exactness.audit import audit, engines
+from specdec.exactness.audit import audit
 from specdec.exactness.audit.command import main
+from specdec.exactness.audit.engines import ours
 from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
@@ -124,24 +125,16 @@ def test_an_error_of_the_engine_says_with_which_seed():
 def test_more_tokens_than_the_context_has_are_named():
     pair = specdec.load_pair("stories")
     with pytest.raises(ValueError, match=r"9,000 new tokens are asked for after a prompt of 2; .* room for"):
-        audit(engines.ours(pair), pair, [5, 6], max_new_tokens=9000)
+        audit(ours(pair), pair, [5, 6], max_new_tokens=9000)
 
 
-def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys, monkeypatch):
-    right = engines.engine
-
-    def engine(name, *rest):
-        def broken(*_):
-            raise RuntimeError("out of memory")
-
-        return broken if name == "openai" else right(name, *rest)
-
-    monkeypatch.setattr(engines, "engine", engine)
+def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys):
     path = tmp_path / "found.json"
     asked = ["--engine", "openai", "ours-ar", "--decodes", "100", "--tokens", "2", "--json", str(path)]
-    assert main([*asked, "--top-k", "4"]) == 2
+    assert main([*asked, "--top-k", "4", "--url", "http://127.0.0.1:9/v1"]) == 2
     said = capsys.readouterr()
-    assert "openai: not audited, RuntimeError: out of memory (asked with seed 0)" in said.err
+    assert "openai: not audited, ConnectionError: http://127.0.0.1:9/v1/completions did not" in said.err
+    assert "(asked with seed 0)" in said.err
     assert "ours-ar: no difference found" in said.out
     assert [*json.loads(path.read_text())] == ["ours-ar, top_k 4"]
 

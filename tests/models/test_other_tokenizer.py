@@ -17,16 +17,16 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
+from research.audit.openvino_graph import convert_pair
 from specdec.bench import command as bench_command
 from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
 from specdec.exactness.audit import command as audit_command
-from specdec.exactness.audit import engines
+from specdec.exactness.audit.transformers import assisted
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, batching
-from specdec.models.openvino.conversion import convert_pair
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
@@ -433,7 +433,7 @@ def test_transformers_assisted_generation_takes_the_same_pair(pairs):
     """The competitor of bench and audit; its greedy text is the target's, and our draft stays as it was."""
     pair = without_end(pairs["byte-level", "byte fallback"])
     prompt = pair.encode("Once upon a time")
-    engine = engines.assisted(pair, k=3)
+    engine = assisted(pair, k=3)
     text = engine(prompt, 0, 12, 0.0, 0, 1.0)
     assert text == specdec.generate(pair, prompt, method="ar", temperature=0, max_new_tokens=12).token_ids
     before = specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids

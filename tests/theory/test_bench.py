@@ -7,28 +7,24 @@ import json
 import math
 import re
 import threading
-import time
 import weakref
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import numpy as np
 import pytest
 import torch
 
 import specdec
-from specdec.bench import bandwidth, overhead, states
+from specdec.bench import bandwidth, states
 from specdec.bench.command import _prompts, bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
-from specdec.bench.measure import fastest, interleaved, peaks
+from specdec.bench.measure import fastest, interleaved, least_seconds, peaks
 from specdec.bench.profile import Parts, profile, share_of_verification
 from specdec.bench.report import median_rate, paired_ratio, profile_table, rows, table
 from specdec.bench.servers import server
 from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.decoding.run import generate
-from specdec.methods import DRAFTING, METHODS
 from specdec.models import HFModel
-from specdec.models.markov import MarkovSession
 from specdec.probs import Sampling
 from specdec.race import Races
 from specdec.shipped import PROMPTS, QUESTIONS
@@ -169,6 +165,14 @@ def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
     assert [sample.tokens for sample in samples["b"]] == [4, 5, 6]
 
 
+def test_work_takes_turns_and_its_least_time_counts():
+    order: list[str] = []
+    ticks = iter([0.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 9.0])  # a: 3 and 1 seconds, b: 1 and 4
+    work = {name: lambda name=name: order.append(name) for name in "ab"}
+    assert least_seconds(work, 2, lambda: next(ticks)) == {"a": 1.0, "b": 1.0}
+    assert order == list("abab")
+
+
 def test_the_fastest_of_a_trial_is_taken():
     each = {name: contestant(name, seconds, [])[2:] for name, seconds in (("slow", 2.0), ("fast", 0.5))}
     best, rates = fastest("specdec", each, [Workload([0], 0, 10)])
@@ -291,30 +295,6 @@ def test_verifications_share_is_of_the_whole_round():
     parts = {"races": 1.0, "verify": 2.0, "target forward": 50.0, "rest": 7.0, "outside forwards": 10.0}
     assert share_of_verification(parts) == pytest.approx(5.0)
     assert "5.0%" in profile_table({"ours": parts})
-
-
-def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, capsys, monkeypatch):
-    forward = MarkovSession.forward
-
-    def slow(*arguments):
-        end = time.process_time() + 0.04
-        while time.process_time() < end:
-            pass
-        return forward(*arguments)
-
-    monkeypatch.setattr(MarkovSession, "forward", slow)
-    # its 250 tokens would take long with such forwards
-    monkeypatch.setattr(overhead, "measure_acceptance", lambda *_, **__: np.array([0.6, 0.2, 0.1]))
-    arguments = ["--vocabulary", "64", "--tokens", "12", "--repeats", "1"]
-    overhead.main([*arguments, "--json", str(tmp_path / "overhead.json")])
-    found = json.loads((tmp_path / "overhead.json").read_text())["milliseconds"]
-    names = [
-        f"{METHODS[method].name} {tree}" for method in DRAFTING for tree in ("sequence(4)", "optimal(8)")
-    ]
-    assert [row["name"] for row in found] == names
-    assert all(name in capsys.readouterr().out for name in names[:1])
-    # a round has five forwards of 40 ms, after each of which a processor is slow to find its way again
-    assert all(0 < row["least"] < 30 for row in found)
 
 
 def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):

@@ -12,9 +12,11 @@ or their text. `pair.target` is the model whose distribution is compared.
     distribution  the exact distribution, from the target's logits
     evidence      the tests: χ², dependence of tokens and of seeds, and what each test would find
     report        the verdict, as text and as JSON
-    engines       ours, and those of others that are installed
-    served        llama.cpp's server and node-llama-cpp, started on a pair
-    power         how often a given mistake is found
+    engines       those of the command, by name: ours, and the next two
+    transformers  transformers' own decoding, plain and with the pair's draft
+    openai        servers of the completions protocol, such as yours
+
+The audit of other engines is `research.audit`, beside the package.
 """
 
 from specdec.exactness.audit.report import Report

@@ -1,4 +1,4 @@
-"""`python -m specdec.exactness.audit --engine transformers-assisted`: audit engines on a pair."""
+"""`specdec audit --engine ours-ersd`: audit engines on a pair, your own server's among them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import itertools
 import sys
 from argparse import ArgumentParser
 from argparse import Namespace as Arguments
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
 from specdec.commands import Parser
-from specdec.exactness.audit import engines, posting, tiny
+from specdec.exactness.audit.engines import Engine, engines
 from specdec.exactness.audit.report import Report, saved
 from specdec.exactness.audit.run import audit
 from specdec.loading import load_with_progress
@@ -22,7 +22,17 @@ from specdec.loading import load_with_progress
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
-Prompt = str | Sequence[int]
+PROMPT = "Once upon a time"
+
+
+class Subject(NamedTuple):
+    """An engine, and what it is audited on. model: in words; "" for the target's name."""
+
+    name: str
+    engine: Engine
+    pair: ModelPair
+    prompt: str | Sequence[int]
+    model: str = ""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,25 +40,43 @@ def main(arguments: list[str] | None = None) -> int:
 
     ValueError is a user's mistake.
     """
-    asked = _parser().parse_args(arguments)
-    if asked.json:
-        saved(asked.json)  # raises now what would otherwise end the command after hours
-    pair = load_with_progress(asked, "stories") if asked.target or asked.draft else None
-    given = asked.prompt or (tiny.PROMPT if pair is None else "Once upon a time")
+    asked = parsed(parser("specdec audit", __doc__, engines(), "stories"), arguments)
+    pair, available = load_with_progress(asked, "stories"), engines(asked.url)
+    return audit_each(
+        asked, lambda name: Subject(name, available[name], pair, asked.prompt or PROMPT), lambda *_: None
+    )
+
+
+def audit_each(
+    asked: Arguments, find: Callable[[str], Subject], when_wrong: Callable[[str, int], None]
+) -> int:
+    """Audits each engine with each top-k. Returns what `main` returns.
+
+    asked: options of `parser`. find: the subject of an engine's name. when_wrong: is called with the name
+    and the top-k of an engine that is wrong.
+    """
     todo = itertools.product(asked.engine, asked.top_k)
-    return max(_audited(name, top_k, pair, given, asked) for name, top_k in todo)
+    return max(_audited(asked, find, when_wrong, name, top_k) for name, top_k in todo)
 
 
-def _audited(name: str, top_k: int, pair: ModelPair | None, prompt: Prompt, asked: Arguments) -> int:
+def _audited(
+    asked: Arguments,
+    find: Callable[[str], Subject],
+    when_wrong: Callable[[str, int], None],
+    name: str,
+    top_k: int,
+) -> int:
     try:
-        report = _report(name, top_k, pair, prompt, asked)
-        if report is None:
+        subject = find(name)
+        if asked.json and _is_saved(subject, top_k, asked):
+            print(f"{name}, top-k {top_k}: audited already, in {asked.json}", flush=True)
             return 0
+        report = report_on(subject, top_k, asked)
         if asked.json:
             report.save(asked.json)
         print(report.text(), flush=True)
-        if asked.report and report.verdict == "wrong":
-            _post(name, top_k, asked)
+        if report.verdict == "wrong":
+            when_wrong(name, top_k)
     except Exception as error:  # whatever an engine of others raises; the next one is audited all the same
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         said = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
@@ -59,68 +87,54 @@ def _audited(name: str, top_k: int, pair: ModelPair | None, prompt: Prompt, aske
     return int(report.verdict != "no difference found")
 
 
-def _report(
-    name: str,
-    top_k: int,
-    pair: ModelPair | None,
-    prompt: Prompt,
-    asked: Arguments,
-    vocab_size: int = tiny.TOKENS,
-) -> Report | None:
-    """The report; None if the file of reports has it already, of as many decodes and of these versions."""
-    model, drafting = "", None
-    if pair is None:
-        pair, drafting = tiny.models(name, vocab_size)
-        model = f"random, {vocab_size} tokens"
-    names = ("decodes", "temperature", "top_p", "seed")
-    settings = {each: getattr(asked, each) for each in names} | {"max_new_tokens": asked.tokens}
-    versions = engines.versions(name)
-    arguments = {each: settings[each] for each in ("temperature", "top_p")} | {"top_k": top_k}
-    if asked.json and vocab_size == tiny.TOKENS:
-        for known in saved(asked.json).values():
-            same = (known["engine"], known["versions"], known["arguments"]) == (name, versions, arguments)
-            if same and known["trials"][0]["decodes"] == asked.decodes:
-                print(f"{name}, top-k {top_k}: audited already, in {asked.json}", flush=True)
-                return None
-    engine = engines.engine(name, pair, asked.url, asked.openvino, drafting)
+def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
+    """Whether the file of reports has one of as many decodes with these versions and settings."""
+    arguments = {"temperature": asked.temperature, "top_k": top_k, "top_p": asked.top_p}
+    wanted = (subject.name, subject.engine.versions(), arguments, asked.decodes)
+    return any(
+        (each["engine"], each["versions"], each["arguments"], each["trials"][0]["decodes"]) == wanted
+        for each in saved(asked.json).values()
+    )
+
+
+def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
+    """The audit of a subject with a progress bar. asked: options of `parser`."""
+    name, (rule, *_), pair, prompt, model = subject
+    settings: dict[str, Any] = {"engine": name, "rule": rule, "model": model, "top_k": top_k}
+    settings |= {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
+    settings |= {"versions": subject.engine.versions(), "max_new_tokens": asked.tokens}
+    sample = subject.engine.start(pair)
     with tqdm(desc=name, unit=" decodes", mininterval=1, leave=False) as bar:
 
-        class Sample:
+        class Shown:
             @property
             def calls(self) -> int | None:
-                return getattr(engine, "calls", None)
+                return getattr(sample, "calls", None)
 
             def __call__(self, *settings: Any) -> Sequence[int] | str:
                 bar.update()
-                return engine(*settings)
+                return sample(*settings)
 
-        return audit(
-            Sample(), pair, prompt, engine=name, versions=versions, model=model, top_k=top_k, **settings
-        )
+        return audit(Shown(), pair, prompt, **settings)
 
 
-def _post(name: str, top_k: int, asked: Arguments) -> None:
-    """Writes the text for the maintainers, on the smallest vocabulary that shows the difference."""
-    for vocab_size in posting.VOCABULARIES:
-        report = _report(name, min(top_k, vocab_size - 1), None, tiny.PROMPT, asked, vocab_size)
-        assert report is not None, "only reports on the board's vocabulary are looked up"
-        if report.verdict == "wrong":
-            asked.report.write_text(posting.posting(report, vocab_size))
-            print(f"written: {asked.report}, a vocabulary of {vocab_size}")
-            return
-    print(f"{name}: no vocabulary of {posting.VOCABULARIES} shows it")
+def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
+    """The options. ValueError now for a file of reports that would otherwise end the command after hours."""
+    asked = parser.parse_args(arguments)
+    if asked.json:
+        saved(asked.json)
+    return asked
 
 
-def _parser() -> ArgumentParser:
-    parser = Parser(prog="python -m specdec.exactness.audit", description=__doc__)
-    add = parser.add_argument
-    add("--engine", nargs="+", choices=engines.NAMES, required=True)
-    add("--target", help="hub id or folder, or stories; without one, a random pair of 16 tokens")
+def parser(prog: str, description: str | None, names: Iterable[str], usual: str) -> ArgumentParser:
+    """The options of an audit. names: of the engines. usual: the pair without `--target`, in words."""
+    result = Parser(prog=prog, description=description)
+    add = result.add_argument
+    add("--engine", nargs="+", choices=names, required=True)
+    add("--target", help=f"hub id or folder (default: {usual})")
     add("--draft", help="likewise")
     add("--url", default="http://127.0.0.1:8000/v1", help="of an OpenAI completions server")
-    converted = "the converted target, and draft; without, the pair is converted"
-    add("--openvino", nargs="*", default=[], metavar="FOLDER", help=converted)
-    add("--prompt", help="default: 'Once upon a time', and one token of a random pair")
+    add("--prompt", help=f"default: {PROMPT!r}")
     add("--decodes", type=int, default=5000)
     add("--tokens", type=int, default=3, help="of each decode")
     add("--temperature", type=float, default=1.0)
@@ -128,5 +142,4 @@ def _parser() -> ArgumentParser:
     add("--top-p", type=float, default=1.0)
     add("--seed", type=int, default=0)
     add("--json", type=Path, help="a file of reports, to which these are added; those in it are not repeated")
-    add("--report", type=Path, help="a text for the maintainers of an engine that is wrong")
-    return parser
+    return result

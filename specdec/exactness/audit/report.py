@@ -16,39 +16,6 @@ BEYOND_DOUBT = 1e-9
 
 _UNCUT = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 
-RULES = {
-    "ours-ar": "the winner of the race under p",
-    "ours-gsd": "GSD: min(1, p/q), residual",
-    "ours-ersd": "ERSD: the winner of the race under p",
-    "ours-traversal": "traversal, leaves first",
-    "ours-specinfer": "SpecInfer: independent draws, one by one",
-    "ours-spectr": "SpecTr: independent draws, one threshold",
-    "transformers": "plain sampling",
-    "transformers-assisted": "min(1, p/q), residual",
-    "transformers-prompt-lookup": "a copy is accepted where it is the target's sample",
-    "transformers-universal": "min(1, p/q), residual; two tokenizers",
-    "transformers-early-exit": "min(1, p/q), residual; the draft is the first layer",
-    "transformers-gemma4": "min(1, p/q), residual; a greedy draft",
-    "transformers-ensemble": "min(1, w p/q + 1 - w), residual; w = 0.5, lossy by design",
-    "openai": "the server's",
-    "llama.cpp": "plain sampling",
-    "llama.cpp-draft": "a greedy draft is accepted where it is the target's sample",
-    "llama.cpp-p-min": "a greedy draft, likewise; unlikely and short drafts are dropped",
-    "llama.cpp-ngram": "a copy is accepted where it is the target's sample",
-    "node-llama-cpp": "plain sampling",
-    "node-llama-cpp-draft": "a sampled draft is accepted where it is the target's sample",
-    "mlx-lm": "plain sampling",
-    "mlx-lm-draft": "a sampled draft is accepted where it is the target's sample",
-    "sequential-standard": "min(1, p/q), residual",
-    "sequential-naive": "hierarchical, of joint probabilities",
-    "sequential-capped": "hierarchical, of capped joint probabilities",
-    "openvino": "plain sampling",
-    "openvino-draft": "min(1, p/q), residual",
-    "onnxruntime": "plain sampling",
-    "onnxruntime-draft": "min(1, p/q), residual",
-}
-"""The rule by which each engine decides, as its source reads."""
-
 Verdict = Literal["no difference found", "in doubt", "wrong"]
 
 
@@ -105,6 +72,7 @@ class Report:
     trials: tuple[Trial, ...]
     reproduced: tuple[int, int]
     seconds: float
+    rule: str = ""
     model: str = ""
     date: str = ""
     tokens_per_call: float | None = None

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,23 @@ Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | 
 Said = tuple[int, ...] | str
 """What a sample returned."""
 
+
+class Counting:
+    """A `Sample` that counts the target's forwards. calls: how many there were."""
+
+    def __init__(self, sample: Sample):
+        self.sample, self.calls = sample, 0
+
+    def __call__(self, *asked: Any) -> Sequence[int] | str:
+        """Asks the engine."""
+        return self.sample(*asked)
+
+
+def named(sampling: Sequence[float]) -> dict[str, Any]:
+    """The last arguments of a `Sample`, by name."""
+    return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
+
+
 SECOND_RUN = 1 << 30
 """Offset of the second run's seeds; the seeds of both runs fit into 31 bits."""
 REPEATED = 10
@@ -40,6 +57,7 @@ def audit(
     prompt: str | Sequence[int],
     *,
     engine: str = "engine",
+    rule: str = "",
     versions: Mapping[str, str] | None = None,
     model: str = "",
     decodes: int = 2000,
@@ -76,6 +94,7 @@ def audit(
         trials.append(plan.trial(first_seed + SECOND_RUN))
     return Report(
         engine=engine,
+        rule=rule,
         versions=dict(versions or {}),
         prompt=prompt if isinstance(prompt, str) else str(list(prompt)),
         arguments=asdict(sampling),

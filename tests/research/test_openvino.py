@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from research.audit.engines import engines
+from research.audit.openvino import Pipeline
+from research.audit.openvino_graph import convert_pair
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.decoding.run import generate
-from specdec.exactness.audit import engines
-from specdec.models.openvino import Pipeline, convert_pair
 
 
 class Engine:
@@ -52,10 +53,7 @@ def tiny():
 
 
 def test_what_is_asked_reaches_the_engine(stand_in):
-    text = Pipeline("t", "d").generate(
-        [5, 6], seed=7, max_new_tokens=4, temperature=0.5, top_k=9, top_p=0.8, k=2
-    )
-    assert text == [0, 1, 2, 3]
+    assert Pipeline("t", "d", k=2)([5, 6], 7, 4, 0.5, 9, 0.8) == [0, 1, 2, 3]
     place, properties = stand_in.made[0]
     exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
     assert place == ("t", "CPU")
@@ -73,13 +71,13 @@ def test_what_is_asked_reaches_the_engine(stand_in):
         "rng_seed": 7,
         "num_assistant_tokens": 2,
     }
-    assert Pipeline("t").generate([5], seed=0, max_new_tokens=3, temperature=0) == [0, 1, 2]
+    assert Pipeline("t")([5], 0, 3, 0.0, 0, 1.0) == [0, 1, 2]
     assert stand_in.asked[1][1].do_sample is False
 
 
 def test_a_draft_that_is_missing_is_named(tiny):
     with pytest.raises(ValueError, match="openvino-draft: there is no draft beside target"):
-        engines.engine("openvino-draft", tiny, folders=["target"])
+        engines(folders=["target"])["openvino-draft"].start(tiny)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -89,6 +87,6 @@ def test_a_converted_pair_says_greedily_what_the_pair_says(tiny, tmp_path):
     target, draft = convert_pair(tiny, tmp_path)
     own = generate(tiny, [5, 6, 7], method="ar", max_new_tokens=16, temperature=0).token_ids
     for pipeline in (Pipeline(target), Pipeline(target, draft)):
-        asked = {"seed": 1, "max_new_tokens": 16}
-        assert pipeline.generate([5, 6, 7], temperature=0, **asked) == own
-        assert pipeline.generate([5, 6, 7], **asked) == pipeline.generate([5, 6, 7], **asked)
+        assert pipeline([5, 6, 7], 1, 16, 0.0, 0, 1.0) == own
+        sampled = [5, 6, 7], 1, 16, 1.0, 0, 1.0
+        assert pipeline(*sampled) == pipeline(*sampled)

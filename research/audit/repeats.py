@@ -1,4 +1,4 @@
-"""Which engines give a seed the same text again: `python -m specdec.exactness.audit.repeats`.
+"""Which engines give a seed the same text again: `python -m research.audit.repeats`.
 
 Texts of random models are compared in four ways: repeated, with a draft and without, alone and as one of a
 batch of 8, in float32 and in bfloat16. Each number is how many of the texts agree, token by token.
@@ -14,10 +14,12 @@ from typing import Any
 
 import torch
 
+from research.audit import tiny
+from research.audit.engines import engines
 from specdec.checks import whole
 from specdec.commands import Parser, ended, write_json
 from specdec.decoding.batch import generate_many
-from specdec.exactness.audit import engines, tiny
+from specdec.exactness.audit.engines import tree_of
 from specdec.exactness.audit.report import saved
 from specdec.methods import DRAFTING
 from specdec.models import HFModel
@@ -64,7 +66,7 @@ def _alone(
     name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1
 ) -> Callable[[int], list[int]]:
     """The text of a seed."""
-    sample = engines.engine(name, pair, drafting=arguments, batch=batch)
+    sample = engines(drafting=arguments, batch=batch)[name].start(pair)
 
     def text(seed: int) -> list[int]:
         said = sample(tiny.PROMPT, seed, TOKENS, *SAMPLING)
@@ -96,7 +98,7 @@ def _ours_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
 
     def first(seed: int) -> list[int]:
         seeds = [seed + 1000 * i for i in range(BATCH)]
-        tree = engines.tree_of(method)
+        tree = tree_of(method)
         prompts = [tiny.PROMPT] * BATCH
         texts = generate_many(pair, prompts, method=method, seeds=seeds, topology=tree, max_new_tokens=TOKENS)
         return list(texts[0].token_ids)
@@ -140,7 +142,7 @@ ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the rows of engines that are installed; a file, if one is named, keeps its other rows."""
-    parser = Parser(prog="python -m specdec.exactness.audit.repeats", description=__doc__)
+    parser = Parser(prog="python -m research.audit.repeats", description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--engine", nargs="+", choices=ROWS, default=[*ROWS])
     parser.add_argument("--json", type=Path, help="a file of rows, to which these are added")

@@ -3,7 +3,7 @@
 They are measured in processor time on one thread, which other work on the machine disturbs least. The best of
 many repetitions counts, with all products in turn.
 
-    python -m specdec.bench.kernels --json assets/results/kernels.json
+    python -m research.bench.kernels --json assets/results/kernels.json
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specdec.bench.measure import least_seconds
 from specdec.commands import Parser, ended, to_write, write_json
 from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
@@ -32,12 +33,12 @@ EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN
 """Variables that make a processor behave as an older one; they are written beside the figures."""
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; with `--json`, also writes a file."""
-    parser = Parser(prog="python -m specdec.bench.kernels", description=__doc__)
+    parser = Parser(prog="python -m research.bench.kernels", description=__doc__)
     parser.add_argument("--json", type=to_write, help="write all figures here")
     parser.add_argument("--times", type=int, default=12, help="how often each product is timed")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     crew = compiled.crew()
     if crew is None:
         parser.error("there is no compiled forward: pip install numba, and SPECDEC_KERNELS not 0")
@@ -64,17 +65,11 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
             if kind in BESIDE:
                 x = torch.randn(count, inputs, dtype=stored.dtype)
                 work["torch", kind, count] = lambda x=x, w=stored: F.linear(x, w)  # type: ignore[misc]
-    seconds = _best(work, times)
+    seconds = least_seconds(work, times, time.thread_time)
     bandwidth = 2 * source.nbytes / seconds["copy"]
+    sizes = {kind: size * inputs * outputs // layout.PER_STEP[kind] for kind, size in layout.BYTES.items()}
     return [
-        _row(
-            shape,
-            kind,
-            count,
-            seconds,
-            bandwidth,
-            layout.BYTES[kind] * inputs * outputs // layout.PER_STEP[kind],
-        )
+        {"inputs": inputs, "outputs": outputs, **_row(kind, count, seconds, bandwidth, sizes[kind])}
         for kind in layout.BYTES
         for count in ROWS
     ]
@@ -103,23 +98,10 @@ def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) 
     return run
 
 
-def _best(work: dict[Any, Callable[[], object]], times: int) -> dict[Any, float]:
-    least = dict.fromkeys(work, float("inf"))
-    for _ in range(times):
-        for name, run in work.items():
-            start = time.thread_time()
-            run()
-            least[name] = min(least[name], time.thread_time() - start)
-    return least
-
-
-def _row(
-    shape: tuple[int, int], kind: str, count: int, seconds: dict[Any, float], bandwidth: float, size: int
-) -> dict[str, Any]:
+def _row(kind: str, count: int, seconds: dict[Any, float], bandwidth: float, size: int) -> dict[str, Any]:
+    """size: bytes of the weights."""
     ours, torchs = seconds["ours", kind, count], seconds.get(("torch", kind, count))
     return {
-        "inputs": shape[0],
-        "outputs": shape[1],
         "weights": kind,
         "rows": count,
         "ms": round(1e3 * ours, 3),

@@ -1,4 +1,4 @@
-"""How often an audit notices an engine whose second token is off: `python -m specdec.exactness.audit.power`.
+"""How often an audit notices an engine whose second token is off: `python -m research.audit.power`.
 
 The engine samples the embedded target exactly, but for its second token: the likeliest token loses a
 probability of `--shift`, and all others gain it in proportion. A shift of 0 is an engine that is right.
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     ValueError is a user's mistake.
     """
-    parser = Parser(prog="python -m specdec.exactness.audit.power", description=__doc__)
+    parser = Parser(prog="python -m research.audit.power", description=__doc__)
     parser.add_argument("--shift", type=float, default=0.05, help="total variation (default: 0.05)")
     parser.add_argument("--decodes", type=int, default=2000, help="of an audit's run (default: 2000)")
     parser.add_argument("--audits", type=int, default=20, help="(default: 20)")

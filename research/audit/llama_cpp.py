@@ -1,4 +1,4 @@
-"""Servers that are started here on a pair's GGUF files: llama.cpp's, and one of node-llama-cpp."""
+"""llama.cpp's server and one of node-llama-cpp, started on a pair's GGUF files, as engines of the audit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import time
 import urllib.request
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from specdec.exactness.audit.engines import Engine
+from specdec.exactness.audit.openai import llama
+from specdec.exactness.audit.run import Sample
 from specdec.models.gguf.writing import write
 
 if TYPE_CHECKING:
@@ -33,8 +37,30 @@ LLAMA = {
     "llama.cpp-ngram": _NGRAM,
 }
 """Options of llama-server for each engine of its kind."""
-SAMPLERS = ("top_k", "top_p", "temperature")
-"""llama.cpp's other samplers change the distribution unless they are left out."""
+_RULES = {
+    "llama.cpp": "plain sampling",
+    "llama.cpp-draft": "a greedy draft is accepted where it is the target's sample",
+    "llama.cpp-p-min": "a greedy draft, likewise; unlikely and short drafts are dropped",
+    "llama.cpp-ngram": "a copy is accepted where it is the target's sample",
+    "node-llama-cpp": "plain sampling",
+    "node-llama-cpp-draft": "a sampled draft is accepted where it is the target's sample",
+}
+
+
+def engines(slots: int = 1) -> dict[str, Engine]:
+    """The engines by name. slots: texts at once."""
+    return {
+        name: Engine(rule, partial(served, name, slots=slots), partial(version, name.partition("-")[0]))
+        for name, rule in _RULES.items()
+    }
+
+
+def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
+    """llama.cpp's server or node-llama-cpp on the pair. slots: texts at once."""
+    server = Server(name, pair, slots)
+    sample: Any = llama(server.url)
+    sample.server = server  # it ends with the sample
+    return sample
 
 
 def program(kind: str) -> Path:

@@ -1,4 +1,4 @@
-"""onnxruntime-genai, where it is installed: its pipeline on a pair that its own builder converts."""
+"""onnxruntime-genai, where it is installed, as an engine of the audit: its own builder converts the pair."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from specdec.models.openvino.conversion import names
+from research.audit.openvino_graph import names
+from specdec.exactness.audit.engines import Engine, installed
 
 
 class Pipeline:
-    """onnxruntime-genai in float32 on one thread.
+    """A `Sample` of onnxruntime-genai in float32 on one thread. calls: the target's forwards.
 
     The models are written below `folder` and read at once. k: drafted tokens in a round; 0 drafts nothing.
     Raises ModuleNotFoundError where onnxruntime-genai, onnx or onnx-ir is not installed.
@@ -33,19 +36,13 @@ class Pipeline:
             config["model"]["draft"] = drafting | {"filename": "../draft/model.onnx"}
             config["speculative"] = {"max_draft_tokens": k}
         (target / "genai_config.json").write_text(json.dumps(config))
-        self._drafts, self._model = k > 0, self._genai.Model(str(target))
+        self._drafts, self._model, self.calls = k > 0, self._genai.Model(str(target)), 0
 
-    def generate(
-        self,
-        prompt_ids: Sequence[int],
-        *,
-        seed: int,
-        max_new_tokens: int,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-    ) -> tuple[list[int], int]:
-        """The ids of one text, and the number of the target's forwards."""
+    def __call__(
+        self, prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
+    ) -> list[int]:
+        """The ids of one text."""
+        temperature, top_k, top_p = sampling
         params = self._genai.GeneratorParams(self._model)
         settings: dict[str, Any] = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
         length = len(prompt_ids) + max_new_tokens
@@ -56,9 +53,15 @@ class Pipeline:
         while not generator.is_done():
             generator.generate_next_token()
         token_ids = generator.get_sequence(0)[len(prompt_ids) :].tolist()
-        if not self._drafts:
-            return token_ids, len(token_ids)
-        return token_ids, generator.get_speculative_stats()["target_forward_passes"]
+        statistics = generator.get_speculative_stats() if self._drafts else None
+        self.calls += statistics["target_forward_passes"] if statistics else len(token_ids)
+        return token_ids
+
+
+def onnxruntime(pair: Any, k: int) -> Pipeline:
+    """The engine on the pair, which is converted here. k: drafted tokens in a round; 0 drafts nothing."""
+    with TemporaryDirectory() as place:
+        return Pipeline(pair, Path(place), k)
 
 
 def _converted(model: Any, folder: Path, tokenizer: Any) -> Path:
@@ -73,3 +76,10 @@ def _converted(model: Any, folder: Path, tokenizer: Any) -> Path:
     if built.returncode:
         raise RuntimeError(f"onnxruntime-genai's builder failed: {built.stderr[-400:]}")
     return folder
+
+
+_VERSIONS = installed("onnxruntime", "onnxruntime-genai")
+ENGINES = {
+    "onnxruntime": Engine("plain sampling", partial(onnxruntime, k=0), _VERSIONS),
+    "onnxruntime-draft": Engine("min(1, p/q), residual", partial(onnxruntime, k=3), _VERSIONS),
+}

@@ -1,4 +1,4 @@
-"""Our cost per round outside the two models' forwards: `python -m specdec.bench.overhead`.
+"""Our cost per round outside the two models' forwards: `python -m research.bench.overhead`.
 
 The models are tables of random probabilities whose forward looks up a row, so nearly all time is ours. It is
 processor time on one thread, which other work on the machine changes only through the caches.
@@ -56,7 +56,7 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
-    parser = Parser(prog="python -m specdec.bench.overhead", description=__doc__)
+    parser = Parser(prog="python -m research.bench.overhead", description=__doc__)
     parser.add_argument("--vocabulary", type=int, default=4096, help="tokens, up to 8192 (default: 4096)")
     parser.add_argument("--tokens", type=int, default=400, help="of each run (default: 400)")
     parser.add_argument("--repeats", type=int, default=20, help="runs of each (default: 20)")

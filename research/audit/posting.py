@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from specdec.exactness.audit import tiny
+from research.audit import tiny
 from specdec.exactness.audit.report import Report
 
 VOCABULARIES = (3, 4, 6, 8, 16)
@@ -48,7 +48,7 @@ def posting(report: Report, vocab_size: int) -> str:
             code.strip(),
             "```",
             "",
-            f"`python -m specdec.exactness.audit --engine {engine} --report FILE` repeats this text.",
+            f"`python -m research.audit --engine {engine} --report FILE` repeats this text.",
             "",
         ]
     )

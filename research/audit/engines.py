@@ -1,0 +1,56 @@
+"""All engines that the audit of others examines, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from research.audit import llama_cpp, mlx, onnxruntime, openvino, sequential
+from specdec.exactness.audit.engines import Engine, installed
+from specdec.exactness.audit.engines import engines as users_engines
+from specdec.exactness.audit.run import Sample
+from specdec.exactness.audit.transformers import assisted, transformers
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+_DRAFTING = {
+    "transformers-assisted": "min(1, p/q), residual",
+    "transformers-universal": "min(1, p/q), residual; two tokenizers",
+    "transformers-early-exit": "min(1, p/q), residual; the draft is the first layer",
+    "transformers-gemma4": "min(1, p/q), residual; a greedy draft",
+    "transformers-ensemble": "min(1, w p/q + 1 - w), residual; w = 0.5, lossy by design",
+}
+"""The rules of transformers with a draft, whose arguments `tiny.models` gives."""
+
+
+def engines(
+    url: str = "", folders: Sequence[str] = (), drafting: Mapping[str, Any] | None = None, batch: int = 1
+) -> dict[str, Engine]:
+    """The engines by name, those of `specdec audit` among them. url: address of a server.
+
+    folders: the converted target and draft for OpenVINO; by default the pair is converted here. drafting:
+    transformers' arguments for the draft; by default those of the pair's draft. batch: texts that OpenVINO or
+    a server here decodes at once.
+    """
+    return {
+        **users_engines(url),
+        **{
+            name: Engine(rule, partial(_drafting, name, drafting), installed("transformers", "torch"))
+            for name, rule in _DRAFTING.items()
+        },
+        **llama_cpp.engines(batch),
+        **mlx.ENGINES,
+        **sequential.ENGINES,
+        **openvino.engines(folders, batch),
+        **onnxruntime.ENGINES,
+    }
+
+
+def _drafting(name: str, drafting: Mapping[str, Any] | None, pair: ModelPair) -> Sample:
+    if drafting is not None:
+        return transformers(pair, **drafting)
+    if name != "transformers-assisted":
+        raise ValueError(f"{name} is audited on random models only; leave out --target and --draft")
+    return assisted(pair)

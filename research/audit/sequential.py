@@ -1,0 +1,65 @@
+"""sequential-speculative-decoding, where it is installed, as an engine of the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from specdec.exactness.audit.engines import Engine, installed
+from specdec.exactness.audit.run import Counting, Sample
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+
+def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
+    """sequential-speculative-decoding. rule: "standard", "naive" or "capped"; it knows a temperature only."""
+    module, function = {
+        "standard": ("standard_sd", "standard_speculative_step"),
+        "naive": ("naive_hsd", "naive_hsd_step"),
+        "capped": ("capped_hsd", "capped_hsd_step"),
+    }[rule]
+    step = getattr(import_module(f"seqspecdecod.{module}"), function)
+    modules: list[Any] = [getattr(model, "module", None) for model in (pair.draft, pair.target)]
+    draft, target = map(_remembering, modules)
+
+    def counted(ids: torch.Tensor) -> Any:
+        counting.calls += 1
+        return target(ids)
+
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+        temperature, top_k, top_p = sampling
+        if top_k or top_p < 1:
+            raise ValueError("sequential-speculative-decoding has neither top-k nor top-p")
+        ids, length = torch.tensor([list(prompt_ids)]), len(prompt_ids) + max_new_tokens
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            while ids.shape[1] < length:
+                ids = step(draft, counted, ids, k, temperature, temperature)[0]
+        return ids[0, len(prompt_ids) : length].tolist()
+
+    counting = Counting(sample)
+    return counting
+
+
+def _remembering(module: Any) -> Callable[[torch.Tensor], Any]:
+    """The model as a function of ids [1, length], which computes no text twice."""
+    computed = lru_cache(maxsize=None)(lambda ids: module(torch.tensor([ids])))
+    return lambda ids: computed(tuple(ids[0].tolist()))
+
+
+_RULES = {
+    "standard": "min(1, p/q), residual",
+    "naive": "hierarchical, of joint probabilities",
+    "capped": "hierarchical, of capped joint probabilities",
+}
+ENGINES = {
+    f"sequential-{name}": Engine(
+        rule, partial(sequential, rule=name), installed("sequential-speculative-decoding", "torch")
+    )
+    for name, rule in _RULES.items()
+}

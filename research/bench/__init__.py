@@ -1,0 +1,5 @@
+"""Costs of our own code, beside `specdec bench`, which compares whole runs.
+
+overhead   milliseconds per round outside the models' forwards: `python -m research.bench.overhead`
+kernels    the compiled products as shares of a memory copy: `python -m research.bench.kernels`
+"""

@@ -1,0 +1,77 @@
+"""Servers of the OpenAI completions protocol, and llama.cpp's, as engines of the audit and of the bench."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Any
+
+from specdec.exactness.audit.run import Counting, named
+
+SECONDS = 60
+"""How long a server may take for one answer."""
+SAMPLERS = ("top_k", "top_p", "temperature")
+"""llama.cpp's other samplers change the distribution unless they are left out."""
+
+
+def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, **options: Any) -> Counting:
+    """A server of the OpenAI completions protocol, or llama.cpp's own. url: its address up to `/v1`.
+
+    llama.cpp returns token ids only at the address without `/v1`. prompt: the text that is sent; None sends
+    token ids. seconds: how long an answer may take. options: go into every request, such as `model`.
+
+    The result is the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
+    (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not count as
+    token ids. ConnectionError with the server's words if it refuses or gives another answer. Forwards are
+    counted where the answer says how many drafted tokens were accepted, as llama.cpp's does.
+    """
+
+    def sample(
+        prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
+    ) -> Sequence[int] | str:
+        asked = {"prompt": list(prompt_ids) if prompt is None else prompt, "seed": seed}
+        asked |= {"max_tokens": max_new_tokens, "return_token_ids": True, "return_tokens": True}
+        answer, completion = _completed(f"{url}/completions", asked | named(sampling) | options, seconds)
+        timings = answer.get("timings", {})
+        counting.calls += timings.get("predicted_n", 0) - timings.get("draft_n_accepted", 0)
+        return completion
+
+    counting = Counting(sample)
+    return counting
+
+
+def _completed(
+    address: str, asked: dict[str, Any], seconds: float
+) -> tuple[dict[str, Any], Sequence[int] | str]:
+    """A server's answer, and the token ids or the text of its first choice."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=seconds) as answer:
+            said = answer.read()
+    except urllib.error.HTTPError as error:
+        raise ConnectionError(f"{address} refused, {error.code}: {error.read()!r:.200}") from None
+    except (OSError, HTTPException) as error:  # no server, a timeout, or an incomplete answer
+        raise ConnectionError(f"{address} did not answer: {getattr(error, 'reason', error)}") from None
+    try:
+        parsed = json.loads(said)
+        choice = parsed.get("choices", [parsed])[0]
+        listed, text = (choice.get(name) for name in ("token_ids", "tokens")), choice.get("text")
+        token_ids = next((entry for entry in listed if entry is not None), None)
+        completion = text if token_ids is None or (text and not token_ids) else token_ids
+        if isinstance(completion, str | list):
+            return parsed, completion
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    raise ConnectionError(f"{address} answered {said!r:.200}, and no completion")
+
+
+def llama(url: str, **options: Any) -> Counting:
+    """A server of llama.cpp, or one that answers as it does, that samples as it is asked and no further.
+
+    url, options: as in `completions`.
+    """
+    return completions(url, samplers=SAMPLERS, min_p=0.0, cache_prompt=False, **options)
