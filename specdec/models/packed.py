@@ -18,6 +18,7 @@ from specdec.models.gguf.conversion import LIST
 from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.gguf.packed import read_packed
 from specdec.models.hf import HFModel
+from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packed_decoder import PackedDecoder
 from specdec.models.long_context import LongContextCheck
 from specdec.models.packed_check import packed_fault, skeleton
@@ -84,6 +85,8 @@ class PackedModel(HFModel):
 
 
 def _prepared(folder: Path, name: str) -> PreparedModel:
+    if crew() is None:
+        raise PackedError(f"{name} has no compiled forward here")
     matrices = read_packed(folder)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     module = skeleton(config, matrices)
