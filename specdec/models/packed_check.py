@@ -1,9 +1,9 @@
 """The self-check of a model whose weights stay in the few bits of its file.
 
 Its logits are compared with those of the same weights as float32 numbers, computed by transformers' own
-layers without any rounding of their inputs. A matrix is unpacked piece by piece, so the comparison takes little
-memory. A forward in a tree must then give the bits that each of its paths gives alone, and a wrong mask must
-give others.
+layers without any rounding of their inputs. A matrix is unpacked piece by piece, so the comparison takes
+little memory. A forward in a tree must then give the bits that each of its paths gives alone, and a wrong
+mask must give others.
 """
 
 from __future__ import annotations

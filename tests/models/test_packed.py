@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -260,3 +261,18 @@ def test_an_embedding_with_a_scale_that_is_no_number_is_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"embed_tokens\.weight holds NaN or infinity"):
         specdec.load_pair(path)
+
+
+def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
+    path, other = file(tmp_path / "m.gguf"), file(tmp_path / "other.gguf")
+    first, status = specdec.load_pair(path, dtype="packed").target, path.stat()
+    assert (path.read_bytes() != other.read_bytes(), other.stat().st_size) == (True, status.st_size)
+    assert conversion._some_bytes(path) != conversion._some_bytes(other)
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    second, want = specdec.load_pair(path, dtype="packed").target, specdec.load_pair(other).target
+    rows = [scored(model, IDS, range(-1, len(IDS) - 2)) for model in (first, second, want)]
+    assert torch.equal(rows[1], rows[2])
+    assert not torch.equal(rows[0], rows[1])
+    folders = [each for each in conversion._cache().iterdir() if each.is_dir()]
+    assert len(folders) == 2  # that of the replaced file is removed

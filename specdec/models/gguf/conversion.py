@@ -1,8 +1,9 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
 The folder lies in a private cache. It is written under another name, with a list of its files and their
-checksums, and renamed when it is complete. A folder that does not match its list is made again. Matrices are
-rounded to bfloat16, unless the file holds them in 32 bits, or in 16 bits for an architecture of `CONFIGS`.
+checksums, and renamed when it is complete. A folder that does not match its list is made again, and that of a
+replaced file is removed. Matrices are rounded to bfloat16, unless the file holds them in 32 bits, or in 16
+bits for an architecture of `CONFIGS`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ VERSION = 3
 """Of the conversion: another one makes its folders anew."""
 LIST = "files.json"
 """Names, sizes and checksums of all files of a folder, written last."""
+_SOME, _IN_A_ROW = 64, 1 << 12
+"""Places of a file, and bytes at each, that are compared before its folder in the cache is used."""
 SHARD = 1 << 30
 """Bytes of a file of weights."""
 
@@ -74,10 +77,12 @@ def converted(
 
     cache = _cache()
     folder = cache / _name(path, packed)
-    with FileLock(folder.with_suffix(".lock"), mode=0o600):
+    of_path = folder.name.split("-")[0]
+    with FileLock(cache / f"{of_path}.lock", mode=0o600):
         if whole(folder):
             return folder
-        shutil.rmtree(folder, ignore_errors=True)
+        for old in cache.glob(f"{of_path}-*"):  # damaged, or of a file that lay there before
+            shutil.rmtree(old, ignore_errors=True)
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
         try:
             _convert(path, header() if header else read_header(path), new, report, packed)
@@ -210,10 +215,25 @@ _temporary_folders: list[Any] = []
 
 
 def _name(path: Path, packed: bool) -> str:
-    """The name of the folder with a file's converted weights. A file that has changed gets another name."""
+    """The name of the folder with a file's converted weights: a part for its path and one for its content.
+
+    A file that has changed gets another name, also if its size and its time of change are the same: no
+    program can set `st_ctime_ns`. Where a system has none, some bytes of the file tell another model.
+    """
     status = path.stat()
-    about = VERSION, *(["packed"] if packed else []), str(path.resolve()), status.st_size, status.st_mtime_ns
-    return hashlib.sha256(repr(about).encode()).hexdigest()[:32]
+    times = status.st_mtime_ns, status.st_ctime_ns
+    about = (str(path.resolve()), packed), (VERSION, status.st_size, *times, _some_bytes(path))
+    return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in about)
+
+
+def _some_bytes(path: Path) -> str:
+    """SHA-256 of `_SOME` places of a file, from its header on."""
+    total = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        for number in range(_SOME):
+            file.seek(path.stat().st_size * number // _SOME)
+            total.update(file.read(_IN_A_ROW))
+    return total.hexdigest()
 
 
 def _listed(folder: Path) -> dict[str, tuple[int, str]]:
