@@ -85,8 +85,7 @@ def load_pair(
     tokenizer, draft_tokenizer = _tokenizers(parts)
     if partial:
         assert draft is not None
-        options = draft_device, draft_dtype, target_model.files
-        draft_model = load_partial(Path(draft), target_model.module, *options)
+        draft_model = load_partial(Path(draft), target_model, draft_device, draft_dtype)
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 

@@ -19,7 +19,7 @@ from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.gguf.packed import read_packed
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
-from specdec.models.kernels.packed_decoder import PackedDecoder
+from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
 from specdec.models.long_context import LongContextCheck
 from specdec.models.packed_check import packed_fault, skeleton
 from specdec.models.prepare import TREES, explained_model
@@ -56,6 +56,11 @@ class PackedModel(HFModel):
     def generation_config(self) -> Any:
         """The model's settings of generation."""
         return self._prepared.module.generation_config
+
+    @property
+    def embedding(self) -> torch.Tensor:
+        """The matrix of the input embedding, float32 [ids, width]."""
+        return self.matrices.embedded(torch.arange(len(self.matrices.tensors[EMBEDDING])))
 
     @property
     def matrices(self) -> PackedMatrices:
