@@ -81,7 +81,8 @@ def load_pair(
         report(Progress("asking", str(part.name)))
         part.find()
     check_fits(part.plan() for part in parts)
-    target_model, draft_model = [*(part.load(report) for part in parts), None][:2]
+    target_model = parts[0].load(report)
+    draft_model = parts[1].load(report) if parts[1:] else None
     tokenizer, draft_tokenizer = _tokenizers(parts)
     if partial:
         assert draft is not None

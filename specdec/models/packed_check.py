@@ -101,7 +101,7 @@ def exact_logits(config: PreTrainedConfig, matrices: PackedMatrices, token_ids: 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for name, part in model.named_modules():
             if isinstance(part, nn.Linear):
-                part.forward = partial(_product, matrices, f"{name}.weight", part, pool)
+                vars(part)["forward"] = partial(_product, matrices, f"{name}.weight", part, pool)
         embedded = matrices.embedded(torch.tensor(token_ids))
         hidden = model.model(inputs_embeds=embedded[None], use_cache=False).last_hidden_state[0]
         return model.lm_head(hidden)

@@ -19,7 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
 from specdec.models import HFModel, packed, packed_check, partial, prepare
-from specdec.models.gguf import conversion
+from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BrokenFileError, read_header
 from specdec.models.gguf.packed import FILE, write_packed
 from specdec.models.gguf.weights import config_of, weights_of
@@ -153,6 +153,7 @@ def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(packed, "packed_fault", never)
     monkeypatch.setattr(conversion, "_convert", never)
+    monkeypatch.setattr(source, "read_header", never)
     again = specdec.load_pair(path, dtype="packed").target
     assert torch.equal(scored(again, IDS, range(-1, len(IDS) - 2)), first)
 

@@ -52,7 +52,9 @@ def compile_ahead(kinds: Sequence[str]) -> None:
 
     def work() -> None:
         workers = crew()
-        for kind in kinds if workers is not None else ():
+        if workers is None:
+            return
+        for kind in kinds:
             with suppress(Exception):  # which is raised again where the products are needed
                 workers.multiply(kind)
 
