@@ -61,7 +61,12 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument("--target", help=help)
     parser.add_argument("--draft", help="likewise; without it, the target's own if it is a pair of ours")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
+    parser.add_argument(
+        "--dtype",
+        default="auto",
+        help="auto, packed (the bits of a GGUF file, auto's choice on a CPU), float32, bfloat16 or float16 "
+        "(default: auto)",
+    )
     parser.add_argument("--draft-dtype", help="the draft's, by default the target's; also int8")
 
 

@@ -16,7 +16,7 @@ from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, checked_name, find_source
-from specdec.models.tokenizer_files import load_tokenizer
+from specdec.models.tokenizer_files import load_tokenizer, same_tokenizers
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting
@@ -81,12 +81,12 @@ def load_pair(
         report(Progress("asking", str(part.name)))
         part.find()
     check_fits(part.plan() for part in parts)
-    loaded = [(model := part.load(report), part.tokenizer(model)) for part in parts]
-    (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
+    target_model = parts[0].load(report)
+    draft_model = parts[1].load(report) if parts[1:] else None
+    tokenizer, draft_tokenizer = _tokenizers(parts)
     if partial:
         assert draft is not None
-        options = draft_device, draft_dtype, target_model.files
-        draft_model = load_partial(Path(draft), target_model.module, *options)
+        draft_model = load_partial(Path(draft), target_model, draft_device, draft_dtype)
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 
@@ -123,6 +123,7 @@ class _Part:
     """A model of a pair on its way into memory. ValueError where device or dtype can't be had."""
 
     source: Source
+    folder: Path
 
     def __init__(self, name: str | Path, device: str, dtype: str):
         # by their names, as a plan has them, also where torch's own objects are given
@@ -151,8 +152,15 @@ class _Part:
         return Placement(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:
-        return load_hf_model(self.source, self.device, self.dtype, report=report)
+        model = load_hf_model(self.source, self.device, self.dtype, report=report)
+        self.folder = model.folder if isinstance(model, PackedModel) else self.source.fetch()
+        return model
 
-    def tokenizer(self, model: HFModel) -> Any:
-        folder = model.folder if isinstance(model, PackedModel) else self.source.fetch()
-        return load_tokenizer(self.source, folder)
+
+def _tokenizers(parts: list[_Part]) -> tuple[Any, Any]:
+    """The tokenizers of loaded parts; None for the draft's where it is the target's."""
+    target, *draft = parts
+    tokenizer = load_tokenizer(target.source, target.folder)
+    if not draft or same_tokenizers(target.folder, draft[0].folder):
+        return tokenizer, None
+    return tokenizer, load_tokenizer(draft[0].source, draft[0].folder)

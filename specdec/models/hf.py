@@ -73,6 +73,12 @@ class HFModel:
         """The module's settings of generation; None where it has none."""
         return getattr(self.module, "generation_config", None)
 
+    @property
+    def embedding(self) -> torch.Tensor:
+        """The matrix of the input embedding, [ids, width], on the CPU."""
+        layer: Any = self.module.get_input_embeddings()
+        return layer.weight.detach().cpu()
+
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens.
 

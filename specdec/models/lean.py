@@ -8,7 +8,7 @@ it can't be built or fails, the model's own forward is used.
 On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
 costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
 small matrices of float32 are only transposed. Either copy takes the memory of the weights once more, so it is
-left out for models above `LARGEST_PACKED`. It does not follow later changes of the model's weights: `HFModel`
+left out where there is no room for it. It does not follow later changes of the model's weights: `HFModel`
 notices them and packs again.
 """
 
@@ -35,8 +35,6 @@ KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalL
 """Classes whose forward is the one below; a subclass may do something else."""
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary embeddings whose angles depend on the position alone, not on the length of the text."""
-LARGEST_PACKED = 4 << 30
-"""Bytes of weights up to which they are packed once more for the CPU."""
 PACKED_DTYPES = ("float32", "bfloat16")
 """What oneDNN multiplies packed; bfloat16 where the processor does."""
 LARGEST_TRANSPOSED = 1 << 20
@@ -169,7 +167,14 @@ def _packs(model: PreTrainedModel) -> bool:
         return False
     if str(weight.dtype).removeprefix("torch.") not in PACKED_DTYPES:
         return False
-    return sum(p.numel() * p.itemsize for p in model.parameters()) <= LARGEST_PACKED
+    return has_room(model)
+
+
+def has_room(model: PreTrainedModel) -> bool:
+    """Whether a second copy of a model's weights fits into main memory, with half as much for the rest."""
+    from specdec.models import memory  # which imports this module
+
+    return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= memory.free("cpu")
 
 
 def _lean_layer(layer: Any, pack: bool) -> LeanLayer:

@@ -74,6 +74,11 @@ class Need(NamedTuple):
         """The sum of all parts, in bytes."""
         return sum(self)
 
+    @property
+    def least(self) -> int:
+        """Bytes that the model needs if its weights are not packed once more."""
+        return self.total - self.packed
+
 
 class Placement(NamedTuple):
     """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: a name of one.
@@ -136,7 +141,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     size = getattr(torch, dtype).itemsize
     weights = shape.parameters * size
     cache, round = _of_run(shape.cached, shape.states, shape.vocab_size, shape.context_length, size)
-    packs = on_cpu and dtype in lean.PACKED_DTYPES and weights <= lean.LARGEST_PACKED
+    packs = on_cpu and dtype in lean.PACKED_DTYPES
     return Need(
         weights=weights,
         packed=shape.matrices * size if packs else 0,
@@ -211,12 +216,15 @@ def free(where: str) -> int:
 
 
 def check_fits(plans: Iterable[Placement]) -> None:
-    """ValueError, with the amounts, if these models together need more memory than is free."""
+    """ValueError, with the amounts, if these models together need more memory than is free.
+
+    A model is loaded without a packed copy of its weights where only that has no room (`lean.has_room`).
+    """
     at: dict[str, list[Placement]] = {}
     for plan in plans:
         at.setdefault(place(plan.device), []).append(plan)
     for where, models in at.items():
-        needed, there = sum(model.need.total for model in models), free(where)
+        needed, there = sum(model.need.least for model in models), free(where)
         if needed > there:
             each = " and ".join(_described(model) for model in models)
             raise ValueError(
@@ -230,7 +238,7 @@ def gigabytes(number: int) -> str:
 
 
 def _described(plan: Placement) -> str:
-    total, weights = gigabytes(plan.need.total), gigabytes(plan.need.weights)
+    total, weights = gigabytes(plan.need.least), gigabytes(plan.need.weights)
     return f"{plan.name} needs about {total} in {plan.dtype} (weights {weights})"
 
 

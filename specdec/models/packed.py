@@ -18,7 +18,8 @@ from specdec.models.gguf.conversion import LIST
 from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.gguf.packed import read_packed
 from specdec.models.hf import HFModel
-from specdec.models.kernels.packed_decoder import PackedDecoder
+from specdec.models.kernels.compiled import crew
+from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
 from specdec.models.long_context import LongContextCheck
 from specdec.models.packed_check import packed_fault, skeleton
 from specdec.models.prepare import TREES, explained_model
@@ -57,6 +58,11 @@ class PackedModel(HFModel):
         return self._prepared.module.generation_config
 
     @property
+    def embedding(self) -> torch.Tensor:
+        """The matrix of the input embedding, float32 [ids, width]."""
+        return self.matrices.embedded(torch.arange(len(self.matrices.tensors[EMBEDDING])))
+
+    @property
     def matrices(self) -> PackedMatrices:
         """The matrices of the file."""
         decoder = self._prepared.decoder
@@ -84,6 +90,8 @@ class PackedModel(HFModel):
 
 
 def _prepared(folder: Path, name: str) -> PreparedModel:
+    if crew() is None:
+        raise PackedError(f"{name} has no compiled forward here")
     matrices = read_packed(folder)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     module = skeleton(config, matrices)

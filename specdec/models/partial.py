@@ -11,18 +11,17 @@ import json
 import os
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packing import round_matrices
-from specdec.models.load import ROUNDED, checked_device, checked_dtype
+from specdec.models.load import PACKED, ROUNDED, checked_device, checked_dtype
 from specdec.models.partial_head import PartialHead
 from specdec.models.verdicts import files_checksum
 
@@ -74,38 +73,35 @@ def is_partial(folder: Path) -> bool:
 
 def load_partial(
     folder: Path,
-    target: PreTrainedModel,
+    target: HFModel,
     device: str = "auto",
     dtype: str = "auto",
-    target_files: str | None = None,
 ) -> HFModel:
     """The draft in a folder, for this target.
 
-    device and dtype: as for `load_pair`; "auto" is the target's dtype. target_files: the checksum of the
-    target's files.
+    device and dtype: as for `load_pair`; "auto" and "packed" are the target's dtype.
     ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])
     try:
         config = LlamaConfig(**json.loads((folder / CONFIG).read_text()))
         weights = load_file(folder / WEIGHTS)
-        layer: Any = target.get_input_embeddings()
-        embedding = layer.weight.detach().cpu()
+        embedding = target.embedding
         wanted = config.vocab_size, weights[PROJECTION].shape[1]
         if tuple(embedding.shape) != wanted:
             raise ValueError(
                 f"it reads an embedding of {wanted[0]:,} by {wanted[1]:,} numbers, and this target's has "
                 f"{embedding.shape[0]:,} by {embedding.shape[1]:,}"
             )
-        chosen = target.dtype if dtype == "auto" else checked_dtype(dtype)
+        chosen = target.dtype if dtype in ("auto", PACKED) else checked_dtype(dtype)
         assert isinstance(chosen, torch.dtype)
         model = partial_model(config, weights, embedding, chosen)
         model.to(checked_device(device) or target.device)  # type: ignore[arg-type]  # a method, decorated
         if dtype == ROUNDED:
             round_matrices(model)
         files = None
-        if target_files is not None and dtype != ROUNDED:
-            files = f"{target_files} {files_checksum(folder)}"
+        if target.files is not None and dtype != ROUNDED:
+            files = f"{target.files} {files_checksum(folder)}"
         return HFModel(model, name, files)
     except (OSError, ValueError, LookupError, RuntimeError, TypeError, SafetensorError) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)

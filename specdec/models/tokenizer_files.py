@@ -13,6 +13,7 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from specdec.models.gguf.source import GGUFSource
 from specdec.models.source import Source
 
 _TRIED = (
@@ -33,6 +34,8 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
     """
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
+        if isinstance(source, GGUFSource):  # whose tokenizer.json was written here
+            return PreTrainedTokenizerFast.from_pretrained(folder, **options)
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
         if not _is_rebuilt(tokenizer) or not (folder / "tokenizer.json").is_file():
             return tokenizer
@@ -49,6 +52,14 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
             stacklevel=2,
         )
     return own
+
+
+def same_tokenizers(first: Path, second: Path) -> bool:
+    """Whether two folders hold the same files of a tokenizer, tokenizer.json among them."""
+    contents = [
+        {file.name: file.read_bytes() for file in folder.glob("*token*.json")} for folder in (first, second)
+    ]
+    return "tokenizer.json" in contents[0] and contents[0] == contents[1]
 
 
 def _is_rebuilt(tokenizer: Any) -> bool:

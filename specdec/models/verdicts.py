@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import threading
 from functools import lru_cache
 from importlib.metadata import version
@@ -29,7 +30,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specdec.checksum import file_checksum
+from specdec.checksum import quick_checksum
 from specdec.models.base import PreparedModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
@@ -39,14 +40,12 @@ from specdec.private_cache import private_folder
 
 FOLDER, WEIGHTS = "verdicts", ".safetensors"
 LIBRARIES = ("torch", "transformers", "numpy", "numba", "llvmlite")
-MOST_HASHED = 2 << 30
-"""Bytes of weights up to which a folder gets a verdict: larger ones take long to read and fill the disk."""
 
 
 class Verdict(NamedTuple):
     """What the self-check found of a model that runs on the compiled forward.
 
-    logits: SHA-256 of the logits of `fingerprint`. weights: that of the file of packed weights.
+    logits: SHA-256 of the logits of `fingerprint`. weights: the checksum of the file of packed weights.
     """
 
     vocab_size: int
@@ -55,12 +54,10 @@ class Verdict(NamedTuple):
     weights: str
 
 
-def files_checksum(folder: Path) -> str | None:
-    """SHA-256 over names and contents of a model's files; None where there are too many bytes."""
+def files_checksum(folder: Path) -> str:
+    """A checksum of names and contents of a model's files."""
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
-    if sum(file.stat().st_size for file in files) > MOST_HASHED:
-        return None
-    return _checksum("\n".join(f"{file.name} {file_checksum(file)}" for file in files))
+    return _checksum("\n".join(f"{file.name} {quick_checksum(file)}" for file in files))
 
 
 def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
@@ -97,7 +94,7 @@ def stored_weights(path: Path, verdict: Verdict) -> dict[str, Tensor] | None:
     """The packed weights that lie beside a verdict, mapped into memory; None where they are damaged."""
     file = path.with_suffix(WEIGHTS)
     try:
-        return load_file(file) if file_checksum(file) == verdict.weights else None
+        return load_file(file) if quick_checksum(file) == verdict.weights else None
     except (OSError, SafetensorError):
         return None
 
@@ -105,14 +102,17 @@ def stored_weights(path: Path, verdict: Verdict) -> dict[str, Tensor] | None:
 def remember(path: Path, model: PreparedModel) -> None:
     """Writes the verdict on a checked model and its packed weights, in place of those of earlier versions.
 
-    A process that is stopped leaves no half of a file.
+    A process that is stopped leaves no half of a file. Nothing is written where the weights would take more
+    than half of the disk's free room: the next start checks again.
     """
     assert isinstance(model.decoder, CompiledDecoder), "only a compiled forward has verdicts"
     new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
         _remove_earlier(path)
+        if 2 * model.decoder.nbytes > shutil.disk_usage(path.parent).free:
+            return
         save_file(model.decoder.packed_tensors(), new)
-        verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), file_checksum(new))
+        verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), quick_checksum(new))
         new.chmod(0o600)
         new.replace(path.with_suffix(WEIGHTS))
     except (OSError, SafetensorError):  # the disk is full: the next start checks again

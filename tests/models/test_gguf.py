@@ -26,7 +26,7 @@ from transformers import (
 )
 
 import specdec
-from specdec.models.gguf import conversion
+from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
 from specdec.models.gguf.weights import config_of, values
 from specdec.models.gguf.writing import write
@@ -255,7 +255,7 @@ def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, chang
     path = written(tmp_path / "model.gguf", model_of("llama"))
     header = read_header(path)
     header.keys.update(change)
-    monkeypatch.setattr(conversion, "read_header", lambda _: header)
+    monkeypatch.setattr(source, "read_header", lambda _: header)
     with pytest.raises(ValueError, match=message) as raised:
         specdec.load_pair(path)
     assert "model.gguf" in str(raised.value)

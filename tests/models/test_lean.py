@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import specdec
-from specdec.models import HFModel, lean
+from specdec.models import HFModel, lean, memory
 from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
@@ -87,8 +87,8 @@ def test_a_shorter_table_of_angles_from_another_thread_does_no_harm(monkeypatch)
 @pytest.mark.parametrize("make", [qwen2, lambda: tiny_model("qwen3")], ids=["biases", "more norms"])
 def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatch):
     rows = []
-    for largest, transposed in ((0, False), (lean.LARGEST_PACKED, False), (lean.LARGEST_PACKED, True)):
-        monkeypatch.setattr(lean, "LARGEST_PACKED", largest)
+    for room, transposed in ((0, False), (1 << 30, False), (1 << 30, True)):
+        monkeypatch.setattr(memory, "free", lambda _, room=room: room)
         monkeypatch.setattr(lean, "better_transposed", lambda *_, transposed=transposed: transposed)
         session = HFModel(make()).session()
         assert type(session) is LeanSession

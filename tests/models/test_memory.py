@@ -11,6 +11,7 @@ import transformers
 import specdec
 from components.server import known_pairs
 from specdec.models import HFModel, memory
+from specdec.models.kernels.compiled import crew
 from specdec.models.load import checked_device
 from specdec.models.memory import Placement, Sizes, need_of, shape_of
 from specdec.models.sessions.states import state_tensors
@@ -62,9 +63,20 @@ def test_what_a_cpu_packs_counts_twice():
     assert need_of(SHAPE, "float16", on_cpu=True).packed == 0
 
 
-def test_large_models_are_not_packed():
-    large = SHAPE._replace(parameters=3 << 30)
-    assert need_of(large, "bfloat16", on_cpu=True).packed == 0
+def test_a_model_of_any_size_is_packed_where_there_is_room_and_loaded_where_there_is_none(monkeypatch):
+    large = SHAPE._replace(parameters=3 << 40, matrices=2 << 40)
+    plan = Placement("large/model", large, "bfloat16", "cpu")
+    assert plan.need.packed == 4 << 40
+    module = tiny_model("llama")
+    assert HFModel(module).arithmetic.startswith("compiled forward" if crew() else "lean forward, packed")
+    monkeypatch.setattr(memory, "free", lambda where: plan.need.least)
+    memory.check_fits([plan])
+    monkeypatch.setattr(memory, "free", lambda where: sum(p.nbytes for p in module.parameters()))
+    with pytest.raises(ValueError, match=r"not enough memory: large/model needs about 6,"):
+        memory.check_fits([plan])
+    model = HFModel(module)
+    assert model.arithmetic.startswith("lean forward, float32")
+    assert "no memory for a packed copy" in model.note or not crew()
 
 
 def test_only_models_with_a_forward_of_ours_are_packed():
@@ -74,11 +86,11 @@ def test_only_models_with_a_forward_of_ours_are_packed():
 
 def test_models_that_do_not_fit_together_are_refused_with_numbers(monkeypatch):
     plan = Placement("some/model", SHAPE, "float32", "cpu")
-    monkeypatch.setattr(memory, "free", lambda where: int(1.5 * plan.need.total))
+    monkeypatch.setattr(memory, "free", lambda where: int(1.5 * plan.need.least))
     memory.check_fits([plan])
-    with pytest.raises(ValueError, match=r"some/model needs about 8 MB in float32.*free") as raised:
+    with pytest.raises(ValueError, match=r"some/model needs about 5 MB in float32.*free") as raised:
         memory.check_fits([plan, plan])
-    assert memory.gigabytes(int(1.5 * plan.need.total)) in str(raised.value)
+    assert memory.gigabytes(int(1.5 * plan.need.least)) in str(raised.value)
 
 
 def test_a_pair_that_does_not_fit_is_refused_before_its_weights_are_read(tmp_path, monkeypatch):

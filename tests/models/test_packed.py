@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import gguf
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
-from specdec.models import HFModel, packed, packed_check, prepare
-from specdec.models.gguf import conversion
+from specdec.models import HFModel, packed, packed_check, partial, prepare
+from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BrokenFileError, read_header
 from specdec.models.gguf.packed import FILE, write_packed
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
+from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault, total_variation
 from specdec.models.selfcheck import relative_error
+from specdec.topology import Topology
 from tests.helpers.file_blocks import random_blocks
-from tests.models.test_gguf import IDS, K_SIZES, model_of, own_cache, written  # noqa: F401
+from tests.models.test_gguf import IDS, K_SIZES, KINDS, model_of, own_cache, written  # noqa: F401
 
 MIXED = {
     "embed_tokens": "Q5_0",
@@ -72,7 +81,7 @@ def unpacked(path):
     header = read_header(path)
     config = config_of(path, header)
     config.dtype = torch.float32
-    model = model_of(header.architecture, config.tie_word_embeddings, **K_SIZES)
+    model = KINDS[header.architecture][0](config).eval()
     model.load_state_dict(dict(weights_of(path, header, config)), strict=False)
     with torch.inference_mode():
         return model(torch.tensor([IDS])).logits[0]
@@ -144,6 +153,7 @@ def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(packed, "packed_fault", never)
     monkeypatch.setattr(conversion, "_convert", never)
+    monkeypatch.setattr(source, "read_header", never)
     again = specdec.load_pair(path, dtype="packed").target
     assert torch.equal(scored(again, IDS, range(-1, len(IDS) - 2)), first)
 
@@ -260,3 +270,93 @@ def test_an_embedding_with_a_scale_that_is_no_number_is_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"embed_tokens\.weight holds NaN or infinity"):
         specdec.load_pair(path)
+
+
+def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
+    path, other = file(tmp_path / "m.gguf"), file(tmp_path / "other.gguf")
+    first, status = specdec.load_pair(path, dtype="packed").target, path.stat()
+    assert (path.read_bytes() != other.read_bytes(), other.stat().st_size) == (True, status.st_size)
+    assert conversion._some_bytes(path) != conversion._some_bytes(other)
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    second, want = specdec.load_pair(path, dtype="packed").target, specdec.load_pair(other).target
+    rows = [scored(model, IDS, range(-1, len(IDS) - 2)) for model in (first, second, want)]
+    assert torch.equal(rows[1], rows[2])
+    assert not torch.equal(rows[0], rows[1])
+    folders = [each for each in conversion._cache().iterdir() if each.is_dir()]
+    assert len(folders) == 2  # that of the replaced file is removed
+
+
+TREE = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
+FAMILIES = {
+    "Llama 3": ("llama", {"num_attention_heads": 16, "num_key_value_heads": 4}),
+    "Mistral Nemo": ("llama", {"num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 331}),
+    "Qwen 2": ("qwen2", {"num_attention_heads": 14, "num_key_value_heads": 2}),
+    "Qwen 3": ("qwen3", {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 304}),
+}
+"""Fewer heads of keys and values than of queries, heads that together are narrower or wider than the model,
+and vocabularies that fill their last block of sixteen and that do not."""
+
+
+def check_texts(pair):
+    """ERSD's texts are those of plain decoding; the draft is asked, and its tree is not always empty."""
+    pair.eos_ids = frozenset()
+    for seed in (1, 2):
+        options = {"seed": seed, "max_new_tokens": 20}
+        plain = specdec.generate(pair, IDS[:5], method="ar", **options)
+        have = specdec.generate(pair, IDS[:5], method="ersd", topology=TREE, **options)
+        assert have.token_ids == plain.token_ids
+        assert "int8 inputs" in have.arithmetic
+
+
+@pytest.mark.parametrize(("architecture", "sizes"), FAMILIES.values(), ids=list(FAMILIES))
+def test_every_family_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, sizes):
+    kinds = MIXED | {"o_proj": "Q5_0"}  # whose inputs are no multiple of 256 in all of them
+    path = file(tmp_path / "model.gguf", architecture, kinds, **sizes)
+    draft = file(tmp_path / "draft.gguf", architecture, kinds, **sizes, num_hidden_layers=1)
+    pair = specdec.load_pair(path, draft, dtype="packed")
+    have = scored(pair.target, IDS, range(-1, len(IDS) - 2))
+    assert relative_error(have, unpacked(path)[1:]) < 0.05
+    check_texts(pair)
+
+
+@pytest.mark.parametrize("dtype", ["auto", "packed"])
+def test_a_draft_of_a_part_of_the_vocabulary_reads_the_embedding_of_a_packed_target(tmp_path, dtype):
+    torch.manual_seed(1)
+    sizes = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1}
+    weights = dict(LlamaForCausalLM(LlamaConfig(**sizes)).state_dict())
+    del weights["model.embed_tokens.weight"]
+    weights["lm_head.weight"] = weights["lm_head.weight"][:70].clone()
+    weights |= {partial.PROJECTION: torch.randn(32, 256), partial.IDS: torch.arange(0, 210, 3).int()}
+    (tmp_path / "draft").mkdir()
+    save_file(weights, tmp_path / "draft" / partial.WEIGHTS)
+    (tmp_path / "draft" / partial.CONFIG).write_text(json.dumps(sizes))
+    pair = specdec.load_pair(file(tmp_path / "model.gguf"), tmp_path / "draft", dtype=dtype)
+    assert "module" not in vars(pair.target)  # nothing was converted beside
+    check_texts(pair)
+
+
+def test_a_draft_with_another_tokenizer_beside_a_packed_target(tmp_path):
+    pair = specdec.load_pair(file(tmp_path / "model.gguf"), "stories")
+    assert isinstance(pair.draft, OtherTokenizerModel)
+    check_texts(pair)
+
+
+def test_two_processes_may_start_first_at_once(tmp_path):
+    path = file(tmp_path / "model.gguf")
+    script = (
+        "import sys, specdec; from tests.models.test_packed import digest; "
+        "print(digest(specdec.load_pair(sys.argv[1], dtype='packed').target))"
+    )
+    command = [sys.executable, "-c", script, str(path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    texts = [process.communicate(timeout=300)[0].split()[-1] for process in both]
+    assert texts == [digest(specdec.load_pair(path, dtype="packed").target)] * 2
+    assert len([each for each in conversion._cache().iterdir() if each.is_dir()]) == 1
+
+
+def digest(model):
+    """SHA-256 of some logits."""
+    rows = scored(model, IDS, range(-1, len(IDS) - 2))
+    return hashlib.sha256(rows.numpy().tobytes()).hexdigest()

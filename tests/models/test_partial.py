@@ -51,7 +51,7 @@ def pair(tmp_path_factory):
     save_file(weights, folder / WEIGHTS)
     (folder / CONFIG).write_text(json.dumps({"vocab_size": VOCABULARY, **SIZES}))
     wrapped = HFModel(target, "target")
-    return ModelPair(wrapped, load_partial(folder, target))
+    return ModelPair(wrapped, load_partial(folder, wrapped))
 
 
 def test_it_scores_its_ids_and_no_others_in_every_forward(pair):
@@ -142,7 +142,7 @@ def test_its_dtype_may_be_torch_s_own():
 
 
 def test_a_draft_of_another_target_is_refused(pair, tmp_path):
-    other = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY + 1, **SIZES))
+    other = HFModel(LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY + 1, **SIZES)))
     save_file({PROJECTION: torch.eye(32), IDS: torch.tensor(SCORED)}, tmp_path / WEIGHTS)
     (tmp_path / CONFIG).write_text(json.dumps({"vocab_size": VOCABULARY, **SIZES}))
     with pytest.raises(ValueError, match="an embedding of 14 by 32 numbers, and this target's has 15 by 32"):

@@ -8,6 +8,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 import specdec
+from specdec.models.tokenizer_files import same_tokenizers
+from tests.helpers.tokenizers import byte_level_tokenizer
 
 DIGITS = r"\p{N}{1,3}"
 QWEN2 = (
@@ -81,3 +83,13 @@ def test_a_contradiction_is_said_and_an_agreement_is_not(tmp_path):
     assert pair.chat_text("hi") == "hi!"
     folder = folder_of(tmp_path / "b", own_tokenizer(*FILES["qwen2"]), "llama", **chat)
     specdec.load_pair(folder)  # warnings are errors in these tests
+
+
+def test_tokenizers_are_the_same_where_all_their_files_are(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        byte_level_tokenizer().save_pretrained(folder)
+    assert same_tokenizers(*folders)
+    (folders[1] / "added_tokens.json").write_text('{"<new>": 500}')
+    assert not same_tokenizers(*folders)
+    assert not same_tokenizers(tmp_path, tmp_path)  # neither has one

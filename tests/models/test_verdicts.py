@@ -82,7 +82,6 @@ CHANGES = {
     "libraries": other_code("verdicts.version"),
     "code": other_code("verdicts.code"),
     "processor": other_code("kernels.processor.description"),
-    "no checksum of a large model": lambda _, patch: patch.setattr(verdicts, "MOST_HASHED", 10),
 }
 
 
@@ -191,3 +190,13 @@ def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
     model.session()
     assert len(checks) == 1
     assert model.dtype == torch.float16
+
+
+def test_a_file_above_two_gibibytes_has_a_checksum_of_its_content(tmp_path):
+    with (tmp_path / WEIGHTS).open("wb") as file:  # sparse, so it takes no room on the disk
+        file.truncate((2 << 30) + 5)
+    first = verdicts.files_checksum(tmp_path)
+    with (tmp_path / WEIGHTS).open("r+b") as file:
+        file.seek((2 << 30) + 3)
+        file.write(b"x")
+    assert verdicts.files_checksum(tmp_path) != first

@@ -68,7 +68,7 @@ def equal(ours, theirs):
 def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
     entries = json.loads((trained.out / CONFIG).read_text())
     assert entries["vocab_size"] == 2048
-    ours = ModelPair(pair.target, load_partial(trained.out, pair.target.module), pair.tokenizer)
+    ours = ModelPair(pair.target, load_partial(trained.out, pair.target), pair.tokenizer)
     settings = {"max_new_tokens": 20, "seed": 0}
     plain = specdec.generate(ours, [5], method="ar", **settings)
     assert specdec.generate(ours, [5], method="ersd", **settings).token_ids == plain.token_ids

@@ -9,17 +9,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedConfig
+from transformers import AutoConfig, PreTrainedConfig
 
-from specdec.models.gguf.conversion import bytes_when_packed, converted, read_config
-from specdec.models.gguf.header import MAGIC, BrokenFileError
+from specdec.models.gguf.conversion import converted, kept, read_config
+from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
+from specdec.models.gguf.packed import FILE, can_be_packed, packed_bytes
+from specdec.models.kernels.compiled import compile_ahead, expected
+from specdec.models.kernels.layout import QUANTISED
 from specdec.models.progress import Progress, Report, silent
 
 
 class GGUFSource:
     """A model in a GGUF file. name: the name that was asked for. ValueError if the file can't be read.
 
-    The header is read once, and the converted files are compared with their checksums once.
+    The header is read once, or not at all where the cache holds the file's packed folder. The files of a
+    folder are compared with their checksums once.
     """
 
     def __init__(self, name: str, path: Path):
@@ -33,13 +37,40 @@ class GGUFSource:
     @cached_property
     def _config(self) -> PreTrainedConfig:
         with _named(self.name):
-            return read_config(self.path)
+            if self._packed is not None:
+                return AutoConfig.from_pretrained(
+                    self._packed, trust_remote_code=False, local_files_only=True
+                )
+            return read_config(self.path, self._header)
+
+    @cached_property
+    def _header(self) -> Header:
+        return read_header(self.path)
+
+    @cached_property
+    def _packed(self) -> Path | None:
+        """The folder with the matrices in the file's own bits, if an earlier start has made it."""
+        folder = kept(self.path, packed=True)
+        if folder is not None:
+            self._folders[True] = folder
+        return folder
 
     @cached_property
     def packed_bytes(self) -> int | None:
-        """Bytes of the matrices in the file's own bits; None if the compiled forward can't read them so."""
+        """Bytes of the matrices in the file's own bits; None if the compiled forward can't read them so.
+
+        Before the first conversion, the compiler begins with what these matrices need.
+        """
+        if not expected():
+            return None
         with _named(self.name):
-            return bytes_when_packed(self.path)
+            if self._packed is not None:
+                return (self._packed / FILE).stat().st_size
+            if not can_be_packed(self._header):
+                return None
+            kinds = {tensor.type for tensor in self._header.tensors} & set(QUANTISED)
+            compile_ahead(["float32", *sorted(kinds)])  # the self-check has a small model in float32
+            return packed_bytes(self._header)
 
     def fetch(self, report: Report = silent, packed: bool = False) -> Path:
         """The folder into which the file is converted once; ValueError if the file is broken.
@@ -52,7 +83,7 @@ class GGUFSource:
 
         if packed not in self._folders:
             with _named(self.name):
-                self._folders[packed] = converted(self.path, tell, packed)
+                self._folders[packed] = converted(self.path, tell, packed, lambda: self._header)
         return self._folders[packed]
 
 

@@ -14,6 +14,8 @@ import logging
 import os
 import shutil
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,10 +29,36 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def crew() -> Crew | None:
     """The compiled forward and its threads; None where it is switched off or can't be had."""
-    if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
+    if not expected():
         return None
     with _compiling:
         return _crew()
+
+
+def expected() -> bool:
+    """Whether `crew` gives a compiled forward unless the compiler fails."""
+    if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
+        return False
+    from specdec.models.kernels.processor import multiplies_and_adds
+
+    return multiplies_and_adds()
+
+
+def compile_ahead(kinds: Sequence[str]) -> None:
+    """Begins to compile the forward and the products of these kinds of weights, in a thread.
+
+    LLVM works beside Python, so other work goes on.
+    """
+
+    def work() -> None:
+        workers = crew()
+        if workers is None:
+            return
+        for kind in kinds:
+            with suppress(Exception):  # which is raised again where the products are needed
+                workers.multiply(kind)
+
+    threading.Thread(target=work, name="specdec-compiler", daemon=True).start()
 
 
 _compiling = threading.RLock()
@@ -40,16 +68,13 @@ _compiling = threading.RLock()
 @lru_cache(maxsize=1)
 def _crew() -> Crew | None:
     try:
-        from specdec.models.kernels.processor import multiplies_and_adds
+        from specdec.models.kernels.forward import take_part
 
-        if multiplies_and_adds():
-            from specdec.models.kernels.forward import take_part
-
-            forward = _loaded(take_part, "void(int64, int64)")
-            called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
-            called.code = forward  # type: ignore[attr-defined]  # which lives as long
-            products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
-            return Crew(called, lambda kind: products(kind).address, lambda size: heads(size).address)
+        forward = _loaded(take_part, "void(int64, int64)")
+        called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
+        called.code = forward  # type: ignore[attr-defined]  # which lives as long
+        products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
+        return Crew(called, lambda kind: products(kind).address, lambda size: heads(size).address)
     except Exception as error:  # a compiler can fail in many ways, and nothing depends on it
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
     return None

@@ -18,7 +18,7 @@ from specdec.models.kernels import layout as at
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.crew import MOST_LAYERS, Crew
 from specdec.models.kernels.packing import Packed, kind_of, pack, side_by_side
-from specdec.models.lean import check_known
+from specdec.models.lean import check_known, has_room
 from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -116,6 +116,8 @@ class CompiledDecoder:
 
     def __init__(self, model: PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
         check_known(model)
+        if stored is None and not has_room(model):
+            raise ValueError("there is no memory for a packed copy of the weights")
         embedding = model.get_input_embeddings().weight
         if embedding.device.type != "cpu" or embedding.dtype not in DTYPES:
             raise ValueError("the compiled forward is for models on a CPU, of at most 32 bits a number")
