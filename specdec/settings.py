@@ -68,7 +68,7 @@ SETTINGS = _named(
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
         "drafter", "choice", "model", choices=DRAFTERS, label="What drafts",
-        help="the draft model, copies from the text, or both in one tree", drafts=True,
+        help="model, copies (from the text) or model+copies (both in one tree)", drafts=True,
     ),
     Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",

@@ -19,7 +19,7 @@ from specdec.context import ContextTree
 from specdec.decoding.auto import Choice, choosing, finished
 from specdec.decoding.engine import Engine
 from specdec.decoding.trial import drafting_models, measuring
-from specdec.drafters.copies import COPIES, COPYING, MODEL_AND_COPIES
+from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
 from specdec.drafters.proposed import MODEL, Drafting, drafter_name
 from specdec.drafters.strings import STRINGS, check_strings
 from specdec.methods import METHODS
@@ -58,10 +58,11 @@ def stream(
     prompt: text or token ids.
     method: one of `specdec.methods.METHODS`.
     topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine, or the
-    `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` ignores it. Except under ERSD, the
-    text depends on the tree, and the tree of "auto" depends on timings. To repeat such a text, pass its seed
-    and the tree of its record, `Topology(generation.paths)`. Each round cuts the tree to the depth for which
-    both contexts have room; when the draft's context is full, the target goes on alone.
+    `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` and copies alone ignore it. Except
+    under ERSD, the text depends on the tree, and the tree of "auto" depends on timings. To repeat such a
+    text, pass its seed, its drafter and the tree of its record, `Topology(generation.paths)`. Each round cuts
+    the tree to the depth for which both contexts have room; when the draft's context is full, the target goes
+    on alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it.
     detail: whether to collect the probabilities of nodes and the races of every verified position too, which
@@ -264,8 +265,6 @@ def _chosen_topology(
 ) -> tuple[Topology | ContextTree, Choice | None]:
     """The tree, and the choice that it comes from; None where it was given."""
     if settings.method == "ar":
-        if settings.drafter in COPYING:
-            raise ValueError(f"drafter = {settings.drafter!r}: method 'ar' drafts nothing; use another method")
         return Topology([]), None
     models = drafting_models(pair, settings)
     if settings.drafter == COPIES:

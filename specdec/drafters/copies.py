@@ -1,15 +1,16 @@
-"""A path copied from the text beside the draft model's tree: it costs rows of the target and no draft forward.
+"""A path copied from the text beside the draft model's tree: it costs rows of the target, no draft forward.
 
 The path goes on as the text did after the last earlier occurrence of its longest repeated suffix. Where it
 agrees with the model's tree, both share nodes; the rest of it hangs below the last shared node. It is as long
-as its tokens are likely enough to be right, estimated from the text before the round. Where it promises as
-many tokens as the model's tree can give at most, the model does not draft in that round.
+as its tokens are likely enough to be right, by how often earlier copies in this text were. Where it promises
+as many tokens as the model's tree can give at most, the model does not draft in that round.
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if no path were there, so that the token after the last accepted node has the target's distribution; where it
 is the path's, the target's forward has already computed what follows, and the next token is sampled from it
-(`methods.copied`). Path and choice depend only on the text before the round, and so on no noise that decides
-later (docs/offers.md). So all rules that draft allow a path, and stay lossless.
+(`methods.copied`). The path and whether the model drafts depend on the text before the round, and on which
+drafts differed from copies at positions that are decided; so they depend on no noise that decides later
+(docs/offers.md). So all rules that draft allow a path, and stay lossless.
 """
 
 from __future__ import annotations
@@ -27,21 +28,24 @@ from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 Copying = Literal["copies", "model+copies"]
-COPIES, MODEL_AND_COPIES = "copies", "model+copies"
+COPIES: Copying = "copies"
+MODEL_AND_COPIES: Copying = "model+copies"
 COPYING = (COPIES, MODEL_AND_COPIES)
 """Names in settings: paths alone, which need no draft model, and paths beside its tree."""
 LONGEST = 16
 """Most tokens of a path."""
 _LEAST = 0.3
 """Least estimated probability that a path is right up to its last token."""
-_PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9)
-"""Assumed share of right copies, by the logarithm of the length of the repeated suffix: 1, 2, 4, 8 and 16."""
+_PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
+"""Assumed share of right copies, by the logarithm of the length of the repeated suffix: 1, 2, 4, 8 and 16.
+The last one is that of tokens instead of which the other drafter drafted others."""
+_APART = len(_PRIOR) - 1
 _PRIOR_COPIES = 4
 """Copies for which the assumed share counts."""
 
 
 class Copies:
-    """The paths of one growing text, and how often copies after repeated suffixes of each length were right."""
+    """The paths of one growing text, and how often copies were right by the length of the repeated suffix."""
 
     def __init__(self) -> None:
         self._index = SuffixAutomaton()
@@ -56,17 +60,25 @@ class Copies:
         for token_id in text_ids[len(self._index.text) :]:
             length, copy = self._longest()
             if length:
-                self._tried[_kind(length)] += 1
-                self._right[_kind(length)] += next(copy) == token_id
+                self._count(_kind(length), next(copy) == token_id)
             self._index.extend(token_id)
 
-    def path(self, most: int) -> tuple[list[int], float]:
-        """The tokens of the path, at most this many, and the expected number of right ones."""
+    def settle(self, start: int, disputed: Sequence[int]) -> None:
+        """Counts whether the last of these tokens, copied for this place, was right, if the text tells."""
+        since = self._index.text[start : start + len(disputed)]
+        if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
+            self._count(_APART, since[-1] == disputed[-1])
+
+    def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
+        """The tokens of the path, at most this many, and the expected number of right ones.
+
+        apart: the number of tokens before the first one instead of which the other drafter drafted others.
+        """
         tokens: list[int] = []
         length, copy = self._longest()
         chance, expected = float(length > 0), 0.0
-        while len(tokens) < most:
-            chance *= self.share(length + len(tokens)) if length else 0.0
+        while chance and len(tokens) < most:
+            chance *= self._share(_APART) if len(tokens) == apart else self.share(length + len(tokens))
             if chance < _LEAST:
                 break
             tokens.append(next(copy))
@@ -75,7 +87,14 @@ class Copies:
 
     def share(self, length: int) -> float:
         """The estimated share of right copies after a repeated suffix of this length, at least 1."""
-        return self._right[_kind(length)] / self._tried[_kind(length)]
+        return self._share(_kind(length))
+
+    def _share(self, kind: int) -> float:
+        return self._right[kind] / self._tried[kind]
+
+    def _count(self, kind: int, right: bool) -> None:
+        self._tried[kind] += 1
+        self._right[kind] += right
 
     def _longest(self) -> tuple[int, Iterator[int]]:
         """The length of the text's longest repeated suffix, and its copied continuation."""
@@ -84,7 +103,7 @@ class Copies:
 
 
 def _kind(length: int) -> int:
-    return min(length.bit_length(), len(_PRIOR)) - 1
+    return min(length.bit_length(), _APART) - 1
 
 
 class CopyingDrafter:
@@ -97,6 +116,8 @@ class CopyingDrafter:
         self.plant(beside, deepest)
         self._copies = Copies()
         self._rows: list[int | None] = [0]  # of the other drafter's tree, by row
+        self._disputed: list[int] = []  # the last path to the first token that its tree had not
+        self._start = 0  # of the last path
 
     def plant(self, beside: Drafter, deepest: int) -> None:
         """Sets the other drafter of the next rounds, and the most tokens of a path of its trees."""
@@ -106,11 +127,17 @@ class CopyingDrafter:
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """Drafts both; see `Drafter.draft`."""
         self._copies.follow(text_ids)
+        if self._disputed:
+            self._copies.settle(self._start, self._disputed)
+        self._start, self._disputed = len(text_ids), []
         path, expected = self._copies.path(min(depth, LONGEST))
+        beside = only_root(text_ids)
         if expected < min(depth, self.deepest):
             beside = yield from self.beside.draft(text_ids, depth, noise)
-        else:
-            beside = only_root(text_ids)
+            row, shared = shared_with(beside, path)
+            if shared < len(path) and beside.topology.children[row]:
+                self._disputed = path[: shared + 1]
+                path, _ = self._copies.path(len(path), shared)
         drafted, self._rows = joined(beside, path)
         return drafted
 
@@ -124,9 +151,7 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
 
     A copied node is its parent's last child.
     """
-    row, shared = 0, 0
-    while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
-        row, shared = child, shared + 1
+    row, shared = shared_with(drafted, path)
     before = len(drafted.token_ids)
     token_ids = [*drafted.token_ids, *path[shared:]]
     children = [[*each] for each in drafted.topology.children] + [[] for _ in path[shared:]]
@@ -150,6 +175,14 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
         tuple(new[copy] for copy in range(before, len(token_ids))),
     )
     return joint, rows
+
+
+def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
+    """The last row of the tree that the path has too, and the number of tokens to it."""
+    row, shared = 0, 0
+    while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
+        row, shared = child, shared + 1
+    return row, shared
 
 
 class _Rows(Sequence[Any]):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -34,7 +34,6 @@ from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
-
 
 MODEL: Literal["model"] = "model"
 
@@ -69,7 +68,7 @@ def checked_drafter(drafter: Any) -> Drafting:
     if drafter is None:
         return MODEL
     if isinstance(drafter, str):
-        return among("drafter", drafter, DRAFTERS)
+        return cast(Drafting, among("drafter", drafter, DRAFTERS))
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     methods = ("propose", "distribution")

@@ -20,8 +20,8 @@ class Drafted(NamedTuple):
     token_ids: [1 + k], the root's first. log_q: by row, the [vocabulary] that its children were drafted from;
     None at leaves, and where the children were drafted without probabilities. draws: by row, the children in
     the order of independent draws, in which equal draws are the same child; empty where the children were
-    drafted without replacement. copied: the rows of a path below one node that was copied from the text beside
-    a draft (`drafters.copies`), in order. The first is the last child of its parent.
+    drafted without replacement. copied: the rows of a path below one node that was copied from the text
+    (`drafters.copies`), in order. The first is the last child of its parent.
     """
 
     topology: Topology
