@@ -3,23 +3,26 @@
     python -m research.copies --target target.gguf --draft draft.gguf
 
 Each prompt is answered with every drafter, in turns and with the same seeds. Ratios compare the tokens per
-second of such answers, prompts aside, so that other work on the machine slows both alike.
+second of such answers, prompts aside, so that other work on the machine slows both alike; the last column is
+the same in processor time, which other work hardly changes.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
 import specdec
 from specdec import topology
 from specdec.commands import Parser, add_pair, columns, ended
+from specdec.decoding.run import Run
 from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
 from specdec.drafters.proposed import MODEL, Drafting, drafter_name
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
 from specdec.settings import add_options
-from specdec.trace import Generation
 
 _CODE = '''
 def read_orders(path, currency):
@@ -56,6 +59,15 @@ OTHERS = {
 }
 
 
+class Timed(NamedTuple):
+    """A run's tokens, target calls, tokens per second, and tokens per second of processor time."""
+
+    tokens: int
+    calls: int
+    rate: float
+    processor_rate: float
+
+
 def main() -> None:
     """Measures and prints."""
     parser = Parser(prog="python -m research.copies", description=__doc__)
@@ -67,7 +79,7 @@ def main() -> None:
     options = parser.parse_args()
     pair = load_with_progress(options)
     tree = options.topology if options.topology == "auto" else topology.named(options.topology)
-    rows = [["prompt", "tokens", "drafter", "calls", "tokens/s", f"of {MODEL}"]]
+    rows = [["prompt", "tokens", "drafter", "calls", "tokens/s", f"of {MODEL}", "processor"]]
     settings = {name: getattr(options, name) for name in ("method", "max_new_tokens", "temperature")}
     for name, prompt in (REWRITTEN | OTHERS).items():
         rows += compared(pair, name, prompt, options.repeats, settings | {"topology": tree})
@@ -78,31 +90,41 @@ def main() -> None:
 def compared(pair: ModelPair, name: str, prompt: str, repeats: int, settings: dict) -> list[list[str]]:
     """A row of the table for each drafter."""
     ids = pair.chat_prompt(prompt) if pair.chats else pair.encode(prompt)
-    runs: dict[Drafting, list[Generation]] = {MODEL: [], MODEL_AND_COPIES: [], COPIES: []}
+    runs: dict[Drafting, list[Timed]] = {MODEL: [], MODEL_AND_COPIES: [], COPIES: []}
     for drafter in runs:  # caches and compiled code are made now
         specdec.generate(pair, ids, drafter=drafter, seed=0, **settings | {"max_new_tokens": 8})
     for seed in range(repeats):
         for drafter, each in runs.items():
-            each.append(specdec.generate(pair, ids, drafter=drafter, seed=seed, **settings))
+            each.append(
+                timed(specdec.stream(pair, ids, drafter=drafter, seed=seed, detail=False, **settings))
+            )
     return [
         [
             name,
-            str(sum(len(run.token_ids) for run in each)),
+            str(sum(run.tokens for run in each)),
             drafter_name(drafter),
-            str(sum(run.num_target_calls for run in each)),
-            f"{median(map(_rate, each)):.1f}",
-            f"{_ratio(each, runs[MODEL]):.2f}",
+            str(sum(run.calls for run in each)),
+            f"{median(run.rate for run in each):.1f}",
+            *(f"{_ratio(each, runs[MODEL], kind):.2f}" for kind in ("rate", "processor_rate")),
         ]
         for drafter, each in runs.items()
     ]
 
 
-def _ratio(runs: Sequence[Generation], others: Sequence[Generation]) -> float:
-    return median(_rate(run) / _rate(other) for run, other in zip(runs, others, strict=True))
+def timed(run: Run) -> Timed:
+    """Decodes a run. The first round, which takes in the prompt, counts in no rate."""
+    next(run)
+    start = time.process_time()
+    for _ in run:
+        pass
+    seconds, later = time.process_time() - start, run.rounds[1:]
+    tokens = sum(len(round.tokens) for round in later)
+    rates = tokens / sum(round.seconds.total for round in later), tokens / seconds
+    return Timed(len(run.generation.token_ids), len(run.rounds), *rates)
 
 
-def _rate(run: Generation) -> float:
-    return len(run.token_ids) / run.seconds
+def _ratio(runs: Sequence[Timed], others: Sequence[Timed], kind: str) -> float:
+    return median(getattr(run, kind) / getattr(other, kind) for run, other in zip(runs, others, strict=True))
 
 
 if __name__ == "__main__":
