@@ -35,6 +35,7 @@ export interface Node {
   status: "accepted" | "rejected" | "unvisited";
   q: number | null;
   p: number | null;
+  copied: boolean;
 }
 
 /** One target call and what it yielded. */
@@ -111,6 +112,7 @@ export interface Generation {
   rounds: Round[];
   arithmetic: string;
   draft_temperature: number | null;
+  drafter: string;
   baseline: Round[];
   timings: Timing[];
   chat: boolean;

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from specdec.checks import among, truth, whole
-from specdec.drafters.proposed import Estimator, Proposer, checked_drafter
-from specdec.drafters.strings import Strings
+from specdec.drafters.proposed import DRAFTERS, Drafting, checked_drafter, drafter_name
 from specdec.methods import METHODS
 from specdec.probs import HOTTEST, Sampling
 from specdec.race import checked_seed
@@ -68,6 +67,10 @@ SETTINGS = _named(
     Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="1 is off", address="top-p"),
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
+        "drafter", "choice", "model", choices=DRAFTERS, label="What drafts",
+        help="model, copies (from the text) or model+copies (both in one tree)", drafts=True,
+    ),
+    Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",
         help="changes the speed only", address="draft-temperature", drafts=True,
     ),
@@ -84,7 +87,7 @@ class RunSettings(NamedTuple):
     seed: int | None = None
     detail: bool = False
     draft_temperature: float | None = None
-    drafter: Proposer | Estimator | Strings | None = None
+    drafter: Drafting = "model"
 
     @classmethod
     def of(cls, **values: Any) -> RunSettings:
@@ -115,7 +118,7 @@ class RunSettings(NamedTuple):
 
     def recorded(self) -> dict[str, Any]:
         """The settings by the fields of `Generation` that record them."""
-        values = asdict(self.sampling) | self._asdict()
+        values = asdict(self.sampling) | self._asdict() | {"drafter": drafter_name(self.drafter)}
         return {name: values[name] for name, setting in SETTINGS.items() if setting.recorded}
 
     def _checked_draft_temperature(self) -> float | None:

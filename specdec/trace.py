@@ -66,7 +66,8 @@ class Node:
     q, p: its probability given its parent under the draft and under the target. Both are None without
     detail; q is None where it was drafted without probabilities, p where the target did not evaluate the
     parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
-    accepted, or traversal verification tested it below such a node); or `unvisited`.
+    accepted, or traversal verification tested it below such a node); or `unvisited`. copied: whether it is on
+    a path that was copied from the text, and no node of the draft's tree.
     """
 
     path: Path
@@ -75,6 +76,7 @@ class Node:
     status: Status
     q: Probability | None = None
     p: Probability | None = None
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +190,13 @@ class Round:
         """The verified nodes with children: path, index of the accepted child, number of drafted children.
 
         These are the root and accepted nodes, without a node that ended the text. Traversal verification also
-        tests nodes below rejected ones; these do not count.
+        tests nodes below rejected ones; these do not count, nor do copied nodes.
         """
         nodes: dict[Path, tuple[int | None, int]] = {}
         verified: set[Path] = {()}
         for node in self.nodes:
             parent, accepted = node.path[:-1], node.status == "accepted"
-            if node.status != "unvisited" and parent in verified:
+            if node.status != "unvisited" and not node.copied and parent in verified:
                 taken, children = nodes.get(parent, (None, 0))
                 nodes[parent] = (node.path[-1] if accepted else taken, children + 1)
             if accepted:
@@ -325,7 +327,8 @@ class Generation:
     round grew its own. seed: the seed that was
     used, also where none was given. prefill_seconds: time for the prompt without its last token.
     target, draft: the models' names. arithmetic: how their logits were computed, as in
-    `ModelPair.arithmetic`; empty in old records. draft_temperature: None where it was the target's.
+    `ModelPair.arithmetic`; empty in old records. draft_temperature: None where it was the target's. drafter:
+    its name in settings, or that of a user's drafter.
     baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
     chat: whether prompt is a question that the chat template formats; prompt_ids are of the formatted text.
     history: the conversation before it, questions and answers in turn.
@@ -347,6 +350,7 @@ class Generation:
     rounds: tuple[Round, ...]
     arithmetic: str = ""
     draft_temperature: Number | None = None
+    drafter: str = "model"
     baseline: tuple[Round, ...] = ()
     timings: tuple[Timing, ...] = ()
     chat: bool = False

@@ -69,7 +69,8 @@ function described(node, status) {
   const name = `“\u2068${visible(node.text)}\u2069”`;
   if (status === "last") return `${name}: ${node.kind}, from the large model`;
   const word = STATUSES[status];
-  return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
+  const source = node.copied ? "copied from the text" : `q = ${known(node.q)}`;
+  return `${name}: ${word}, child index ${node.path.at(-1)}, ${source}, p = ${known(node.p)}`;
 }
 
 // Pixels from a mark's middle to the end of its label.

@@ -30,6 +30,7 @@ export const RECORD = {
     status: {enum: ["accepted", "rejected", "unvisited"]},
     q: {type: "number", wanted: "a probability", minimum: 0, maximum: 1.000001, nullable: true, default: null},
     p: {type: "number", wanted: "a probability", minimum: 0, maximum: 1.000001, nullable: true, default: null},
+    copied: {type: "boolean", default: false},
   },
   Round: {
     number: {type: "integer", minimum: 0},
@@ -92,6 +93,7 @@ export const RECORD = {
     rounds: {type: "array", items: {record: "Round"}},
     arithmetic: {type: "string", default: ""},
     draft_temperature: {type: "number", minimum: 0, nullable: true, default: null},
+    drafter: {type: "string", default: "model"},
     baseline: {type: "array", items: {record: "Round"}, default: []},
     timings: {type: "array", items: {record: "Timing"}, default: []},
     chat: {type: "boolean", default: false},

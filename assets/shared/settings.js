@@ -34,6 +34,14 @@ export const SETTINGS = [
     remote: 4,
   },
   {
+    name: "drafter",
+    kind: "choice",
+    default: "model",
+    address: "drafter",
+    recorded: true,
+    remote: "model",
+  },
+  {
     name: "max_new_tokens",
     kind: "number",
     default: 64,

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from components.page.assets import ASSETS
+from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
+from specdec.drafters.proposed import MODEL
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.methods.catalogue import Entry
@@ -50,6 +52,15 @@ def method_menu() -> list[tuple[str, str]]:
     decoding."""
     names = dict.fromkeys(("ersd", "gsd", "ar", *METHODS))
     return [("plain" if name == "ar" else METHODS[name].name, name) for name in names]
+
+
+def drafter_menu() -> list[tuple[str, str]]:
+    """(label, value) of the drafters that every pair with a draft model has."""
+    return [
+        ("the small model", MODEL),
+        ("the small model, beside copies from the text", MODEL_AND_COPIES),
+        ("copies from the text alone", COPIES),
+    ]
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:

@@ -18,8 +18,9 @@ from typing import Any, Literal
 from components.guard import limits
 from components.guard.values import LARGEST, number, whole, words
 from components.page.assets import ASSETS
-from components.page.catalogue import method_menu, topology_menu
+from components.page.catalogue import drafter_menu, method_menu, topology_menu
 from specdec.checks import among
+from specdec.drafters.proposed import MODEL
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.settings import SETTINGS, Setting
 from specdec.trace import MOST_WHOLE
@@ -172,6 +173,9 @@ class VisitorSettings:
         Setting("k", "whole", 4, 1, label="k: drafted tokens per round", recorded=False, drafts=True),
         longest="draft_tokens", form="slider", step=1, used=_takes_k, unused=1, shapes=True,
     )  # fmt: skip
+    drafter: str = _row(
+        "drafter", form="menu", menu=drafter_menu(), used=lambda it: it.method != "ar", unused=MODEL
+    )
     max_new_tokens: int = _row("max_new_tokens", longest="new_tokens", form="slider", step=1)
     temperature: float = _row("temperature", form="slider", shown=(0, 2), step=0.05, shapes=True)
     top_k: int = _row("top_k", form="number", step=1, shapes=True)

@@ -149,7 +149,7 @@ def starting(
     decoding = settings.decoding()
     sampling = {each.name: decoding[each.name] for each in fields(Sampling)}
     topology = None
-    if settings.method != "ar":
+    if topologies.has_tree(settings):
         topology = yield from topologies.steps(
             pair,
             settings.topology,

@@ -17,6 +17,7 @@ from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Choice, choosing, finished
 from specdec.decoding.trial import measured_as, measuring
+from specdec.drafters.copies import COPIES
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair, Pair
@@ -41,7 +42,12 @@ KeyedSteps = Generator[Hashable, None, Any]
 
 def has_to_measure(settings: Any) -> bool:
     """Whether these settings leave the choice of the tree to a measurement."""
-    return settings.method != "ar" and settings.topology in MEASURED and not settings.tree
+    return has_tree(settings) and settings.topology in MEASURED and not settings.tree
+
+
+def has_tree(settings: Any) -> bool:
+    """Whether the draft model drafts with these settings."""
+    return settings.method != "ar" and settings.drafter != COPIES
 
 
 def can_draft(pair: ModelPair) -> bool:

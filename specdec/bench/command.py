@@ -25,6 +25,8 @@ from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import among, whole
 from specdec.commands import Parser, add_pair, to_write, write_json
 from specdec.devices import machine
+from specdec.drafters.copies import COPYING
+from specdec.drafters.proposed import MODEL
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
 from specdec.models.load import DTYPES, ROUNDED
@@ -67,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
     add("--methods", default=",".join(DRAFTING), help="of ours that draft")
+    add("--drafters", default=MODEL, help="of ours: model, copies, model+copies, with commas")
     add_options(result, "temperature", "top_k", "top_p")
     add("--server", action="append", default=[], help="NAME=URL of a running llama-server with this target")
     add("--json", type=to_write, help="write all figures here")
@@ -108,6 +111,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         sequences=settings["sequences"],
         optimal=settings["optimal"],
         methods=settings["methods"],
+        drafters=settings["drafters"],
         **few,
     )
     contestants, tried = chosen(field, _say)
@@ -154,6 +158,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "sequences": _numbers("sequences", options.sequences),
         "optimal": _numbers("optimal", options.optimal),
         "methods": [among("methods", name, DRAFTING) for name in options.methods.split(",")],
+        "drafters": [among("drafters", name, (MODEL, *COPYING)) for name in options.drafters.split(",")],
         "temperature": options.temperature,
         "top_k": options.top_k,
         "top_p": options.top_p,

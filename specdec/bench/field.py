@@ -10,6 +10,8 @@ from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ou
 from specdec.bench.measure import fastest
 from specdec.decoding.auto import forget
 from specdec.decoding.run import measure_acceptance
+from specdec.drafters.copies import COPIES
+from specdec.drafters.proposed import MODEL
 from specdec.drafters.strings import STRINGS
 from specdec.methods import DRAFTING, METHODS
 from specdec.models.other_tokenizer import OtherTokenizerModel
@@ -31,7 +33,8 @@ class Field:
 
     pairs: the same pair by dtype. threads: numbers of threads to try.
     assisted_k, lookup_k: numbers of drafted tokens to try for transformers.
-    sequences, optimal: the k of our fixed trees. methods: ours that draft. jobs: the texts of the trials.
+    sequences, optimal: the k of our fixed trees. methods: ours that draft. drafters: by which, each on all
+    trees. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -43,6 +46,7 @@ class Field:
     sequences: Sequence[int] = (4,)
     optimal: Sequence[int] = (8,)
     methods: Sequence[Method] = DRAFTING
+    drafters: Sequence[str] = (MODEL,)
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
@@ -118,10 +122,12 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
         forget(pair)
         for method in field.methods:
             trees |= _trees(field, pair, method)
-    plain: dict[tuple[str, Method], Any] = {("specdec autoregressive", "ar"): None}
-    runs = {
-        name: ours(pair, method, tree, field.sampling) for (name, method), tree in (plain | trees).items()
-    }
+    runs = {"specdec autoregressive": ours(pair, "ar", None, field.sampling)}
+    for drafter in field.drafters:
+        copies = {(f"specdec {METHODS[method].name}", method): None for method in field.methods}
+        for (name, method), tree in (copies if drafter == COPIES else trees).items():
+            name = name if drafter == MODEL else f"{name} {drafter}"
+            runs[name] = ours(pair, method, tree, field.sampling, drafter=drafter)
     if isinstance(pair.draft, OtherTokenizerModel) and "ersd" in field.methods:
         for k in field.sequences:
             run = ours(pair, "ersd", sequence(k), field.sampling, drafter=STRINGS)

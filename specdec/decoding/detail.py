@@ -33,7 +33,7 @@ def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
     """The records of the drafted nodes, with probabilities if log_p is given."""
-    topology, token_ids, log_q, _ = drafted
+    topology, token_ids, log_q, _, copied = drafted
     statuses = _statuses(topology, verdict)
     nodes = []
     for row, path in enumerate(topology.paths, start=1):
@@ -42,7 +42,7 @@ def drafted_nodes(
         if log_p is not None:
             drafted_from, p = log_q[parent], _probability(log_p[parent], token_id)
             q = None if drafted_from is None else _probability(drafted_from, token_id)
-        nodes.append(Node(path, token_id, texts[token_id], statuses[row], q, p))
+        nodes.append(Node(path, token_id, texts[token_id], statuses[row], q, p, row in copied))
     return tuple(nodes)
 
 

@@ -19,11 +19,12 @@ from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.devices import one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.context import ContextDrafter
+from specdec.drafters.copies import COPYING, CopyingDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.proposed import drafter_of_user
-from specdec.drafters.strings import StringDrafter
-from specdec.methods import METHODS, Drafted, Verdict, Verifier
+from specdec.drafters.strings import STRINGS, StringDrafter
+from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.requests import Request, Requesting
 from specdec.probs import LazyLogProbs
@@ -71,25 +72,37 @@ class Engine:
         self.prefill_seconds = 0.0
 
     def _new_drafter(self) -> Drafter:
+        beside, tree = self._drafter_of_trees(), self.topology
+        if self.settings.drafter not in COPYING:
+            return beside
+        return CopyingDrafter(beside, tree.k if isinstance(tree, ContextTree) else tree.depth)
+
+    def _drafter_of_trees(self) -> Drafter:
         size, sampling, topology = self.pair.vocab_size, self.settings.draft_sampling, self.topology
         if not topology.num_draft_tokens:
             return NoDrafter()
         if isinstance(topology, ContextTree):
             return ContextDrafter(self.pair.drafting, size, sampling, topology)
-        if isinstance(self.settings.drafter, str):
+        if self.settings.drafter == STRINGS:
             return StringDrafter(cast(OtherTokenizerModel, self.pair.drafting), sampling, topology)
-        if self.settings.drafter is not None:
+        if not isinstance(self.settings.drafter, str):
             return drafter_of_user(self.settings.drafter, size, sampling, topology)
         kind = IndependentDrafter if METHODS[self.settings.method].independent else ModelDrafter
         return kind(self.pair.drafting, size, sampling, topology)
 
     def plant(self, topology: Topology) -> None:
         """Sets the tree of the next rounds, which must be one of the draft model's."""
-        if isinstance(self.drafter, ModelDrafter):
-            self.drafter.plant(topology)
+        copying = self.drafter if isinstance(self.drafter, CopyingDrafter) else None
+        beside = copying.beside if copying else self.drafter
+        if isinstance(beside, ModelDrafter):
+            beside.plant(topology)
         elif topology.num_draft_tokens:
             sampling = self.settings.draft_sampling
-            self.drafter = ModelDrafter(self.pair.drafting, self.pair.vocab_size, sampling, topology)
+            beside = ModelDrafter(self.pair.drafting, self.pair.vocab_size, sampling, topology)
+        if copying:
+            copying.plant(beside, topology.depth)
+        else:
+            self.drafter = beside
 
     def rounds(self) -> Iterator[Round]:
         """Decodes this run alone. Yields its rounds until the text ends."""
@@ -134,7 +147,8 @@ class Engine:
         clock.launched()
         log_p = yield from self._evaluate(drafted)  # by row, [vocabulary]
         clock.launched()
-        verdict = self._until_eos(drafted, self.verifier(drafted, log_p, noise))
+        verdict = followed(drafted, self.verifier(drafted, log_p, noise), log_p, noise)
+        verdict = self._until_eos(drafted, verdict)
         self._commit(drafted, verdict)
         clock.lap()
         finish = self._finish()

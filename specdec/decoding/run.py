@@ -19,8 +19,9 @@ from specdec.context import ContextTree
 from specdec.decoding.auto import Choice, choosing, finished
 from specdec.decoding.engine import Engine
 from specdec.decoding.trial import drafting_models, measuring
-from specdec.drafters.proposed import Estimator, Proposer, drafter_name
-from specdec.drafters.strings import Strings, check_strings
+from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
+from specdec.drafters.proposed import MODEL, Drafting, drafter_name
+from specdec.drafters.strings import STRINGS, check_strings
 from specdec.methods import METHODS
 from specdec.race import PositionNoise
 from specdec.settings import RunSettings
@@ -48,7 +49,7 @@ def stream(
     top_p: float = 1.0,
     seed: int | None = None,
     detail: bool = True,
-    drafter: Proposer | Estimator | Strings | None = None,
+    drafter: Drafting | None = "model",
     draft_temperature: float | None = None,
     at_once: int = 1,
 ) -> Run:
@@ -57,15 +58,18 @@ def stream(
     prompt: text or token ids.
     method: one of `specdec.methods.METHODS`.
     topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine, or the
-    `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` ignores it. Except under ERSD, the
-    text depends on the tree, and the tree of "auto" depends on timings. To repeat such a text, pass its seed
-    and the tree of its record, `Topology(generation.paths)`. Each round cuts the tree to the depth for which
-    both contexts have room; when the draft's context is full, the target goes on alone.
+    `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` and copies alone ignore it. Except
+    under ERSD, the text depends on the tree, and the tree of "auto" depends on timings. To repeat such a
+    text, pass its seed, its drafter and the tree of its record, `Topology(generation.paths)`. Each round cuts
+    the tree to the depth for which both contexts have room; when the draft's context is full, the target goes
+    on alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it.
     detail: whether to collect the probabilities of nodes and the races of every verified position too, which
     costs time.
-    drafter: replaces the draft model; the pair then needs none. `specdec.drafters.NGram()`, `Suffix()`, a
+    drafter: "model", the draft model; "copies", paths copied from the text, without a draft model or a
+    topology; or "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
+    `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
     function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
     with another tokenizer: it writes ahead in its own tokens, as `specdec.drafters.strings` describes.
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
@@ -100,7 +104,7 @@ def generate(
     top_p: float = 1.0,
     seed: int | None = None,
     detail: bool = False,
-    drafter: Proposer | Estimator | Strings | None = None,
+    drafter: Drafting | None = "model",
     draft_temperature: float | None = None,
 ) -> Generation:
     """Decodes to the end. Arguments and errors are those of `stream`, but detail is off by default."""
@@ -220,9 +224,10 @@ class Run(Iterator[Round]):
         if text is None:
             text = prompt_text(self.pair.tokenizer, self.prompt_ids)
         draft = "" if self.pair.draft is None else self.pair.draft.name
-        if self.settings.drafter is not None:
+        if self.settings.drafter != MODEL:
             name = drafter_name(self.settings.drafter)
-            draft = f"{draft}, {name}" if isinstance(self.settings.drafter, str) else name
+            beside = draft and self.settings.drafter in (STRINGS, MODEL_AND_COPIES)
+            draft = f"{draft}, {name}" if beside else name
         return Generation(
             **self.settings._replace(seed=self.seed).recorded(),
             paths=self.topology.paths
@@ -262,9 +267,15 @@ def _chosen_topology(
     if settings.method == "ar":
         return Topology([]), None
     models = drafting_models(pair, settings)
-    if isinstance(settings.drafter, str):
+    if settings.drafter == COPIES:
+        return Topology([]), None
+    if settings.drafter == MODEL_AND_COPIES and pair.target.capability != "tree":
+        raise ValueError(
+            f"drafter = {settings.drafter!r}: {pair.target.name} can score sequences only; use 'copies'"
+        )
+    if settings.drafter == STRINGS:
         check_strings(pair.draft, settings.method, topology)
-    elif settings.drafter is not None:
+    elif not isinstance(settings.drafter, str):
         entry = METHODS[settings.method]
         if entry.independent or entry.noise is not PositionNoise:
             raise ValueError(

@@ -19,6 +19,9 @@ from specdec.checks import among
 from specdec.decoding.costs import Steps, undisturbed
 from specdec.decoding.engine import Engine, Work
 from specdec.devices import one_thread
+from specdec.drafters.copies import MODEL_AND_COPIES
+from specdec.drafters.proposed import MODEL
+from specdec.drafters.strings import STRINGS
 from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.models.requests import Request
@@ -62,10 +65,14 @@ _REMEMBERED = 16
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
     """The target, and the draft if it drafts. ValueError if they can't decode speculatively."""
     method, drafter = settings.method, settings.drafter
-    if pair.draft is None and drafter is None:
-        raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
+    with_model = drafter in (MODEL, MODEL_AND_COPIES)
+    if pair.draft is None and with_model:
+        raise ValueError(
+            f"method = {method!r} needs a draft model, and this pair has none; use method 'ar' or drafter "
+            "'copies'"
+        )
     models = [pair.target]
-    if (drafter is None or isinstance(drafter, str)) and pair.draft is not None:
+    if (with_model or drafter == STRINGS) and pair.draft is not None:
         models.append(pair.draft)
     for model in models:
         if model.capability == "ar":
@@ -109,7 +116,7 @@ def measuring(
     pair can't draft.
     """
     drafting_models(pair, settings)
-    settings = settings._replace(method=measured_as(settings.method))
+    settings = settings._replace(method=measured_as(settings.method), drafter=MODEL)
     prompts = fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling, texts, thorough)
     trials = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 
 @dataclass(eq=False, slots=True)
@@ -44,9 +45,21 @@ class SuffixAutomaton:
         if list(text_ids[: len(self.text)]) != self.text:
             self._begin()
         for token_id in text_ids[len(self.text) :]:
-            self._extend(token_id)
+            self.extend(token_id)
 
-    def _extend(self, token_id: int) -> None:
+    def after(self, match: Occurring) -> Iterator[int]:
+        """What followed the last place but one of these strings, without end.
+
+        Where the text's end is reached, copying goes on with the copied tokens.
+        """
+        copied: list[int] = []
+        for place in count(match.before + 1):
+            beyond = place - len(self.text)
+            copied.append(self.text[place] if beyond < 0 else copied[beyond])
+            yield copied[-1]
+
+    def extend(self, token_id: int) -> None:
+        """Adds a token to the text."""
         new = Occurring(self.whole.length + 1)
         state: Occurring | None = self.whole
         while state is not None and token_id not in state.next:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from specdec.checks import whole
 from specdec.drafters.automaton import SuffixAutomaton
@@ -33,8 +34,5 @@ class NGram:
         match = self._index.whole.shorter
         if match is None or match.length < self.shortest:
             return []
-        ids = list(text_ids)
         length = sum(not any(path) for path in topology.paths)
-        for place in range(match.before + 1, match.before + 1 + length):
-            ids.append(ids[place])
-        return [ids[len(text_ids) :]]
+        return [list(islice(self._index.after(match), length))]

@@ -20,19 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor
 
-from specdec.checks import integer, integers, real
+from specdec.checks import among, integer, integers, real
 from specdec.drafters.base import UNLIMITED, Drafter
+from specdec.drafters.copies import COPYING, Copying
 from specdec.drafters.strings import STRINGS, Strings
 from specdec.methods import Drafted
 from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
+
+MODEL: Literal["model"] = "model"
 
 
 class Proposer(Protocol):
@@ -51,14 +54,25 @@ class Estimator(Protocol):
         ...
 
 
-def checked_drafter(drafter: Any) -> Proposer | Estimator | Strings | None:
-    """The drafter; a function becomes an object with `propose`. ValueError if both methods are missing."""
-    if isinstance(drafter, str) and drafter == STRINGS:
-        return drafter
+Drafting = Proposer | Estimator | Strings | Copying | Literal["model"]
+"""What may draft: the values of the setting."""
+DRAFTERS = (MODEL, *COPYING, STRINGS)
+"""Names of the drafters that are no objects of users."""
+
+
+def checked_drafter(drafter: Any) -> Drafting:
+    """The drafter; None becomes the draft model, and a function an object with `propose`.
+
+    ValueError if the name is unknown or both methods are missing.
+    """
+    if drafter is None:
+        return MODEL
+    if isinstance(drafter, str):
+        return cast(Drafting, among("drafter", drafter, DRAFTERS))
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     methods = ("propose", "distribution")
-    if drafter is None or any(callable(getattr(drafter, name, None)) for name in methods):
+    if any(callable(getattr(drafter, name, None)) for name in methods):
         return drafter
     if callable(drafter):
         name = getattr(drafter, "name", getattr(drafter, "__name__", type(drafter).__name__))
@@ -70,7 +84,7 @@ def checked_drafter(drafter: Any) -> Proposer | Estimator | Strings | None:
     )
 
 
-def drafter_name(drafter: Proposer | Estimator | Strings) -> str:
+def drafter_name(drafter: Drafting) -> str:
     """The drafter's name in records."""
     return drafter if isinstance(drafter, str) else str(getattr(drafter, "name", type(drafter).__name__))
 
@@ -78,9 +92,10 @@ def drafter_name(drafter: Proposer | Estimator | Strings) -> str:
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology: Topology) -> Drafter:
     """The drafter of one run, from a checked user's drafter. ValueError if `new_run` returns no drafter."""
     name = drafter_name(drafter)
-    own = checked_drafter(drafter.new_run() if hasattr(drafter, "new_run") else drafter)
-    if own is None:
-        raise ValueError(f"{name}: new_run() gave None, and no drafter")
+    new = drafter.new_run() if hasattr(drafter, "new_run") else drafter
+    if new is None or isinstance(new, str):
+        raise ValueError(f"{name}: new_run() gave {new!r:.60}, and no drafter")
+    own = checked_drafter(new)
     kind = EstimatedDrafter if hasattr(own, "distribution") else ProposedDrafter
     return kind(own, name, vocab_size, sampling, topology)
 

@@ -70,7 +70,7 @@ def custom_generate(
     wanted = Wanted(
         method=method,
         topology=_topology(topology, generation_config, drafting),
-        drafter=None if generation_config.prompt_lookup_num_tokens is None else NGram(),
+        drafter="model" if generation_config.prompt_lookup_num_tokens is None else NGram(),
         max_new_tokens=limit - input_ids.shape[1],
         do_sample=bool(generation_config.do_sample),
         seeds=_seeds(seed, len(prompts)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
     method: str
     topology: Topology | ContextTree | str | None
-    drafter: NGram | None
+    drafter: NGram | Literal["model"]
     max_new_tokens: int
     do_sample: bool
     seeds: Sequence[int]

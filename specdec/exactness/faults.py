@@ -129,7 +129,7 @@ def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verd
 
 def own_sample(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """The acceptance test uses p of a token sampled from the target. It should use p of the drafted token."""
-    topology, token_ids, _, _ = drafted
+    topology, token_ids, _, *_ = drafted
     swapped = []
     for row, log_row in enumerate(log_p):
         children = torch.tensor([token_ids[child] for child in topology.children[row]], dtype=torch.long)
@@ -150,7 +150,7 @@ def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verd
     The draw decides itself whether it is offered (`theory.offered_distribution`). Stopping after such a token
     would be right, because the next offer would then depend on earlier draws only.
     """
-    topology, token_ids, log_q, _ = drafted
+    topology, token_ids, log_q, *_ = drafted
     least = math.log(LEAST_LIKELY)
     offered: list[list[int]] = []
     for children, q in zip(topology.children, log_q, strict=True):

@@ -5,10 +5,12 @@ the root (see `topology`). `algorithms` and `other_rules` state the same rules o
 
 gsd, ersd                        the paper's Algorithms 4 and 5
 traversal, specinfer, spectr     rules of others
+copied                           what follows along a copied path, under any rule
 residual                         P and Q at a node as rejections change them
 """
 
 from specdec.methods.catalogue import DRAFTING, METHODS
+from specdec.methods.copied import followed
 from specdec.methods.residual import Residual
 from specdec.methods.verdict import Attempt, Decision, Drafted, Kind, Verdict, Verifier, descend
 
@@ -23,4 +25,5 @@ __all__ = [
     "Verdict",
     "Verifier",
     "descend",
+    "followed",
 ]

@@ -32,7 +32,7 @@ def one_by_one(
 
     residual: creates the state of P and Q at a node.
     """
-    topology, token_ids, log_q, _ = drafted
+    topology, token_ids, log_q, *_ = drafted
 
     def decide(row: int) -> Decision:
         node, candidates, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()

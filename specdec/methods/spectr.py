@@ -36,7 +36,7 @@ def verify(
     p - min(q, p / ρ) (1 - (1 - β)^n) / β is emitted, normalised.
     """
     threshold = threshold or k_seq_threshold
-    topology, token_ids, log_q, _ = drafted
+    topology, token_ids, log_q, *_ = drafted
 
     def decide(row: int) -> Decision:
         node, drawn, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()

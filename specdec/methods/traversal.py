@@ -104,4 +104,4 @@ class Remaining:
         return Node(child, weight, p, q)
 
     def _children(self, node: Node) -> Sequence[int]:
-        return self.drafted.topology.children[node.row]
+        return self.drafted.candidates(node.row)

@@ -20,20 +20,23 @@ class Drafted(NamedTuple):
     token_ids: [1 + k], the root's first. log_q: by row, the [vocabulary] that its children were drafted from;
     None at leaves, and where the children were drafted without probabilities. draws: by row, the children in
     the order of independent draws, in which equal draws are the same child; empty where the children were
-    drafted without replacement.
+    drafted without replacement. copied: the rows of a path below one node that was copied from the text
+    (`drafters.copies`), in order. The first is the last child of its parent.
     """
 
     topology: Topology
     token_ids: Sequence[int]
     log_q: Sequence[Tensor | None]
     draws: Sequence[Sequence[int]] = ()
+    copied: Sequence[int] = ()
 
     def candidates(self, row: int) -> Sequence[int]:
         """The children of this row in the order of their tests.
 
-        A child that was drawn twice is listed twice.
+        A child that was drawn twice is listed twice. A copied child is not tested.
         """
-        return self.draws[row] if self.draws else self.topology.children[row]
+        children = self.draws[row] if self.draws else self.topology.children[row]
+        return children[:-1] if children and children[-1] in self.copied else children
 
     def child(self, row: int, token_id: int) -> int | None:
         """The row's child that was drafted with this token; None if there is none."""

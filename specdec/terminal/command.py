@@ -19,6 +19,7 @@ from typing import Any
 from specdec.commands import Parser, add_pair, columns
 from specdec.decoding import reach
 from specdec.decoding.run import Run
+from specdec.drafters.copies import COPIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.settings import SETTINGS, RunSettings, add_options
@@ -52,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         + "; each has its own --help. bench measures how many times as fast it is, with intervals.",
     )
     result.add_argument("prompt", nargs="?", help="text to go on from; without, what is piped in")
-    add_options(result, "method", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
+    add_options(result, "method", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "drafter")
     result.set_defaults(max_new_tokens=100)
     result.add_argument(
         "--topology",
@@ -84,7 +85,7 @@ def decode(options: argparse.Namespace) -> None:
     if options.explain:
         _explain(pair)
     topology: Topology | str | None = None
-    if options.method != "ar" or options.compare:
+    if settings.drafter != COPIES and (options.method != "ar" or options.compare):
         with Waiting("measuring acceptance"):
             topology = chosen(pair, options.topology, settings)
     if options.compare:

@@ -35,7 +35,7 @@ def drafted(model, sampling, topology, seed=0):
 def test_children_are_the_first_arrivals_under_q(topology, sampling):
     model = markov_pair(8).draft
     for seed in range(20):
-        tree, tokens, log_q, _ = drafted(model, sampling, topology, seed)
+        tree, tokens, log_q, *_ = drafted(model, sampling, topology, seed)
         races = Races(seed, 8)
         for row, children in enumerate(tree.children):
             if not children:
@@ -77,6 +77,6 @@ def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag, monkeypatch)
 def test_a_token_without_probability_is_not_drafted():
     model = markov_pair(8).draft
     model.log_table[3, 2:] = -math.inf
-    _, tokens, log_q, _ = drafted(model, Sampling(), batch(4))
+    _, tokens, log_q, *_ = drafted(model, Sampling(), batch(4))
     assert sorted(tokens[1:]) == [0, 1]
     assert float(log_q[0].exp().sum()) == pytest.approx(1)

@@ -158,6 +158,7 @@ def test_the_endpoint_is_typed(endpoints):
         "method": "string",
         "topology": "string",
         "k": "integer",
+        "drafter": "string",
         "max_new_tokens": "integer",
         "temperature": "number",
         "top_k": "integer",

@@ -1,0 +1,199 @@
+"""A path copied from the text beside the draft model's tree: it costs rows of the target, no draft forward.
+
+The path goes on as the text did after the last earlier occurrence of its longest repeated suffix. Where it
+agrees with the model's tree, both share nodes; the rest of it hangs below the last shared node. It is as long
+as its tokens are likely enough to be right, by how often earlier copies in this text were. Where it promises
+as many tokens as the model's tree can give at most, the model does not draft in that round.
+
+Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
+if no path were there, so that the token after the last accepted node has the target's distribution; where it
+is the path's, the target's forward has already computed what follows, and the next token is sampled from it
+(`methods.copied`). The path and whether the model drafts depend on the text before the round, and on which
+drafts differed from copies at positions that are decided; so they depend on no noise that decides later
+(docs/offers.md). So all rules that draft allow a path, and stay lossless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from torch import Tensor
+
+from specdec.drafters.automaton import SuffixAutomaton
+from specdec.drafters.base import Drafter, only_root
+from specdec.methods import Drafted
+from specdec.models.requests import Requesting
+from specdec.race import PositionNoise
+from specdec.topology import Topology
+
+Copying = Literal["copies", "model+copies"]
+COPIES: Copying = "copies"
+MODEL_AND_COPIES: Copying = "model+copies"
+COPYING = (COPIES, MODEL_AND_COPIES)
+"""Names in settings: paths alone, which need no draft model, and paths beside its tree."""
+LONGEST = 16
+"""Most tokens of a path."""
+_LEAST = 0.3
+"""Least estimated probability that a path is right up to its last token."""
+_PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
+"""Assumed share of right copies, by the logarithm of the length of the repeated suffix: 1, 2, 4, 8 and 16.
+The last one is that of tokens instead of which the other drafter drafted others."""
+_APART = len(_PRIOR) - 1
+_PRIOR_COPIES = 4
+"""Copies for which the assumed share counts."""
+
+
+class Copies:
+    """The paths of one growing text, and how often copies were right by the length of the repeated suffix."""
+
+    def __init__(self) -> None:
+        self._index = SuffixAutomaton()
+        self._tried = [_PRIOR_COPIES] * len(_PRIOR)
+        self._right = [_PRIOR_COPIES * share for share in _PRIOR]
+
+    def follow(self, text_ids: Sequence[int]) -> None:
+        """Takes in the whole text at first, and then what was added to it, which tells which copies were
+        right."""
+        if not self._index.text:
+            self._index.follow(text_ids)
+        for token_id in text_ids[len(self._index.text) :]:
+            length, copy = self._longest()
+            if length:
+                self._count(_kind(length), next(copy) == token_id)
+            self._index.extend(token_id)
+
+    def settle(self, start: int, disputed: Sequence[int]) -> None:
+        """Counts whether the last of these tokens, copied for this place, was right, if the text tells."""
+        since = self._index.text[start : start + len(disputed)]
+        if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
+            self._count(_APART, since[-1] == disputed[-1])
+
+    def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
+        """The tokens of the path, at most this many, and the expected number of right ones.
+
+        apart: the number of tokens before the first one instead of which the other drafter drafted others.
+        """
+        tokens: list[int] = []
+        length, copy = self._longest()
+        chance, expected = float(length > 0), 0.0
+        while chance and len(tokens) < most:
+            chance *= self._share(_APART) if len(tokens) == apart else self.share(length + len(tokens))
+            if chance < _LEAST:
+                break
+            tokens.append(next(copy))
+            expected += chance
+        return tokens, expected
+
+    def share(self, length: int) -> float:
+        """The estimated share of right copies after a repeated suffix of this length, at least 1."""
+        return self._share(_kind(length))
+
+    def _share(self, kind: int) -> float:
+        return self._right[kind] / self._tried[kind]
+
+    def _count(self, kind: int, right: bool) -> None:
+        self._tried[kind] += 1
+        self._right[kind] += right
+
+    def _longest(self) -> tuple[int, Iterator[int]]:
+        """The length of the text's longest repeated suffix, and its copied continuation."""
+        match = self._index.whole.shorter
+        return (match.length, self._index.after(match)) if match else (0, iter(()))
+
+
+def _kind(length: int) -> int:
+    return min(length.bit_length(), _APART) - 1
+
+
+class CopyingDrafter:
+    """Copied paths beside the trees of another drafter: a `Drafter`.
+
+    beside: the other one. deepest: the most tokens of a path of its trees.
+    """
+
+    def __init__(self, beside: Drafter, deepest: int):
+        self.plant(beside, deepest)
+        self._copies = Copies()
+        self._rows: list[int | None] = [0]  # of the other drafter's tree, by row
+        self._disputed: list[int] = []  # the last path to the first token that its tree had not
+        self._start = 0  # of the last path
+
+    def plant(self, beside: Drafter, deepest: int) -> None:
+        """Sets the other drafter of the next rounds, and the most tokens of a path of its trees."""
+        self.beside, self.deepest = beside, deepest
+        self.session, self.context_length = beside.session, beside.context_length
+
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+        """Drafts both; see `Drafter.draft`."""
+        self._copies.follow(text_ids)
+        if self._disputed:
+            self._copies.settle(self._start, self._disputed)
+        self._start, self._disputed = len(text_ids), []
+        path, expected = self._copies.path(min(depth, LONGEST))
+        beside = only_root(text_ids)
+        if expected < min(depth, self.deepest):
+            beside = yield from self.beside.draft(text_ids, depth, noise)
+            row, shared = shared_with(beside, path)
+            if shared < len(path) and beside.topology.children[row]:
+                self._disputed = path[: shared + 1]
+                path, _ = self._copies.path(len(path), shared)
+        drafted, self._rows = joined(beside, path)
+        return drafted
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Keeps the accepted rows that the other drafter has too."""
+        self.beside.commit([own for row in rows if (own := self._rows[row]) is not None])
+
+
+def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | None]]:
+    """The tree with this path from its root, and for each row that of the tree before; None for a copied one.
+
+    A copied node is its parent's last child.
+    """
+    row, shared = shared_with(drafted, path)
+    before = len(drafted.token_ids)
+    token_ids = [*drafted.token_ids, *path[shared:]]
+    children = [[*each] for each in drafted.topology.children] + [[] for _ in path[shared:]]
+    for copy in range(before, len(token_ids)):
+        children[row].append(copy)
+        row = copy
+    order, parents, child_indices = [0], [-1], [-1]
+    for number, old in enumerate(order):  # grows while it is read: breadth first
+        order += children[old]
+        parents += [number] * len(children[old])
+        child_indices += range(len(children[old]))
+    new = {old: number for number, old in enumerate(order)}
+    rows = [old if old < before else None for old in order]
+    joint = Drafted(
+        Topology.from_parents(parents, child_indices),
+        [token_ids[old] for old in order],
+        _Rows(drafted.log_q, rows),
+        [() if old is None else [new[child] for child in drafted.draws[old]] for old in rows]
+        if drafted.draws
+        else (),
+        tuple(new[copy] for copy in range(before, len(token_ids))),
+    )
+    return joint, rows
+
+
+def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
+    """The last row of the tree that the path has too, and the number of tokens to it."""
+    row, shared = 0, 0
+    while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
+        row, shared = child, shared + 1
+    return row, shared
+
+
+class _Rows(Sequence[Any]):
+    """log q by new row, which stays uncomputed until it is read; None for copied rows."""
+
+    def __init__(self, log_q: Sequence[Tensor | None], rows: Sequence[int | None]):
+        self._log_q, self._rows = log_q, rows
+
+    def __getitem__(self, row: Any) -> Any:
+        old = self._rows[row]
+        return None if old is None else self._log_q[old]
+
+    def __len__(self) -> int:
+        return len(self._rows)

@@ -1,0 +1,30 @@
+"""Verification along a copied path: it goes on where a rule that knows nothing of the path has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from specdec.methods.residual import Residual
+from specdec.methods.verdict import Drafted, Verdict
+from specdec.race import Noise
+
+
+def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
+    """The rule's verdict, and what follows its last token while that is the copied path's.
+
+    The rule tests no copied node, so its last token has the distribution that it has without the path. Where
+    the path has this token after the last accepted node, the next token is a sample of p at the copied node,
+    and so on. The noise of that sample is of a node that no rule has decided at. ERSD's last token is in no
+    node of the tree, so that its verdict stays as it is.
+    """
+    rows, token_id, kind = [*verdict.rows], verdict.token_id, verdict.kind
+    topology = drafted.topology
+    for copy in drafted.copied:
+        if topology.parents[copy] != [0, *rows][-1] or drafted.token_ids[copy] != token_id:
+            break
+        rows.append(copy)
+        token_id = Residual(log_p[copy], None).sample(noise.last(topology.path(copy)))
+        kind = "residual" if topology.children[copy] else "bonus"
+    return verdict._replace(rows=tuple(rows), token_id=token_id, kind=kind)

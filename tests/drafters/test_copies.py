@@ -1,0 +1,264 @@
+"""Paths copied from the text change neither ERSD's text nor the distribution of any rule's, in any tree."""
+
+import pytest
+
+import specdec
+from specdec.decoding import engine
+from specdec.decoding.engine import Engine
+from specdec.drafters import copies
+from specdec.drafters.copies import COPIES, COPYING, MODEL_AND_COPIES, Copies, joined
+from specdec.drafters.proposed import DRAFTERS
+from specdec.exactness.losslessness import joint_distribution
+from specdec.methods import DRAFTING, Drafted, Residual, followed
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from specdec.settings import RunSettings
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+REPEATING = [0, 1, 2, 3] * 4
+OTHER_THAN_ERSD = [method for method in DRAFTING if method != "ersd"]
+
+
+def repetitive_pair(vocab_size=4, seed=5):
+    """A target whose texts repeat, with a draft that knows nothing of it."""
+    table = random_table(vocab_size, 1, seed) + 2 * sum_of_cycle(vocab_size)
+    target = MarkovModel(table / table.sum(-1, keepdim=True), "target")
+    return specdec.ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), "draft"))
+
+
+def sum_of_cycle(size):
+    return random_table(size, 1, 0).new_tensor([[float(j == (i + 1) % size) for j in range(size)]
+                                               for i in range(size)])  # fmt: skip
+
+
+PAIR = repetitive_pair()
+
+
+def generated(method, drafter, pair=PAIR, topology=TREE, tokens=150, seed=0, **options):
+    settings = {"method": method, "topology": topology, "max_new_tokens": tokens, "seed": seed, **options}
+    return specdec.generate(pair, REPEATING, drafter=drafter, **settings)
+
+
+def copied(generation, status="accepted"):
+    return [n for round in generation.rounds for n in round.nodes if n.copied and n.status == status]
+
+
+# ---------------------------------------------------------------- exactness
+
+
+@pytest.mark.parametrize("drafter", COPYING)
+@pytest.mark.parametrize("temperature", [0, 0.3, 1, 1.7])
+def test_ersd_gives_the_text_of_autoregressive_decoding(drafter, temperature):
+    for seed, topology in enumerate([sequence(4), batch(3), TREE, "auto"]):
+        plain = generated("ar", drafter, seed=seed, temperature=temperature)
+        run = generated("ersd", drafter, topology=topology, seed=seed, temperature=temperature)
+        assert run.token_ids == plain.token_ids
+        assert copied(run)
+
+
+@pytest.mark.parametrize("drafter", COPYING)
+@pytest.mark.parametrize("method", DRAFTING)
+def test_every_run_of_a_batch_writes_its_text_as_alone(method, drafter):
+    settings = {"method": method, "drafter": drafter, "topology": TREE, "max_new_tokens": 60}
+    prompts = [REPEATING, [2, 3], [0, 0, 0], REPEATING[1:]]
+    together = specdec.generate_many(PAIR, prompts, seeds=range(4), **settings)
+    for seed, (prompt, run) in enumerate(zip(prompts, together, strict=True)):
+        assert run.token_ids == specdec.generate(PAIR, prompt, seed=seed, **settings).token_ids
+        assert copied(run)
+
+
+@pytest.mark.parametrize("drafter", COPYING)
+def test_ersd_runs_that_share_trees_of_auto_write_their_texts(drafter):
+    settings = {"drafter": drafter, "topology": "auto", "max_new_tokens": 60}
+    runs = specdec.generate_many(PAIR, [REPEATING] * 3, seeds=range(3), **settings)
+    assert [run.token_ids for run in runs] == [
+        generated("ar", "model", tokens=60, seed=seed).token_ids for seed in range(3)
+    ]
+
+
+def first_tokens(method, drafter, temperature=1.0, runs=3000):
+    """Three tokens by the real engine, of one round or of several. Texts are longer: no tree is cut."""
+    settings = RunSettings(method, 8, Sampling(temperature), 0, drafter=drafter)
+    tree = TREE if drafter == MODEL_AND_COPIES else Topology([])
+    for seed in range(runs):
+        tokens = []
+        for round in Engine(PAIR, settings, tree, REPEATING, seed).rounds():
+            tokens += [token.id for token in round.tokens]
+        yield tuple(tokens[:3])
+
+
+def expected(temperature=1.0):
+    table = PAIR.target.log_table.div(temperature).softmax(-1)
+    return joint_distribution(MarkovModel(table), REPEATING, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temperature", [0.6, 1.0])
+@pytest.mark.parametrize("drafter", COPYING)
+@pytest.mark.parametrize("method", OTHER_THAN_ERSD)
+def test_every_rule_keeps_the_target_s_distribution(method, drafter, temperature):
+    """χ² of three tokens, 3,000 runs; false alarm 1e-6 each."""
+    assert chi_square_p_value(first_tokens(method, drafter, temperature), expected(temperature)) > FALSE_ALARM
+
+
+def same_noise(drafted, verdict, log_p, noise):
+    """Broken: the token after a copied one is sampled with the uniform that decided the copied one."""
+    rows, token_id = [*verdict.rows], verdict.token_id
+    u = noise.last(drafted.topology.path([0, *rows][-1]))
+    for copy in drafted.copied:
+        if drafted.topology.parents[copy] != [0, *rows][-1] or drafted.token_ids[copy] != token_id:
+            break
+        rows.append(copy)
+        token_id = Residual(log_p[copy], None).sample(u)
+    return verdict._replace(rows=tuple(rows), token_id=token_id)
+
+
+def unchecked(drafted, verdict, log_p, noise):
+    """Broken: the first copied token replaces the target's own."""
+    [*rows], copy = verdict.rows, next(iter(drafted.copied), None)
+    if copy is not None and drafted.topology.parents[copy] == [0, *rows][-1]:
+        verdict = verdict._replace(token_id=drafted.token_ids[copy])
+    return followed(drafted, verdict, log_p, noise)
+
+
+@pytest.mark.parametrize("broken", [same_noise, unchecked])
+@pytest.mark.parametrize("drafter", COPYING)
+def test_chi_square_catches_broken_verification_of_copies(drafter, broken, monkeypatch):
+    monkeypatch.setattr(engine, "followed", broken)
+    assert chi_square_p_value(first_tokens("gsd", drafter, runs=1000), expected()) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_greedy_texts_are_equal_and_copies_save_calls(method):
+    plain = generated("ar", "model", temperature=0, seed=1)
+    for drafter in COPYING:
+        run = generated(method, drafter, temperature=0, seed=1)
+        assert run.token_ids == plain.token_ids
+        assert len(run.rounds) < len(generated(method, "model", temperature=0, seed=1).rounds)
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_a_text_is_repeated_from_its_record(method):
+    first = generated(method, MODEL_AND_COPIES, detail=True, tokens=60)
+    assert specdec.Generation.from_json(first.to_json()) == first
+    assert (first.drafter, first.draft) == (MODEL_AND_COPIES, "draft, model+copies")
+    again = generated(method, first.drafter, topology=Topology(first.paths), tokens=60)
+    assert again.token_ids == first.token_ids
+
+
+# ---------------------------------------------------------------- the paths
+
+
+def test_a_path_needs_a_repeated_suffix_and_is_as_long_as_it_is_likely():
+    lengths = []
+    for text in ([0, 1, 2, 3], [0, 1, 2, 9, 2], [7, 0, 1, 2, 3, 9, 0, 1, 2], REPEATING):
+        paths = Copies()
+        paths.follow(text)
+        tokens, right = paths.path(16)
+        assert 0 <= right <= len(tokens)
+        lengths.append(len(tokens))
+    assert lengths[:2] == [0, 0]
+    assert 0 < lengths[2] < lengths[3]
+
+
+def test_paths_go_on_as_n_grams_do():
+    paths = Copies()
+    paths.follow(REPEATING)
+    tokens, _ = paths.path(9)
+    assert [tokens] == specdec.drafters.NGram().propose(REPEATING, sequence(len(tokens)))
+
+
+def test_shares_follow_the_text_and_not_its_rounds():
+    wrong, right, at_once = Copies(), Copies(), Copies()
+    before = Copies().share(16)
+    for length in range(len(REPEATING), 80):
+        right.follow(([0, 1, 2, 3] * 20)[:length])
+        wrong.follow((REPEATING + [9, 8, 7, 6, 5] * 13)[:length])
+    at_once.follow(REPEATING)
+    at_once.follow(([0, 1, 2, 3] * 20)[:79])
+    assert right.share(16) > before
+    assert [at_once.share(1 << n) for n in range(5)] == [right.share(1 << n) for n in range(5)]
+    assert wrong.share(16) < right.share(16)
+
+
+def test_a_copy_beside_another_draft_counts_where_the_text_tells():
+    def tokens_after(disputed, text):
+        paths = Copies()
+        paths.follow(REPEATING)
+        paths.follow(REPEATING + text)
+        paths.settle(len(REPEATING), disputed)
+        return paths.path(16, 0)[1]
+
+    unknown = tokens_after([0, 1, 2], [0, 1])
+    assert (
+        tokens_after([0, 3], [0, 1]) < unknown == tokens_after([1, 1], [0, 1]) < tokens_after([0, 1], [0, 1])
+    )
+
+
+def test_a_path_shares_the_nodes_that_the_tree_has_and_hangs_below_them():
+    tree = Drafted(TREE, [5, 1, 2, 3, 4], [None] * 5, [[1, 2, 1], [3], [4], [], []])
+    joint, rows = joined(tree, [2, 4, 6, 7])
+    assert joint.topology.paths == ((0,), (1,), (0, 0), (1, 0), (1, 0, 0), (1, 0, 0, 0))
+    assert (joint.token_ids, joint.copied, rows) == (
+        [5, 1, 2, 3, 4, 6, 7],
+        (5, 6),
+        [0, 1, 2, 3, 4, None, None],
+    )
+    joint, rows = joined(tree, [1, 9])
+    assert joint.topology.paths == ((0,), (1,), (0, 0), (0, 1), (1, 0))
+    assert (joint.token_ids, joint.copied, rows) == ([5, 1, 2, 3, 9, 4], (4,), [0, 1, 2, 3, None, 4])
+    assert joint.draws == [[1, 2, 1], [3], [5], [], (), []]
+    assert [*joint.candidates(1)] == [3]
+    assert joined(tree, [2, 4])[0].copied == ()
+
+
+def test_the_model_rests_where_a_path_promises_as_much_as_its_tree():
+    rounds = generated("ersd", MODEL_AND_COPIES, topology=sequence(2)).rounds
+    kinds = {frozenset(node.copied for node in round.nodes) for round in rounds}
+    assert {frozenset([True]), frozenset([True, False])} <= kinds
+
+
+def test_copied_nodes_do_not_count_as_the_draft_s():
+    run = generated("ersd", COPIES)
+    assert copied(run)
+    assert [*run.rounds[0].verified()] == []
+    assert run.acceptance.num_accepted == len(copied(run))
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def test_copies_need_no_draft_model():
+    alone = specdec.ModelPair(PAIR.target)
+    for method in DRAFTING:
+        assert copied(generated(method, COPIES, alone, topology=None))
+
+
+@pytest.mark.parametrize(
+    ("drafter", "capability", "names"),
+    [
+        ("copy", "tree", "drafter = 'copy'.*model, copies, model\\+copies, strings"),
+        (MODEL_AND_COPIES, "sequence", "drafter = 'model\\+copies': .* sequences only; use 'copies'"),
+        (COPIES, "ar", "can only decode token by token"),
+        (MODEL_AND_COPIES, None, "needs a draft model"),
+    ],
+)
+def test_mistakes_are_named(drafter, capability, names):
+    pair = markov_pair(4) if capability else specdec.ModelPair(PAIR.target)
+    pair.target.capability = capability or "tree"
+    with pytest.raises(ValueError, match=names):
+        generated("gsd", drafter, pair)
+    assert drafter == "copy" or drafter in DRAFTERS
+
+
+def test_a_target_of_sequences_takes_copies_alone():
+    pair = markov_pair(4)
+    pair.target.capability = "sequence"
+    assert copied(generated("ersd", COPIES, pair))
+
+
+def test_a_path_never_grows_beyond_its_limit():
+    run = generated("ersd", COPIES, temperature=0, tokens=100)
+    assert max(len(round.nodes) for round in run.rounds) == copies.LONGEST
