@@ -1,4 +1,4 @@
-"""The weights and prompts that ship with the project, as paths: reading them loads no model."""
+"""Our pairs' names, and the weights and prompts that ship with the project, as paths: this loads no model."""
 
 from pathlib import Path
 
@@ -13,3 +13,5 @@ PROMPTS = ASSETS / "prompts.txt"
 """Story openings, one a line, written for this project."""
 QUESTIONS = ASSETS / "questions.txt"
 """Questions for a chat model, one a line; the page offers them."""
+STORIES, SMOLLM2, CODER = PAIRS = ("stories", "smollm2", "coder")
+"""The names of the pairs of ours, as `specdec.load_pair` takes them."""

@@ -124,8 +124,9 @@ function describe(details, server, own) {
     for (const name of ["target", "draft"]) fieldOf(FORM, name).element.hidden = pair !== own;
     if (!details.open || described === `${pair} ${device}`) return;
     described = `${pair} ${device}`;
-    const { words, error } = await server.about({ pair, device }).catch(() => ({}));
+    const { words, load, error } = await server.about({ pair, device }).catch(() => ({}));
     setText(fieldOf(FORM, "pair").element.querySelector(".info"), words ?? error ?? "");
+    if (load) setText(document.getElementById("load-models"), load);
   };
 }
 
