@@ -16,6 +16,7 @@ from components.page.settings import TABLE, VisitorSettings, declared
 from components.server import feed, run, seats, topologies
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
+from components.server.loading import Loading
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -55,10 +56,11 @@ FOLLOWS = {"tree": MEASURED_FOR}
 _form = Form(PART)
 
 
-def panel(pair: Pair, access: Access | None = None) -> frame.Part:
+def panel(pair: Pair, access: Access | None = None, loading: Loading | None = None) -> frame.Part:
     """The controls and the words about the run, and the endpoint that decodes.
 
-    access: the models that may be loaded; none if it is missing. `assets/decode/controls.js` runs them.
+    access: the models that may be loaded; none if it is missing. loading: the load that the page shows.
+    `assets/decode/controls.js` runs them.
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
@@ -81,7 +83,10 @@ def panel(pair: Pair, access: Access | None = None) -> frame.Part:
         frame.panel("drawer", _SETTINGS),
         frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats),
         frame.box(
-            "settings", _decoding(opening), _sampling(opening), models_panel.panel(pair, access or Access())
+            "settings",
+            _decoding(opening),
+            _sampling(opening),
+            models_panel.panel(pair, access or Access(), loading),
         ),
         _form.hidden("tree", _first_tree(pair, opening), id="measured-tree"),
         _form.hidden("history", "", id="history"),
