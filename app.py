@@ -13,7 +13,9 @@ import gc
 import os
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 if __name__ == "__main__":
     from components.server import ending
@@ -118,8 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         wanted = options.parse(arguments)
         name = _name(wanted)
-        pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2)
-        loading = Loading(pair)
+        pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2 or wanted.pair == CODER)
+        loading = Loading(pair, partial(_load_next, pair))
         limits.use(limits.from_options(wanted))
         addresses.trust(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
@@ -143,10 +145,10 @@ def main(arguments: list[str] | None = None) -> None:
             )
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
-        capacity.measure(pair)
         if name and wanted.pair == CODER:
             loading.begin(Access().choice(CODER, "", "", wanted.dtype, wanted.device))
-        if name is None:
+        capacity.measure(pair)
+        if name != STORIES:
             topologies.prepare(pair.load(), traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
@@ -188,6 +190,15 @@ def _load(wanted: Namespace, name: str | None) -> Pair:
             raise
         print(f"The small story pair opens, because SmolLM2 could not be loaded: {error}", flush=True)
         return lazy.load(STORIES, None, **options)
+
+
+def _load_next(first: LazyPair, *names: str, **options: Any) -> Pair:
+    """Another pair, after the first one, which answers sooner when it is loaded alone."""
+    with suppress(ValueError):  # its own error is told elsewhere
+        first.load()
+    pair = lazy.load(*names, **options)
+    topologies.prepare(pair, traces.opening(pair.chats))
+    return pair
 
 
 if __name__ == "__main__":

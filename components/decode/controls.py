@@ -33,8 +33,11 @@ STORIES = [
 """Beginnings of stories to go on with."""
 QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
 """Questions to ask a chat model."""
+CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
+"""Questions to ask a model that writes code."""
 _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
-_LABELS = dict(zip(QUESTIONS, _WORDS, strict=True))
+_CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
+_LABELS = dict(zip(QUESTIONS + CODE, _WORDS + _CODE_WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
 BASELINE_INFO = TABLE["baseline"].setting.help
@@ -64,7 +67,7 @@ def panel(pair: Pair, access: Access | None = None, loading: Loading | None = No
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _NEW
+    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs") + _NEW
     return frame.joined(
         frame.box(
             "controls",
@@ -149,9 +152,9 @@ def _first_tree(pair: LazyPair, opening: dict[str, Any]) -> str:
 
     The field holds the tree that was measured for these settings. It goes into the address, so that a link
     gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured again.
-    For a pair of ours, which is loaded later, it is the tree of the run that the page opens with.
+    For the story pair, which is loaded later, it is the tree of the run that the page opens with.
     """
-    return "" if pair.loaded else topologies.written(Topology(opening["paths"]))
+    return "" if pair.loaded or pair.chats else topologies.written(Topology(opening["paths"]))
 
 
 _FEED = """
