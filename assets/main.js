@@ -5,6 +5,7 @@ import { mountPrompts } from "./decode/chat.js";
 import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
 import { mountModels } from "./decode/models.js";
+import { mountPair } from "./decode/pair.js";
 import { mountRace } from "./decode/race.js";
 import { mountReplay } from "./decode/replay.js";
 import { mountStatistics } from "./decode/statistics.js";
@@ -22,6 +23,7 @@ const VIEWS = {
   drawer: mountDrawer,
   feed: mountFeed,
   models: mountModels,
+  pair: mountPair,
   prompts: mountPrompts,
   race: mountRace,
   projector: mountProjector,

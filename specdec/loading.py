@@ -8,21 +8,18 @@ from typing import Any
 
 from transformers.utils import logging
 
-from specdec import smollm2
+from specdec import coder, smollm2
 from specdec.models import HFModel, load_hf_model
 from specdec.models.load import PACKED, ROUNDED, checked_device, checked_dtype, packed_bytes
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
-from specdec.models.source import Source, checked_name, find_source
+from specdec.models.source import Source, checked_name, fetch_file, find_source
 from specdec.models.tokenizer_files import load_tokenizer, same_tokenizers
 from specdec.pair import ModelPair
-from specdec.shipped import EMBEDDED
+from specdec.shipped import CODER, EMBEDDED, SMOLLM2, STORIES
 from specdec.waiting import Waiting
-
-STORIES, SMOLLM2 = "stories", "smollm2"
-"""Names of the pairs that the project has drafts for."""
 
 
 def load_pair(
@@ -33,15 +30,17 @@ def load_pair(
     dtype: str = "auto",
     draft_device: str | None = None,
     draft_dtype: str | None = None,
+    download: bool = False,
     report: Report = silent,
 ) -> ModelPair:
     """Loads a pair from hub ids, local folders or GGUF files, or one of our pairs by its name.
 
-    "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), and "stories" is the embedded pair.
+    "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), "coder" is Qwen2.5-Coder, 1.5 B with
+    0.5 B in four bits (`specdec.coder`), and "stories" is the embedded pair.
     Without arguments it is "smollm2" if its weights are installed, else "stories". A target without a draft
     decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and never remote
     code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded
-    draft, and "smollm2" for another target SmolLM2-135M itself.
+    draft, and "smollm2" or "coder" for another target SmolLM2-135M itself or the coder of 0.5 B.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
     dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
@@ -49,6 +48,7 @@ def load_pair(
     `bfloat16`, `float16`.
     draft_device, draft_dtype: those of the draft, by default the target's. `int8` rounds the draft's
     matrices, which changes neither the distribution of texts nor ERSD's text.
+    download: whether "coder" may be fetched from the hub where its files are missing, which is 1.6 GB.
     report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
     names what is missing or does not fit. If memory is too small, it is raised before weights are fetched or
     read.
@@ -65,10 +65,15 @@ def load_pair(
     elif target == SMOLLM2:
         target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "", SMOLLM2) else draft
         dtype = "bfloat16" if dtype == "auto" else dtype
+    elif target == CODER:
+        target, own = _coder(download, report)
+        draft = own if draft in (None, "", CODER) else draft
     if draft == STORIES:
         draft = EMBEDDED / "draft"
     elif draft == SMOLLM2:
         draft = smollm2.weights()
+    elif draft == CODER:
+        draft = _coder(download, report)[1]
     if _name_of(dtype) == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
@@ -90,6 +95,17 @@ def load_pair(
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 
+def _coder(download: bool, report: Report) -> tuple[Path, Path]:
+    """The files of the pair "coder". ValueError where they are missing and may not be fetched."""
+    if (paths := coder.installed()) is not None:
+        return paths
+    if not download:
+        raise ValueError(coder.MISSING)
+    files = coder.TARGET, coder.DRAFT
+    target, draft = (fetch_file(file.repository, file.name, file.sha256, report) for file in files)
+    return target, draft
+
+
 def _name_of(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -98,10 +114,11 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
     """`load_pair` for a command: prints the progress of long loads, in place of transformers' bars.
 
     options: the command's; those that are named as arguments of `load_pair` are used, where they are given.
-    usual: the pair if neither target nor draft is given. changes: replace options.
+    usual: the pair if none is given. changes: replace options.
     """
-    names = ("target", "draft", "device", "dtype", "draft_dtype")
+    names = ("target", "draft", "device", "dtype", "draft_dtype", "download")
     given = {name: getattr(options, name, None) for name in names} | changes
+    given["target"] = given["target"] or getattr(options, "pair", None)
     if not given["target"] and not given["draft"]:
         given["target"] = usual
     with Waiting("loading the models") as waiting:

@@ -1,4 +1,4 @@
-"""The weights and prompts that ship with the project, as paths: reading them loads no model."""
+"""Our pairs' names, and the weights and prompts that ship with the project, as paths: this loads no model."""
 
 from pathlib import Path
 
@@ -13,3 +13,7 @@ PROMPTS = ASSETS / "prompts.txt"
 """Story openings, one a line, written for this project."""
 QUESTIONS = ASSETS / "questions.txt"
 """Questions for a chat model, one a line; the page offers them."""
+CODE_QUESTIONS = ASSETS / "code_questions.txt"
+"""Questions for a model that writes code, one a line; the page offers them."""
+STORIES, SMOLLM2, CODER = PAIRS = ("stories", "smollm2", "coder")
+"""The names of the pairs of ours, as `specdec.load_pair` takes them."""

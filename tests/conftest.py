@@ -81,12 +81,14 @@ def bounds():
 
 @cache
 def ours(name):
-    """A pair of ours by its name. Without the weights of SmolLM2 the test is skipped."""
+    """A pair of ours by its name. Without its weights the test is skipped."""
     import specdec
-    from specdec import smollm2
+    from specdec import coder, smollm2
 
     if name == "smollm2" and smollm2.installed() is None:
         pytest.skip(f"the weights of SmolLM2 are missing: {smollm2.INSTALL}")
+    if name == "coder" and coder.installed() is None:
+        pytest.skip(f"the coder pair's files are missing: {coder.VARIABLE} names their folder")
     return specdec.load_pair(name)
 
 

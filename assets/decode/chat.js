@@ -78,6 +78,7 @@ export function mountPrompts(element, { chats }) {
   onModels(({ chats, models }) => {
     if (chats !== undefined) document.body.toggleAttribute("data-chats", chats);
     if (models) document.body.toggleAttribute("data-loading", models.length === 0);
+    document.body.toggleAttribute("data-codes", /coder/i.test(models?.[0]?.name ?? ""));
   });
   element.addEventListener("click", ({ target }) => {
     const button = target.closest("button");

@@ -7,7 +7,8 @@ import { appendText } from "../shared/labels.js";
 import { durations, equalTokens, isMeasured, missingWords, resultWords, speed, speedWords } from "../shared/speed.js";
 import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
-import { onceDrawn, onFrame, setText } from "../shared/view.js";
+import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { Fences } from "./code.js";
 import { isPlaying, onPlayer, passed, slowness } from "./player.js";
 
 const HEIGHT = 20; // pixels of a lane
@@ -141,6 +142,7 @@ class LanesView {
     this.story = this.find(".story");
     this.tokens = this.find(".story .tokens");
     this.written = 0;
+    this.fences = new Fences();
     this.drawing = new Drawing(this.lanes.plain.track, (width) => this.draw(width));
   }
 
@@ -185,12 +187,15 @@ class LanesView {
   write(rounds) {
     if (this.baseline !== state.baseline || rounds < this.written) {
       this.text.replaceChildren();
+      this.fences = new Fences();
       Object.assign(this, { baseline: state.baseline, written: 0 });
     }
     if (rounds === this.written) return; // unchanged, so the browser has nothing to lay out
     for (; this.written < rounds; this.written++) {
       const { text } = state.baseline[this.written];
-      appendText(this.text, this.written === 0 ? text.trimStart() : text);
+      const part = make("span", this.fences.next(text) ? "code" : "");
+      appendText(part, this.written === 0 ? text.trimStart() : text);
+      this.text.append(part);
     }
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }

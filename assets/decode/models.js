@@ -32,7 +32,7 @@ function lines({ role, name, dtype, device, capability, note }) {
 const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
 const EVERY = 3000; // and at a load that somebody else began
 
-const isActive = ({ status }) => ["loading", "cancelling"].includes(status);
+export const isLoadActive = ({ status }) => ["loading", "cancelling"].includes(status);
 
 let state = null; // the latest state from the server
 const views = new Set();
@@ -46,7 +46,7 @@ export function show(news) {
 function drawProgress(element, state) {
   const box = element.querySelector(".loading");
   const bar = box.querySelector("progress");
-  box.hidden = !isActive(state);
+  box.hidden = !isLoadActive(state);
   const stage = STAGE[state.stage]?.(state) ?? `Beginning with ${state.title}`;
   setText(box.querySelector(".stage"), `${stage}; ${Math.floor(state.seconds ?? 0)} s`);
   bar.setAttribute("aria-label", stage);
@@ -89,7 +89,7 @@ class Watch {
     show(state);
     clearTimeout(this.timer);
     this.timer = 0;
-    if (isActive(state) || state.models.length === 0) this.later(this.ticket ? OWN_EVERY : EVERY);
+    if (isLoadActive(state) || state.models.length === 0) this.later(this.ticket ? OWN_EVERY : EVERY);
   }
 
   later(wait) {
@@ -124,8 +124,9 @@ function describe(details, server, own) {
     for (const name of ["target", "draft"]) fieldOf(FORM, name).element.hidden = pair !== own;
     if (!details.open || described === `${pair} ${device}`) return;
     described = `${pair} ${device}`;
-    const { words, error } = await server.about({ pair, device }).catch(() => ({}));
+    const { words, load, error } = await server.about({ pair, device }).catch(() => ({}));
     setText(fieldOf(FORM, "pair").element.querySelector(".info"), words ?? error ?? "");
+    if (load) setText(document.getElementById("load-models"), load);
   };
 }
 
@@ -163,14 +164,14 @@ export function mountModels(element, { own }, server) {
   onModels((news) => {
     draw(element, news);
     const names = news.models.map(({ name }) => name);
-    const title = isActive(news)
+    const title = isLoadActive(news)
       ? `Models: loading ${news.title} …`
       : names.length > 0
         ? `Models: ${names.join(" with ")}`
         : "Models";
     setText(details.querySelector("summary"), title);
     find("#chat").hidden = !news.chats;
-    if (find("#load-models")) find("#load-models").disabled = isActive(news);
+    if (find("#load-models")) find("#load-models").disabled = isLoadActive(news);
     if (find("#cancel-load")) find("#cancel-load").disabled = news.status !== "loading";
   });
   watch.look();

@@ -7,6 +7,7 @@ import { emission, rejection } from "../shared/decisions.js";
 import { appendInk, appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onceDrawn, onFrame } from "../shared/view.js";
+import { Fences, linesOf } from "./code.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 
@@ -64,16 +65,19 @@ function rejectedElement(node, round, step) {
 /**
  * @param {Element} parent
  * @param {Round} round
+ * @param {Fences} fences
  */
-function appendRound(parent, round) {
+function appendRound(parent, round, fences) {
   const group = make("span", "round");
   const last = round.tokens.length - 1;
   const rejected = replaced(round);
   round.tokens.forEach((token, step) => {
     const element = tokenElement(token, round, step);
+    const isCode = fences.next(token.text);
+    element.classList.toggle("code", isCode);
     const before = parent.lastElementChild?.lastElementChild ?? null;
     const previous = group.lastElementChild ?? before;
-    if (token.text === "\n" && previous?.textContent.endsWith("\n")) element.classList.add("again");
+    if (!isCode && token.text === "\n" && previous?.textContent.endsWith("\n")) element.classList.add("again");
     group.append(step === last && rejected.length > 0 ? placed(element, rejected, round) : element);
   });
   parent.append(group);
@@ -93,12 +97,18 @@ function placed(token, rejected, round) {
   return element;
 }
 
+function within(parent, name) {
+  const part = make("span", name);
+  parent.append(part);
+  return part;
+}
+
 // The prompt of a run, or its conversation up to the question.
 function prompted({ prompt, chat, history = [] }) {
   const turns = chat ? [...history, prompt] : [prompt];
   return turns.map((text, i) => {
     const turn = make("span", chat ? `turn ${i % 2 === 0 ? "question" : "answer"}` : "");
-    appendText(turn, text);
+    for (const { line, isCode } of linesOf(text)) appendText(isCode ? within(turn, "code") : turn, line);
     if (chat) turn.append("\n"); // for a copied text
     return turn;
   });
@@ -111,13 +121,16 @@ class TextView {
     this.prompt = element.querySelector(".prompt");
     this.tokens = element.querySelector(".tokens");
     this.run = null;
+    this.fences = new Fences();
     this.marked = [];
   }
 
   draw() {
     this.showStart();
     if (state.run !== this.run) this.reset();
-    for (let i = this.tokens.childElementCount; i < state.rounds.length; i++) appendRound(this.tokens, state.rounds[i]);
+    for (let i = this.tokens.childElementCount; i < state.rounds.length; i++)
+      appendRound(this.tokens, state.rounds[i], this.fences);
+    this.story.classList.toggle("with-code", this.tokens.querySelector(".code") !== null);
     this.mark();
   }
 
@@ -134,6 +147,7 @@ class TextView {
     this.run = state.run;
     this.prompt.replaceChildren(...(state.setup ? prompted(state.setup) : []));
     this.tokens.replaceChildren();
+    this.fences = new Fences();
     this.story.hidden = !state.setup;
     this.hint.hidden = !this.story.hidden;
   }

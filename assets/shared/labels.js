@@ -15,7 +15,7 @@ function picture(char) {
   return HIDDEN.test(char) ? named(char) : char;
 }
 
-// A token on one line: spaces, line ends and controls become visible symbols.
+// A token on one line: spaces, line ends and controls become visible symbols, and many spaces their number.
 /**
  * @param {string} text
  * @returns {string}
@@ -23,7 +23,8 @@ function picture(char) {
 export function visible(text) {
   if (text === "") return "…"; // part of a character that later tokens complete
   const characters = [...text.replaceAll("\r\n", "\n").replaceAll(" ", "␣")];
-  return characters.map(JOINING.test(text) ? named : picture).join("");
+  const shown = characters.map(JOINING.test(text) ? named : picture).join("");
+  return shown.replace(/␣{3,}/g, (spaces) => `␣×${spaces.length}`); // an indentation
 }
 
 // A token in quotes for a sentence, isolated from the direction of the text around it. length: as for `shortened`.

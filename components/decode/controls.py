@@ -16,6 +16,7 @@ from components.page.settings import TABLE, VisitorSettings, declared
 from components.server import feed, run, seats, topologies
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
+from components.server.loading import Loading
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -32,8 +33,11 @@ STORIES = [
 """Beginnings of stories to go on with."""
 QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
 """Questions to ask a chat model."""
+CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
+"""Questions to ask a model that writes code."""
 _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
-_LABELS = dict(zip(QUESTIONS, _WORDS, strict=True))
+_CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
+_LABELS = dict(zip(QUESTIONS + CODE, _WORDS + _CODE_WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
 BASELINE_INFO = TABLE["baseline"].setting.help
@@ -55,14 +59,15 @@ FOLLOWS = {"tree": MEASURED_FOR}
 _form = Form(PART)
 
 
-def panel(pair: Pair, access: Access | None = None) -> frame.Part:
+def panel(pair: Pair, access: Access | None = None, loading: Loading | None = None) -> frame.Part:
     """The controls and the words about the run, and the endpoint that decodes.
 
-    access: the models that may be loaded; none if it is missing. `assets/decode/controls.js` runs them.
+    access: the models that may be loaded; none if it is missing. loading: the load that the page shows.
+    `assets/decode/controls.js` runs them.
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _NEW
+    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs") + _NEW
     return frame.joined(
         frame.box(
             "controls",
@@ -81,7 +86,10 @@ def panel(pair: Pair, access: Access | None = None) -> frame.Part:
         frame.panel("drawer", _SETTINGS),
         frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats),
         frame.box(
-            "settings", _decoding(opening), _sampling(opening), models_panel.panel(pair, access or Access())
+            "settings",
+            _decoding(opening),
+            _sampling(opening),
+            models_panel.panel(pair, access or Access(), loading),
         ),
         _form.hidden("tree", _first_tree(pair, opening), id="measured-tree"),
         _form.hidden("history", "", id="history"),
@@ -145,9 +153,9 @@ def _first_tree(pair: LazyPair, opening: dict[str, Any]) -> str:
 
     The field holds the tree that was measured for these settings. It goes into the address, so that a link
     gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured again.
-    For a pair of ours, which is loaded later, it is the tree of the run that the page opens with.
+    For the story pair, which is loaded later, it is the tree of the run that the page opens with.
     """
-    return "" if pair.loaded else topologies.written(Topology(opening["paths"]))
+    return "" if pair.loaded or pair.chats else topologies.written(Topology(opening["paths"]))
 
 
 _FEED = """

@@ -15,8 +15,9 @@ from components.server import known_pairs
 from components.server.access import FIXED, OWN, Access
 from components.server.lazy import LazyPair
 from components.server.loading import Loading
-from specdec import smollm2
+from specdec import coder, smollm2
 from specdec.checks import among
+from specdec.shipped import CODER
 
 _SHARED = (
     "Every visitor of this server uses the same pair. Loading another one changes it for all. Running "
@@ -44,18 +45,19 @@ _TEMPLATE = """
 """
 
 _form = Form("live")
+_LOAD = "Load"
 
 
-def panel(pair: LazyPair, access: Access) -> frame.Part:
-    """The panel, closed at first. `assets/decode/models.js` runs it."""
-    loading = Loading(pair)
+def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> frame.Part:
+    """The panel, closed at first. `assets/decode/models.js` runs it. loading: the load that it shows."""
+    loading = loading or Loading(pair)
     may_load = access.rule != FIXED
     shown = {} if pair.chats else {"shown": False}
     inside = frame.joined(
         _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, id="chat", **shown),
         _choice(access, "stories" if pair.chats else "smollm2") if may_load else "",
         _KEY if may_load and access.key is not None else "",
-        f'<p class="buttons">{button("load-models", "Load", "primary")} '
+        f'<p class="buttons">{button("load-models", _LOAD, "primary")} '
         f"{button('cancel-load', 'Cancel', disabled=True)}</p>"
         if may_load
         else "",
@@ -161,24 +163,31 @@ def _choice(access: Access, first: str) -> frame.Part:
 
 @answers
 def about(asked: Named) -> Answer:
-    """Licence and memory of a pair, and the free memory: `words`."""
+    """Licence and memory of a pair, and the free memory: `words`; and `load`, the words of the button."""
     among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
     among("device", asked.device, _devices())
-    return {"words": _facts(asked.pair, asked.device)}
+    load = f"Download {coder.SIZE} and load" if asked.pair == CODER and coder.installed() is None else _LOAD
+    return {"words": _facts(asked.pair, asked.device), "load": load}
 
 
 def _facts(name: str, device: str) -> str:
     if name == OWN:
         return "The draft may have another tokenizer. Weights are read from safetensors only."
     known = known_pairs.BY_NAME[name]
+    from specdec.models import memory
+
+    where = memory.place(device)
+    free = f"{memory.gigabytes(memory.free(where))} are free"
+    if name == CODER:
+        return (
+            f"{coder.TARGET.repository} with {coder.DRAFT.repository}, {coder.LICENCE}, in four bits. "
+            f"Memory about {memory.gigabytes(coder.MEMORY)}; {free}."
+        )
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."
     if known.draft is None:
         where_from = f"its weights come from {smollm2.INSTALL}, else from the hub"
         return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
-    from specdec.models import memory
-
-    where = memory.place(device)
     needs = [
         f"{memory.gigabytes(known.memory(each, where == 'cpu'))} in {each}" for each in known_pairs.DTYPES[:2]
     ]
@@ -186,7 +195,7 @@ def _facts(name: str, device: str) -> str:
     return (
         f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}. "
         f"Download {memory.gigabytes(known.stored)}. Memory about {' or '.join(needs)}; "
-        f"{memory.gigabytes(memory.free(where))} are free."
+        f"{free}."
     )
 
 

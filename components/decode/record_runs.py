@@ -34,6 +34,7 @@ from specdec.trace import Timing
 NAMES = {
     "smollm2": ("SmolLM2-135M-Instruct", "smollm2/draft"),
     "stories": ("stories/target", "stories/draft"),
+    "coder": ("Qwen2.5-Coder-1.5B-Instruct", "Qwen2.5-Coder-0.5B-Instruct"),
 }
 """The names of target and draft in the records of each pair."""
 MOST_BYTES = 1_000_000
@@ -61,7 +62,7 @@ class Wanted:
     None.
 
     topology: None measures the optimal tree of `OPENING_DRAFTS` tokens. seed: try only this one; its text was
-    chosen by reading. pair: its name; SmolLM2 is asked a question, and the story pair continues a text.
+    chosen by reading. pair: its name; the story pair continues a text, and the others are asked a question.
     """
 
     name: str
@@ -78,12 +79,12 @@ class Wanted:
     @property
     def chat(self) -> bool:
         """Whether the prompt is a question."""
-        return self.pair == "smollm2"
+        return self.pair != "stories"
 
     @property
     def temperature(self) -> float:
         """The temperature of the pair's runs on the page."""
-        return 0.7 if self.chat else 1.0
+        return {"smollm2": 0.7, "coder": 0.3}.get(self.pair, 1.0)
 
     def names(self) -> list[str]:
         """File names, one per method."""
@@ -185,9 +186,9 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
 """A tree of 8 tokens, as the page measures it for a good draft."""
-OPENING_DRAFTS = 4
-"""Drafted tokens of the opening's tree: one call over them and the last token costs little more than one over
-one token.
+OPENING_DRAFTS = {"smollm2": 4, "coder": 6}
+"""Drafted tokens of the tree of each pair's first run: one call over them and the last token costs little
+more than one over one token.
 """
 
 WANTED = [
@@ -201,6 +202,18 @@ WANTED = [
         max_new_tokens=OPENING_TOKENS,
         prompt=controls.QUESTIONS[5],
         seed=30,
+    ),
+    Wanted(
+        "code",
+        "A model writes code: six tokens a call",
+        "Code is easy to guess: the small model's next six tokens are often all right.",
+        None,
+        ("ersd",),
+        telling,
+        max_new_tokens=OPENING_TOKENS,
+        prompt=controls.CODE[0],
+        seed=4,
+        pair="coder",
     ),
     Wanted(
         "story",
@@ -284,7 +297,9 @@ def _settings(wanted: Wanted, seed: int) -> dict[str, Any]:
 def _measured(pair: Any, wanted: Wanted) -> Topology:
     """The tree that the page measures for the settings of this run. A pair remembers its measurement."""
     sampling: dict[str, Any] = {"temperature": wanted.temperature, "top_k": 0, "top_p": 1.0}
-    return topologies.topology(pair, "optimal", OPENING_DRAFTS, method=wanted.methods[0], **sampling)
+    return topologies.topology(
+        pair, "optimal", OPENING_DRAFTS[wanted.pair], method=wanted.methods[0], **sampling
+    )
 
 
 def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
@@ -395,12 +410,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tries", type=int, default=12, help="runs to choose each from (default: 12)")
     parser.add_argument("--again", action="store_true", help="keep prompts and seeds where they still do")
     options = parser.parse_args(arguments)
+    chosen = [each for each in WANTED if not options.names or each.name in options.names]
     try:
         for name in NAMES:
+            if not any(wanted.pair == name for wanted in chosen):
+                continue
             pair = specdec.load_pair(name)
             lazy.use_threads(pair)
-            for wanted in WANTED:
-                if wanted.pair == name and (not options.names or wanted.name in options.names):
+            for wanted in chosen:
+                if wanted.pair == name:
                     shown = again(pair, wanted) if options.again else None
                     _record(pair, wanted, *(shown or best(pair, wanted, options.tries)))
         if not options.names:  # Compare's panel imports this folder, so its recording is a command of its own

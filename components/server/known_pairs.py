@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specdec import coder
+from specdec.shipped import CODER
+
 if TYPE_CHECKING:
     from specdec.models.memory import Sizes
 
@@ -106,6 +109,7 @@ STORIES = KnownPair("stories", "Stories, 15 M: instant", shipped="stories")
 PAIRS = (
     KnownPair("smollm2", "SmolLM2, 135 M: chat", _SMOLLM2_DRAFT, shipped="smollm2"),
     STORIES,
+    KnownPair(CODER, f"Qwen 2.5 Coder, 1.5 B with 0.5 B: code, {coder.SIZE}", shipped=CODER),
     KnownPair("smollm2-1.7b", "SmolLM2, 1.7 B with 135 M", _SMOLLM2, _SMOLLM2_DRAFT),
     KnownPair("qwen2.5-7b", "Qwen 2.5, 7 B with 0.5 B", _QWEN25, _QWEN25_DRAFT),
     KnownPair("qwen3-8b", "Qwen 3, 8 B with 0.6 B", _QWEN3_8B, _QWEN3_600M),

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import specdec
 from specdec.decoding import reach
 from specdec.pair import Pair
+
+if TYPE_CHECKING:
+    from specdec.models import Model
 
 SMALL = 20_000_000
 """Up to this many parameters of the target, the page decodes on one thread. The other cores stay free for
@@ -102,9 +105,13 @@ def is_loaded(pair: Pair) -> bool:
 def use_threads(pair: Pair) -> None:
     """Set torch's number of threads for this thread to what suits the pair. torch has one setting per
     thread."""
-    module = getattr(pair.target, "module", None)
-    torch.set_num_threads(1 if module is None or _parameters(module) <= SMALL else _ALL_THREADS)
+    torch.set_num_threads(1 if _is_small(pair.target) else _ALL_THREADS)
 
 
-def _parameters(module: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
+def _is_small(target: Model) -> bool:
+    from specdec.models.packed import PackedModel
+
+    if isinstance(target, PackedModel):  # asking for its module would make one of three gigabytes
+        return False
+    module = getattr(target, "module", None)
+    return module is None or sum(parameter.numel() for parameter in module.parameters()) <= SMALL

@@ -117,7 +117,12 @@ class Loading:
 
     def _loaded(self, choice: Choice) -> Pair:
         pair = (self._load or lazy.load)(
-            choice.target, choice.draft, device=choice.device, dtype=choice.dtype, report=self._report
+            choice.target,
+            choice.draft,
+            device=choice.device,
+            dtype=choice.dtype,
+            download=True,  # whoever begins a load has read its size
+            report=self._report,
         )
         self._check()
         return pair

@@ -15,7 +15,9 @@ from typing import Any
 
 from components.guard.limits import Limits
 from components.server.access import RULES
+from specdec import coder
 from specdec.commands import Parser
+from specdec.shipped import PAIRS
 
 
 def _whole(text: str) -> int:
@@ -36,8 +38,13 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
         "pair": (
             "smollm2 (135 M parameters, chats; the default where its weights are installed or the hub "
-            "answers) or stories (15 M, loads at once)",
-            {"choices": ("smollm2", "stories")},
+            "answers), coder (Qwen2.5-Coder, 1.5 B with 0.5 B) or stories (15 M, loads at once)",
+            {"choices": PAIRS},
+        ),
+        "download": (
+            f"let the pair coder be fetched from the hub, {coder.SIZE}, where {coder.VARIABLE} names no "
+            "folder with its files",
+            _YES_OR_NO,
         ),
         "target": ("instead: hub id, folder or GGUF file of the target", {}),
         "draft": ("hub id, folder or GGUF file of the draft", {}),
@@ -108,7 +115,10 @@ def parse(
         for name, (words, kind) in options.items():
             variable = "" if name in _NO_VARIABLE else f"SPECDEC_{name.upper().replace('-', '_')}"
             option = group.add_argument(f"--{name}", help=words + (variable and f"; {variable}"), **kind)
-            if text := environment.get(variable):
+            text = environment.get(variable)
+            if variable == coder.VARIABLE and text not in RULES and Path(text or "").is_dir():
+                continue  # the folder of models has the same variable
+            if text:
                 read = _switch if kind is _YES_OR_NO else kind.get("type", str)
                 try:
                     option.default = read(text)

@@ -38,9 +38,9 @@ from research.experiments.texts import (
 from specdec import theory
 from specdec.commands import columns, ended
 from specdec.decoding.run import generate
-from specdec.loading import SMOLLM2, STORIES
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
+from specdec.shipped import SMOLLM2, STORIES
 from specdec.topology import Topology, sequence
 
 PREPARED = (1, 2, 3, 4, 8, 16, 32)

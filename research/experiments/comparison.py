@@ -20,11 +20,11 @@ from specdec.context import ContextTree
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
-from specdec.loading import SMOLLM2, STORIES, load_pair
+from specdec.loading import load_pair
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
-from specdec.shipped import PROMPTS
+from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.stats import Estimate, ratio
 from specdec.topology import Topology, batch, sequence
 

@@ -31,10 +31,10 @@ from research.experiments.texts import (
 )
 from specdec import theory
 from specdec.commands import columns, ended
-from specdec.loading import SMOLLM2, STORIES
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed, log_exponentials
+from specdec.shipped import SMOLLM2, STORIES
 
 RACES = 8
 """Races of a token that count for R."""

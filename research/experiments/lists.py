@@ -29,8 +29,8 @@ from research.experiments.texts import (
 )
 from specdec import theory
 from specdec.commands import columns, ended
-from specdec.loading import SMOLLM2, STORIES
 from specdec.pair import ModelPair
+from specdec.shipped import SMOLLM2, STORIES
 
 DRAFTS = range(1, 9)
 POSITIONS = 4

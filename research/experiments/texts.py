@@ -19,11 +19,11 @@ from specdec.commands import Parser, to_write, write_json
 from specdec.decoding.run import generate
 from specdec.devices import machine
 from specdec.learn import scored
-from specdec.loading import SMOLLM2, STORIES, load_pair
+from specdec.loading import load_pair
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
-from specdec.shipped import PROMPTS
+from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.stats import ratio
 from specdec.topology import Path, Topology
 

@@ -29,11 +29,11 @@ from specdec.drafters.copies import COPYING
 from specdec.drafters.proposed import MODEL
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
-from specdec.models.load import DTYPES, ROUNDED
+from specdec.models.load import DTYPES, PACKED, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.settings import add_options
-from specdec.shipped import PROMPTS, QUESTIONS
+from specdec.shipped import CODER, PROMPTS, QUESTIONS
 
 SYNTHETIC_PROMPT = 16
 """Tokens of a synthetic pair's prompts."""
@@ -194,9 +194,11 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
     names = [options.dtype]
     if options.dtype == "auto":
         names = ["float32", "bfloat16"] if device == "cpu" else ["bfloat16"]
+        if CODER in (options.pair, options.target):
+            names = [PACKED]
     for name in (*names, options.draft_dtype or names[0]):
-        if name not in DTYPES and not (name == options.draft_dtype == ROUNDED):
-            raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(DTYPES)}")
+        if name not in (*DTYPES, PACKED) and not (name == options.draft_dtype == ROUNDED):
+            raise ValueError(f"dtype = {name!r} is none of auto, {PACKED}, {', '.join(DTYPES)}")
     pairs: dict[str, ModelPair] = {}
     about: dict[str, Any] = {}
     for name in names:
@@ -220,7 +222,7 @@ def _parameters(model: Any) -> int | None:
 
 
 def _preset(options: argparse.Namespace) -> Preset:
-    if options.target is not None or options.draft is not None:
+    if any((options.pair, options.target, options.draft)):
         raise ValueError("a synthetic pair has no target or draft to load; leave out one or the other")
     if options.synthetic not in PRESETS:
         raise ValueError(f"synthetic = {options.synthetic!r} is none of {', '.join(PRESETS)}")

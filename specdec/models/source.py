@@ -21,6 +21,7 @@ from huggingface_hub.utils import validate_repo_id
 from tqdm import tqdm
 from transformers import AutoConfig, PreTrainedConfig
 
+from specdec.checksum import file_checksum
 from specdec.models.config_entries import check_entries, check_quantisation
 from specdec.models.gguf.source import GGUFSource, is_gguf
 from specdec.models.progress import Progress, Report, silent
@@ -142,7 +143,7 @@ class HubSource:
         for file, size in self.sizes.items():
             start = done
 
-            def show(n: int, start: int = start) -> None:
+            def show(n: int, _: int = 0, start: int = start) -> None:
                 report(Progress("fetching", self.name, min(start + n, total), total))
 
             path = self._download(file, self._commit, _bar(show))
@@ -154,16 +155,7 @@ class HubSource:
         return path.parent
 
     def _download(self, file: str, revision: str | None, bar: type[tqdm] | None = None) -> Path:
-        try:
-            path = hf_hub_download(self.name, file, revision=revision, etag_timeout=TIMEOUT, tqdm_class=bar)
-        except GatedRepoError as error:
-            raise ValueError(_gated(self.name)) from error
-        except _UNREACHABLE as error:
-            raise ValueError(
-                f"{file} of {self.name!r} could not be fetched: {_obstacle(error)}; what has come is "
-                "kept, so try again"
-            ) from error
-        return Path(path)
+        return _downloaded(self.name, file, revision, bar)
 
     def _check_disk(self) -> None:
         cached = [
@@ -178,6 +170,37 @@ class HubSource:
             raise ValueError(
                 f"{self.name!r} needs {needed / 1e9:.1f} GB on disk, and {free / 1e9:.1f} GB are free"
             )
+
+
+def fetch_file(repository: str, file: str, sha256: str, report: Report = silent) -> Path:
+    """One file of a repository of the hub, in the hub's cache. A download that was interrupted goes on.
+
+    ValueError if the hub or the disk prevents it, or if the content is not the one of this checksum.
+    """
+    path = try_to_load_from_cache(repository, file)
+    if isinstance(path, str):
+        return Path(path)
+
+    def show(done: int, total: int) -> None:
+        report(Progress("fetching", file, done, total))
+
+    fetched = _downloaded(repository, file, None, _bar(show))
+    if file_checksum(fetched) != sha256:
+        fetched.resolve().unlink()
+        raise ValueError(f"{file} of {repository!r} is not the file that was expected; it is deleted")
+    return fetched
+
+
+def _downloaded(name: str, file: str, revision: str | None, bar: type[tqdm] | None = None) -> Path:
+    try:
+        return Path(hf_hub_download(name, file, revision=revision, etag_timeout=TIMEOUT, tqdm_class=bar))
+    except GatedRepoError as error:
+        raise ValueError(_gated(name)) from error
+    except _UNREACHABLE as error:
+        raise ValueError(
+            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; what has come is "
+            "kept, so try again"
+        ) from error
 
 
 def _cached(name: str, revision: str | None, error: BaseException) -> FolderSource:
@@ -203,18 +226,19 @@ def _obstacle(error: BaseException) -> str:
     return "the hub is out of reach: there is no network here, no answer from it, or HF_HUB_OFFLINE is set"
 
 
-def _bar(show: Callable[[int], None]) -> type[tqdm]:
-    """A progress bar for the hub's client. It draws nothing; it calls `show` with a file's bytes so far."""
+def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
+    """A progress bar for the hub's client. It draws nothing; it calls `show` with a file's bytes so far and
+    in all."""
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any):
             kwargs.pop("name", None)  # only the client's own bars know it
             super().__init__(*args, **(kwargs | {"disable": True}))
-            self.bytes = kwargs.get("initial") or 0
+            self.bytes, self.whole = kwargs.get("initial") or 0, kwargs.get("total") or 0
 
         def update(self, n: float | None = 1) -> None:
             self.bytes += int(n or 0)
-            show(self.bytes)
+            show(self.bytes, self.whole)
 
         def update_transfer(self, n: float | None = 1) -> None:
             """Ignores the bytes on the wire, which some downloads count separately."""

@@ -19,13 +19,13 @@ from specdec.decoding.auto import choosing, finished, forget
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import stream
 from specdec.decoding.trial import fixed_prompts
-from specdec.loading import SMOLLM2, STORIES
 from specdec.pair import ModelPair
 from specdec.payoff.setups import THOROUGH, SetUp, measured
 from specdec.payoff.verdict import gain_of
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 from specdec.settings import RunSettings
+from specdec.shipped import SMOLLM2, STORIES
 from specdec.topology import named
 from specdec.trace import Method
 

@@ -1,6 +1,6 @@
 """Will speculative decoding pay for a pair on this machine? Measures it and says so in three sentences.
 
-    python -m specdec.payoff --target T --draft D      # also smollm2 or stories
+    python -m specdec.payoff --target T --draft D      # or --pair stories
     python -m specdec.payoff --check                   # predicted and measured speed-up of six set-ups
 
 Costs and acceptance are those that "auto" measures.
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parser() -> Parser:
     """The options of the command."""
     result = Parser(prog="python -m specdec.payoff", description=__doc__)
-    add_pair(result, "hub id, folder or GGUF file, or a pair of ours: smollm2, stories")
+    add_pair(result, "hub id, folder or GGUF file")
     add_options(result, "temperature", "top_k", "top_p")
     add, default = result.add_argument, " (default: %(default)s)"
     add("--method", default="ersd", help=", ".join(DRAFTING) + default)
@@ -70,6 +70,6 @@ def _measured(options: Namespace) -> SetUp:
     among("method", options.method, DRAFTING)
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     texts = whole("texts", options.texts, 1)
-    pair = load_with_progress(options, options.target)
+    pair = load_with_progress(options)
     settings = RunSettings(options.method, 1, sampling, None, False)
     return measured(finished(choosing(pair, settings, texts, THOROUGH)), texts)

@@ -60,12 +60,10 @@ def parser() -> argparse.ArgumentParser:
         default="auto",
         help="auto (the fastest, measured), simple, sequence(k), batch(k), specinfer(k), optimal(k)",
     )
-    result.add_argument(
-        "--pair",
-        choices=("smollm2", "stories"),
-        help="a pair of ours; by default smollm2 where its weights are installed, else stories",
+    add_pair(
+        result,
+        "hub id, folder or GGUF file; without a pair, smollm2 where its weights are installed, else stories",
     )
-    add_pair(result, "instead of a pair of ours: hub id, folder or GGUF file")
     result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
     result.add_argument("--compare", action="store_true", help="all methods in columns of numbers")
     result.add_argument(
@@ -97,7 +95,7 @@ def decode(options: argparse.Namespace) -> None:
 def _loaded(options: argparse.Namespace) -> ModelPair:
     with Waiting("loading transformers"):  # which takes seconds
         from specdec.loading import load_with_progress
-    return load_with_progress(options, target=options.target or options.pair)
+    return load_with_progress(options)
 
 
 def _explain(pair: ModelPair) -> None:

@@ -80,7 +80,7 @@ def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_record
         assert min(*repeat.run, *repeat.plain) > 0
 
 
-@pytest.mark.parametrize("name", ["story"])
+@pytest.mark.parametrize("name", ["code", "story"])
 def test_an_opening_is_faster_than_its_baseline(name):
     """By the median of each round, as the page draws them, and in more than half of the repeats."""
     repeats = load(name).timings
@@ -92,7 +92,7 @@ def test_an_opening_is_faster_than_its_baseline(name):
     assert median(sum(repeat.plain) / sum(repeat.run) for repeat in repeats) > 1
 
 
-@pytest.mark.parametrize("name", ["opening", "story"])
+@pytest.mark.parametrize("name", ["code", "opening", "story"])
 def test_an_opening_shows_what_was_replaced_in_its_first_rounds(name):
     run = load(name)
     assert {"accepted", "correction"} <= {token.kind for round in run.rounds[:4] for token in round.tokens}

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CHUNK = 4096
 
@@ -101,3 +103,16 @@ def serving(models: dict[str, Path]) -> Iterator[Hub]:
         hub.shutdown()
         hub.server_close()
         thread.join()
+
+
+def ask_only(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Let huggingface_hub ask this hub alone, with an empty cache in this folder."""
+    constants = {
+        "ENDPOINT": hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": hub.url + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(cache),
+        "HF_HUB_DISABLE_XET": True,
+        "DOWNLOAD_CHUNK_SIZE": CHUNK,  # 10 MB else
+    }
+    for name, value in constants.items():
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import app
 import specdec
 from components.server import run, zero_gpu
 from components.server.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
@@ -85,3 +86,22 @@ def test_the_page_does_not_wait_for_transformers():
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=500, check=False)
     assert ended.returncode == 0
+
+
+def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
+    monkeypatch.setattr("specdec.coder.installed", lambda: None)
+    with pytest.raises(ValueError, match=r"coder is a download of 1\.6 GB"):
+        app._name(app.options.parse(["--pair", "coder"], {}))
+    allowed = app._name(app.options.parse([], {"SPECDEC_PAIR": "coder", "SPECDEC_DOWNLOAD": "1"}))
+    assert allowed in ("smollm2", "stories")  # which answers meanwhile
+
+
+def test_the_next_pair_is_loaded_after_the_first_and_its_tree_measured(monkeypatch):
+    order = []
+    monkeypatch.setattr(
+        "components.server.lazy.load", lambda *names, **_: order.append(names) or specdec.load_pair("stories")
+    )
+    monkeypatch.setattr("components.server.topologies.prepare", lambda *_: order.append("tree"))
+    first = LazyPair(lambda: order.append("first") or SimpleNamespace())
+    app._load_next(first, "coder", None)
+    assert order == ["first", ("coder", None), "tree"]

@@ -24,7 +24,7 @@ from components.server.access import FIXED, LISTED, OWN, Access
 from components.server.lazy import LazyPair, present, shared
 from components.server.loading import Cancelled, Choice, Loading
 from specdec.models import source
-from tests.helpers.small_hub import CHUNK, serving
+from tests.helpers.small_hub import ask_only, serving
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -32,7 +32,6 @@ TOKENIZER = byte_level_tokenizer()
 SIZE = len(TOKENIZER)
 FAMILIES = ("llama", "gpt2", "qwen3", "gemma3", "lfm2")
 SERVICE_UNAVAILABLE = httpx.Response(503, request=httpx.Request("GET", "https://huggingface.co"))
-FILE = "{repo_id}/resolve/{revision}/{filename}"
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
 
 
@@ -61,11 +60,7 @@ def hub(root, tmp_path, monkeypatch):
     """A hub with two models and an empty cache; nothing beyond this machine is asked."""
     models = {"tests/target": root / "llama-target", "tests/draft": root / "llama-draft"}
     with serving(models) as hub:
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
-        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.url}/{FILE}")
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
-        monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", CHUNK)  # 10 MB else
+        ask_only(hub, monkeypatch, tmp_path / "cache")
         yield hub
 
 
@@ -413,6 +408,13 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
     )
 
 
+def test_a_folder_of_models_is_no_rule():
+    """`SPECDEC_MODELS` also names the folder of the coder pair."""
+    assert allowed([], {"SPECDEC_MODELS": "/"}).rule == OWN
+    with pytest.raises(ValueError, match="models = 'fixd' is none of"):
+        allowed([], {"SPECDEC_MODELS": "fixd"})
+
+
 def allowed(arguments, environment):
     return access.from_options(options.parse(arguments, environment), environment)
 
@@ -476,7 +478,7 @@ def test_a_refused_choice_is_told_and_nothing_is_loaded(served):
     assert pair.load() is before
 
 
-@pytest.mark.parametrize(("rule", "names"), [(OWN, 7), (LISTED, 6), (FIXED, 0)])
+@pytest.mark.parametrize(("rule", "names"), [(OWN, 8), (LISTED, 7), (FIXED, 0)])
 def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
     panel = models_panel.panel(shared(embedded), Access(rule))
     assert len(panel.fields["live"].get("pair", {"choices": []})["choices"]) == names
@@ -529,6 +531,16 @@ def test_the_panel_tells_about_each_known_pair():
             assert known.target.licence in about
             assert about.count("GB") >= 4 or known.shipped
     assert "tokenizer" in models_panel.about({"pair": OWN})["words"]
+    assert models_panel.about({"pair": "stories"})["load"] == "Load"
+
+
+def test_the_button_says_what_is_downloaded(monkeypatch):
+    for paths, words in ((None, "Download 1.6 GB and load"), (("target", "draft"), "Load")):
+        monkeypatch.setattr("specdec.coder.installed", lambda paths=paths: paths)
+        assert models_panel.about({"pair": "coder"})["load"] == words
+
+
+def test_what_the_panel_cannot_tell_about():
     for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
         told = models_panel.about({"pair": pair, "device": device})["error"]
         assert re.match(r"(pair|device) = ", told)

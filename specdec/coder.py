@@ -1,0 +1,61 @@
+"""The pair "coder": Qwen2.5-Coder-1.5B-Instruct, with the 0.5B as its draft. Where its two files are.
+
+They are the makers' own GGUF files of four bits a weight (Q4_K_M). They are not part of the project: they
+come from a folder, or from the hub to whoever allows the download.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["DRAFT", "LICENCE", "MEMORY", "MISSING", "SIZE", "TARGET", "VARIABLE", "File", "installed"]
+
+
+class File(NamedTuple):
+    """A file on the hub. size: bytes. sha256: of its content, in hexadecimal digits."""
+
+    repository: str
+    name: str
+    size: int
+    sha256: str
+
+
+TARGET = File(
+    "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    1_117_320_768,
+    "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+)
+DRAFT = File(
+    "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
+    "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+    491_400_064,
+    "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+)
+LICENCE = "Apache 2.0"
+SIZE = f"{(TARGET.size + DRAFT.size) / 1e9:.1f} GB"
+"""Both files, in words."""
+MEMORY = 2_400_000_000
+"""Bytes that a process needs with both models, as the compiled forward of a CPU holds them."""
+VARIABLE = "SPECDEC_MODELS"
+"""The environment variable that names a folder with both files."""
+MISSING = (
+    f"the pair coder is a download of {SIZE} from the hub, and nothing is downloaded unasked: allow it with "
+    f"--download (in Python download=True), or let {VARIABLE} name a folder with {TARGET.name} and "
+    f"{DRAFT.name}"
+)
+
+
+def installed() -> tuple[Path, Path] | None:
+    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache; None without both."""
+    from huggingface_hub import try_to_load_from_cache
+
+    folder = Path(os.environ.get(VARIABLE) or os.devnull)
+    local = folder / TARGET.name, folder / DRAFT.name
+    if all(map(os.path.isfile, local)):
+        return local
+    cached = [try_to_load_from_cache(file.repository, file.name) for file in (TARGET, DRAFT)]
+    paths = [Path(path) for path in cached if isinstance(path, str)]
+    return (paths[0], paths[1]) if len(paths) == 2 else None

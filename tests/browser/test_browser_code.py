@@ -1,0 +1,58 @@
+"""A recording of the pair that writes code: which pair it is, and code that looks like code."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import go
+
+CODER = "Qwen2.5-Coder 1.5B checks, 0.5B guesses · recorded on two CPU cores"
+
+
+@pytest.fixture
+def code(blank, url):
+    """The recording on a server with the story pair."""
+    return go(blank, f"{url}/?trace=code&baseline=0")
+
+
+def test_the_pair_is_named_and_another_one_that_generate_runs(code):
+    expect(code.locator("#pair .shown")).to_have_text(CODER)
+    expect(code.locator("#pair .next")).to_have_text("Generate runs Story models 15M checks, 0.7M guesses")
+    expect(code.locator("#generate")).to_have_accessible_description(re.compile("^Generate runs"))
+    code.locator("#replay .choose").select_option("story")
+    expect(code.locator("#pair .shown")).to_have_text(re.compile("^Story models 15M checks, 0.7M"))
+    expect(code.locator("#pair .next")).to_have_text("")
+
+
+def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
+    text = code.evaluate(
+        """() => [...document.querySelectorAll("#text .tokens .token.code:not(.rejected)")]
+          .map((token) => token.textContent).join("")"""
+    )
+    program = re.fullmatch(r"```python\n(.*?)```\s*", text, re.DOTALL)
+    names = {}
+    exec(program[1], names)
+    primes = [number for number in range(30) if names["is_prime"](number)]
+    assert primes == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+    styles = code.evaluate(
+        """() => ["code", "token:not(.code, .rejected)"].map((kind) =>
+          getComputedStyle(document.querySelector(`#text .tokens .${kind}`)).fontFamily)"""
+    )
+    assert "monospace" in styles[0]
+    assert "monospace" not in styles[1]
+    left = "element => element.getBoundingClientRect().left"
+    returned = code.locator("#text .token.code > .ink", has_text="return").first
+    assert returned.evaluate(left) > code.locator("#text .tokens").evaluate(left) + 30
+    assert code.locator("#text .token.code.accepted > .ink").count() > 50
+
+
+def test_tree_and_race_count_the_spaces_of_an_indentation(code):
+    labels = code.evaluate(
+        """async () => {
+          const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+          const { MODULES } = await import(loaded.find((name) => name.endsWith("/main.js")));
+          return ["\\n        ", " if", "  "].map(MODULES["shared/labels.js"].visible);
+        }"""
+    )
+    assert labels == ["⏎␣×8", "␣if", "␣␣"]
