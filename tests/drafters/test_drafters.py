@@ -92,7 +92,7 @@ def test_ersd_on_the_embedded_target_alone_writes_its_text_letter_by_letter(draf
 
 def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=None):
     """Two tokens of GSD by the real engine, longer runs than that: the tree must not be cut for them."""
-    settings = RunSettings("gsd", 2 + topology.depth, Sampling(), 0, False, temperature, drafter)
+    settings = RunSettings("gsd", 2 + topology.depth, Sampling(), 0, False, temperature, drafter).checked()
     pair = PAIR if drafter is not None else markov_pair(8, seed=3)
     for seed in range(runs):
         tokens = []
