@@ -133,15 +133,17 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
 
 
 def _choice(access: Access, first: str) -> frame.Part:
-    own = [("Own models: hub ids or folders", OWN)] if access.rule == OWN else []
+    own = [("Own models: hub ids, folders or GGUF files", OWN)] if access.rule == OWN else []
     listed = [(known.title, known.name) for known in known_pairs.PAIRS]
     devices = _devices()
     return frame.joined(
         _form.menu("pair", first, "Pair to load", listed + own, info=" ", id="pair"),
         _form.text(
-            "target", "", "Target", placeholder="Qwen/Qwen3-8B, or a folder", id="target", shown=False
+            "target", "", "Target", placeholder="Qwen/Qwen3-8B, a folder or file", id="target", shown=False
         ),
-        _form.text("draft", "", "Draft", placeholder="Qwen/Qwen3-0.6B, or a folder", id="draft", shown=False),
+        _form.text(
+            "draft", "", "Draft", placeholder="Qwen/Qwen3-0.6B, a folder or file", id="draft", shown=False
+        ),
         _form.menu(
             "dtype",
             "auto",
@@ -172,7 +174,7 @@ def about(asked: Named) -> Answer:
 
 def _facts(name: str, device: str) -> str:
     if name == OWN:
-        return "The draft may have another tokenizer. Weights are read from safetensors only."
+        return "The draft may have another tokenizer. Weights are read from safetensors or a GGUF file."
     known = known_pairs.BY_NAME[name]
     from specdec.models import memory
 

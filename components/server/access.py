@@ -81,7 +81,7 @@ class Access:
             raise ValueError("own models can't be loaded on this server, only the listed pairs")
         target, draft = _text("target", target).strip(), _text("draft", draft).strip()
         if not target:
-            raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, or a folder")
+            raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, a folder or a GGUF file")
         if not draft:
             raise ValueError("draft is empty; give a smaller model")
         places = self._place(target), self._place(draft)
@@ -89,18 +89,21 @@ class Access:
         return Choice(f"{target} with {draft}", *places, device, dtype, shown)
 
     def _place(self, name: str) -> str:
-        """The folder of that name below the root if there is one, otherwise the name itself."""
+        """The folder or GGUF file of that name below the root if there is one, otherwise the name itself."""
         if self.root is None:
             return name
         root = self.root.resolve()
         place = (root / name).resolve()
         if root not in place.parents:
             raise ValueError(f"{name!r:.80} is not in the folder whose models this server offers")
-        if os.path.isdir(place):  # also false for a name that no folder can have
+        is_file = place.suffix.lower() == ".gguf" and os.path.isfile(place)
+        if is_file or os.path.isdir(place):  # both false for a name that no file can have
             return str(place)
         # without this check, a folder beside the server's own files would be read
         if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
-            raise ValueError(f"{name!r:.80} is no folder among the models of this server, and no hub id")
+            raise ValueError(
+                f"{name!r:.80} is no folder or GGUF file among the models of this server, and no hub id"
+            )
         return name
 
 

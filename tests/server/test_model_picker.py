@@ -189,6 +189,19 @@ def test_what_can_not_be_loaded_leaves_the_old_pair_and_says_why(
     assert pair.load() is embedded
 
 
+def test_a_gguf_file_of_the_folder_is_a_model_and_a_broken_one_is_explained_without_its_place(
+    tmp_path, embedded
+):
+    save(tmp_path / "models" / "draft", "llama")
+    (tmp_path / "models" / "broken.gguf").write_bytes(b"GGUF")
+    choice = own(tmp_path / "models", "broken.gguf", "draft")
+    assert choice.target == str(tmp_path / "models" / "broken.gguf")
+    state = loaded(choice, shared(embedded))
+    assert state["status"] == "failed"
+    assert "broken.gguf" in state["message"]
+    assert str(tmp_path) not in state["message"]
+
+
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
