@@ -176,10 +176,10 @@ def _facts(name: str, device: str) -> str:
     if name == OWN:
         return "The draft may have another tokenizer. Weights are read from safetensors or a GGUF file."
     known = known_pairs.BY_NAME[name]
-    from specdec.models import memory
+    from specdec.models import free_memory, memory
 
-    where = memory.place(device)
-    free = f"{memory.gigabytes(memory.free(where))} are free"
+    where = free_memory.place(device)
+    free = f"{memory.gigabytes(free_memory.free(where))} are free"
     if name == CODER:
         return (
             f"{coder.TARGET.repository} with {coder.DRAFT.repository}, {coder.LICENCE}, in four bits. "

@@ -104,11 +104,11 @@ def _run(pair: ModelPair, seed: int) -> Run:
 
 
 def _in_memory(pair: ModelPair) -> int:
-    from specdec.models import HFModel, memory
+    from specdec.models import HFModel, free_memory, memory
 
     # a draft with another tokenizer holds its model as `draft`
     held = (pair.target, getattr(pair.draft, "draft", pair.draft))
     models = [model for model in held if isinstance(model, HFModel)]
     needed = sum(memory.need_of_run(model, model.vocab_size) for model in models)
-    there = memory.free(memory.place(str(pair.target.device)))
+    there = free_memory.free(free_memory.place(str(pair.target.device)))
     return int(_MEMORY * there) // needed if needed else _MANY

@@ -28,6 +28,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from specdec.models import free_memory
 from specdec.models.attention import Attention, Heads, TextRows
 from specdec.models.partial_head import PartialHead, linear_of, spread
 
@@ -172,9 +173,7 @@ def _packs(model: PreTrainedModel) -> bool:
 
 def has_room(model: PreTrainedModel) -> bool:
     """Whether a second copy of a model's weights fits into main memory, with half as much for the rest."""
-    from specdec.models import memory  # which imports this module
-
-    return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= memory.free("cpu")
+    return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= free_memory.free("cpu")
 
 
 def _lean_layer(layer: Any, pack: bool) -> LeanLayer:

@@ -15,10 +15,10 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
+from specdec.models.free_memory import place
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
-from specdec.models.memory import place
 from specdec.models.packed import PackedError, PackedModel
 from specdec.models.progress import READING, Progress, Report, silent
 from specdec.models.source import Source, config_problem, find_source

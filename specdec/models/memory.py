@@ -12,16 +12,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
-from specdec.models import lean
+from specdec.models import free_memory, lean
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.sessions.states import state_tensors
 from specdec.models.sessions.stepping import own_cache
@@ -37,12 +34,6 @@ BYTES_PER_LOGIT = 36
 """Logits in the model's dtype and in float32, probabilities, and races in float64 (measured: 36)."""
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 """Types of layers whose caches hold keys and values alone."""
-_CGROUPS = (
-    (".", "memory.max", "memory.current", "inactive_file"),
-    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
-"""Files with a container's limit, its use, and the part of its use that is cached files, which the system
-gives back on demand: cgroups of version 2 and version 1."""
 
 
 class Sizes(NamedTuple):
@@ -97,7 +88,7 @@ class Placement(NamedTuple):
         """The memory that the model needs at this place."""
         if self.weights is not None:
             return need_of(self.shape, "float32", on_cpu=False)._replace(weights=self.weights)
-        return need_of(self.shape, self.dtype, on_cpu=place(self.device) == "cpu")
+        return need_of(self.shape, self.dtype, on_cpu=free_memory.place(self.device) == "cpu")
 
 
 def shape_of(config: PreTrainedConfig) -> Sizes:
@@ -193,28 +184,6 @@ def stored_dtype(config: PreTrainedConfig) -> str:
     return str(config.dtype or torch.float32).removeprefix("torch.")
 
 
-def place(device: str) -> str:
-    """Where a model is loaded: "cpu", "cuda:0", ...; "auto" if accelerate spreads it.
-
-    accelerate spreads a model over the GPUs and the CPU. Without accelerate, "auto" is the first GPU.
-    """
-    if device == "auto":
-        spread = "auto" if find_spec("accelerate") else "cuda:0"
-        return spread if torch.cuda.is_available() else "cpu"
-    return {"cuda": "cuda:0", "cpu:0": "cpu"}.get(device, device)
-
-
-def free(where: str) -> int:
-    """Bytes of memory that are free at a `place`."""
-    if where == "cpu":
-        return min(psutil.virtual_memory().available, container_limit())
-    if where == "auto":
-        return free("cpu") + sum(free(f"cuda:{index}") for index in range(torch.cuda.device_count()))
-    # Memory that torch has reserved but does not use is free as well.
-    reusable = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
-    return torch.cuda.mem_get_info(where)[0] + reusable
-
-
 def check_fits(plans: Iterable[Placement]) -> None:
     """ValueError, with the amounts, if these models together need more memory than is free.
 
@@ -222,9 +191,9 @@ def check_fits(plans: Iterable[Placement]) -> None:
     """
     at: dict[str, list[Placement]] = {}
     for plan in plans:
-        at.setdefault(place(plan.device), []).append(plan)
+        at.setdefault(free_memory.place(plan.device), []).append(plan)
     for where, models in at.items():
-        needed, there = sum(model.need.least for model in models), free(where)
+        needed, there = sum(model.need.least for model in models), free_memory.free(where)
         if needed > there:
             each = " and ".join(_described(model) for model in models)
             raise ValueError(
@@ -258,20 +227,3 @@ def _cached_per_layer(config: PreTrainedConfig) -> int:
     width = getattr(config, "hidden_size", 0)
     size = getattr(config, "head_dim", None) or width // heads
     return 2 * (getattr(config, "num_key_value_heads", None) or heads) * size
-
-
-def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that this process's container may still use; infinite without a limit.
-
-    root: the folder of the system's cgroup files.
-    """
-    for folder, limit, used, given_back in _CGROUPS:
-        try:
-            most = (root / folder / limit).read_text().strip()
-            taken = int((root / folder / used).read_text())
-            entries = dict(line.split() for line in (root / folder / "memory.stat").read_text().splitlines())
-        except OSError:
-            continue
-        if most != "max":
-            return int(most) - taken + int(entries[given_back])
-    return 1 << 62

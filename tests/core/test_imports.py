@@ -38,7 +38,7 @@ LAYERS = {
         {"terminal"},
         {"__main__"},
     ],
-    "research": [{"audit", "bench", "experiments", "packed", "training"}],
+    "research": [{"audit", "bench", "copies", "experiments", "packed", "training"}],
     "components": [
         {"guard"},
         {"page"},

@@ -12,7 +12,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import specdec
-from specdec.models import HFModel, load_hf_model, memory
+from specdec.models import HFModel, free_memory, load_hf_model, memory
 from specdec.models.config_entries import MOST_LAYERS, check_entries
 from tests.helpers.tiny_checkpoints import _LLAMA_LIKE, FAMILIES, save_checkpoint, tiny_config
 from tests.helpers.tokenizers import byte_level_tokenizer
@@ -64,7 +64,7 @@ def test_an_absurd_number_of_layers_is_refused_for_each_family(tmp_path, family,
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt"])
 @pytest.mark.parametrize("value", [-5, 0, "wide", 10**12])
 def test_an_absurd_width_or_vocabulary_is_refused(tmp_path, family, value, monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda where: 1 << 34)
+    monkeypatch.setattr(free_memory, "free", lambda where: 1 << 34)
     for key in (WIDTHS.get(family, "hidden_size"), "vocab_size"):
         (tmp_path / "config.json").write_text(json.dumps(tiny_config(family).to_dict() | {key: value}))
         (tmp_path / "model.safetensors").write_bytes(b"never read")

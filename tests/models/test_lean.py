@@ -12,7 +12,7 @@ import torch
 import transformers
 
 import specdec
-from specdec.models import HFModel, lean, memory
+from specdec.models import HFModel, free_memory, lean
 from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
@@ -88,7 +88,7 @@ def test_a_shorter_table_of_angles_from_another_thread_does_no_harm(monkeypatch)
 def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatch):
     rows = []
     for room, transposed in ((0, False), (1 << 30, False), (1 << 30, True)):
-        monkeypatch.setattr(memory, "free", lambda _, room=room: room)
+        monkeypatch.setattr(free_memory, "free", lambda _, room=room: room)
         monkeypatch.setattr(lean, "better_transposed", lambda *_, transposed=transposed: transposed)
         session = HFModel(make()).session()
         assert type(session) is LeanSession

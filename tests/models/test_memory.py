@@ -10,7 +10,7 @@ import transformers
 
 import specdec
 from components.server import known_pairs
-from specdec.models import HFModel, memory
+from specdec.models import HFModel, free_memory, memory
 from specdec.models.kernels.compiled import crew
 from specdec.models.load import checked_device
 from specdec.models.memory import Placement, Sizes, need_of, shape_of
@@ -69,9 +69,9 @@ def test_a_model_of_any_size_is_packed_where_there_is_room_and_loaded_where_ther
     assert plan.need.packed == 4 << 40
     module = tiny_model("llama")
     assert HFModel(module).arithmetic.startswith("compiled forward" if crew() else "lean forward, packed")
-    monkeypatch.setattr(memory, "free", lambda where: plan.need.least)
+    monkeypatch.setattr(free_memory, "free", lambda where: plan.need.least)
     memory.check_fits([plan])
-    monkeypatch.setattr(memory, "free", lambda where: sum(p.nbytes for p in module.parameters()))
+    monkeypatch.setattr(free_memory, "free", lambda where: sum(p.nbytes for p in module.parameters()))
     with pytest.raises(ValueError, match=r"not enough memory: large/model needs about 6,"):
         memory.check_fits([plan])
     model = HFModel(module)
@@ -86,7 +86,7 @@ def test_only_models_with_a_forward_of_ours_are_packed():
 
 def test_models_that_do_not_fit_together_are_refused_with_numbers(monkeypatch):
     plan = Placement("some/model", SHAPE, "float32", "cpu")
-    monkeypatch.setattr(memory, "free", lambda where: int(1.5 * plan.need.least))
+    monkeypatch.setattr(free_memory, "free", lambda where: int(1.5 * plan.need.least))
     memory.check_fits([plan])
     with pytest.raises(ValueError, match=r"some/model needs about 5 MB in float32.*free") as raised:
         memory.check_fits([plan, plan])
@@ -98,7 +98,7 @@ def test_a_pair_that_does_not_fit_is_refused_before_its_weights_are_read(tmp_pat
     save_checkpoint(tmp_path, "llama", vocab_size=len(tokenizer))
     tokenizer.save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"never read")
-    monkeypatch.setattr(memory, "free", lambda where: 1000)
+    monkeypatch.setattr(free_memory, "free", lambda where: 1000)
     with pytest.raises(ValueError, match="not enough memory"):
         specdec.load_pair(tmp_path)
 
@@ -109,12 +109,12 @@ def test_a_container_has_less_than_its_machine(tmp_path):
         for name, text in files.items():
             (folder / name.replace("__", ".")).write_text(text)
 
-    assert memory.container_limit(tmp_path) > 1 << 60
+    assert free_memory.container_limit(tmp_path) > 1 << 60
     statistics = "anon 5\ninactive_file 300\ntotal_inactive_file 400\n"
     write(tmp_path, memory__max="max\n", memory__current="700\n", memory__stat=statistics)
-    assert memory.container_limit(tmp_path) > 1 << 60
+    assert free_memory.container_limit(tmp_path) > 1 << 60
     write(tmp_path, memory__max="1000\n")
-    assert memory.container_limit(tmp_path) == 1000 - 700 + 300
+    assert free_memory.container_limit(tmp_path) == 1000 - 700 + 300
     (tmp_path / "memory.max").unlink()
     write(
         tmp_path / "memory",
@@ -122,11 +122,11 @@ def test_a_container_has_less_than_its_machine(tmp_path):
         memory__usage_in_bytes="700",
         memory__stat=statistics,
     )
-    assert memory.container_limit(tmp_path) == 1000 - 700 + 400
+    assert free_memory.container_limit(tmp_path) == 1000 - 700 + 400
 
 
 def test_some_memory_is_free():
-    assert 1 << 20 < memory.free("cpu") < 1 << 50
+    assert 1 << 20 < free_memory.free("cpu") < 1 << 50
 
 
 _SIZES = {
@@ -189,14 +189,14 @@ def test_bytes_are_known_for_every_dtype_that_a_config_may_name():
 @pytest.mark.parametrize(("accelerate", "where"), [(True, "auto"), (None, "cuda:0")])
 def test_auto_is_one_gpu_without_accelerate(monkeypatch, accelerate, where):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr(memory, "find_spec", lambda name: accelerate)
-    assert memory.place("auto") == where
+    monkeypatch.setattr(free_memory, "find_spec", lambda name: accelerate)
+    assert free_memory.place("auto") == where
     assert checked_device("auto") == (None if accelerate else torch.device("cuda:0"))
 
 
 def test_names_of_one_place_are_one_place():
-    assert memory.place("cpu:0") == memory.place("cpu") == "cpu"
-    assert memory.place("cuda") == "cuda:0"
+    assert free_memory.place("cpu:0") == free_memory.place("cpu") == "cpu"
+    assert free_memory.place("cuda") == "cuda:0"
 
 
 def test_the_dtype_that_auto_loads_is_the_stored_one():

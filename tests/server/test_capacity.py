@@ -11,7 +11,7 @@ from components.server.capacity import FEWEST, LONGEST
 from components.server.lazy import shared
 from components.server.queue import Queue
 from specdec.decoding.auto import finished
-from specdec.models import memory
+from specdec.models import free_memory, memory
 from tests.helpers.distributions import markov_pair
 
 
@@ -48,7 +48,7 @@ def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
 def test_runs_take_half_of_the_memory_that_is_free(fit, runs, monkeypatch):
     pair = specdec.load_pair("stories")
     needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
-    monkeypatch.setattr(memory, "free", lambda where: int((2 * fit + 1) * needed))
+    monkeypatch.setattr(free_memory, "free", lambda where: int((2 * fit + 1) * needed))
     assert measured(pair, monkeypatch, 0.01, 0.001) == runs
 
 

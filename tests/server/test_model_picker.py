@@ -501,7 +501,7 @@ def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
 
 
 def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):
-    monkeypatch.setattr("specdec.models.memory.free", lambda where: 100_000)
+    monkeypatch.setattr("specdec.models.free_memory.free", lambda where: 100_000)
     state = loaded(Choice("big", "tests/target", "tests/draft", "cpu", "float32"), shared(embedded))
     assert "not enough memory" in state["message"]
     assert hub.sent < (hub.models["tests/target"] / "model.safetensors").stat().st_size
