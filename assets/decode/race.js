@@ -12,7 +12,7 @@ import { children, nameOf, numbers, raced, sentence, tested } from "./sentences.
 import { mountWalk } from "./walk.js";
 
 const LANES = 4; // lanes at most; other candidates are counted
-const PITCH = 31; // pixels that a lane needs
+const PITCH = 28; // pixels that a lane needs
 const FAR = 64; // pixels that a lane has at most
 const BAR = 10;
 const MARK = 7; // radius of a winner's mark

@@ -73,7 +73,7 @@ class Engine:
 
     def _new_drafter(self) -> Drafter:
         beside, tree = self._drafter_of_trees(), self.topology
-        if self.settings.drafter not in COPYING:
+        if self.settings.drafter not in COPYING or not METHODS[self.settings.method].drafts:
             return beside
         return CopyingDrafter(beside, tree.k if isinstance(tree, ContextTree) else tree.depth)
 

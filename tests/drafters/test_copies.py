@@ -52,10 +52,17 @@ def copied(generation, status="accepted"):
 @pytest.mark.parametrize("temperature", [0, 0.3, 1, 1.7])
 def test_ersd_gives_the_text_of_autoregressive_decoding(drafter, temperature):
     for seed, topology in enumerate([sequence(4), batch(3), TREE, "auto"]):
-        plain = generated("ar", drafter, seed=seed, temperature=temperature)
+        plain = generated("ar", "model", seed=seed, temperature=temperature)
         run = generated("ersd", drafter, topology=topology, seed=seed, temperature=temperature)
         assert run.token_ids == plain.token_ids
         assert copied(run)
+
+
+@pytest.mark.parametrize("drafter", COPYING)
+def test_plain_decoding_copies_nothing(drafter):
+    plain = generated("ar", drafter)
+    assert not any(round.nodes for round in plain.rounds)
+    assert plain.num_target_calls == len(plain.token_ids)
 
 
 @pytest.mark.parametrize("drafter", COPYING)
