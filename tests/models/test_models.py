@@ -383,6 +383,7 @@ def test_models_of_other_kinds_are_refused():
 
 @pytest.mark.parametrize("reported", [False, True])
 def test_the_check_shows_a_bar_where_nothing_else_tells_the_progress(reported, tmp_path, capsys):
+    transformers.utils.logging.enable_progress_bar()  # a command in this process may have switched them off
     save_checkpoint(tmp_path, "llama")
     load_hf_model(tmp_path, "cpu", **({"report": lambda progress: None} if reported else {}))
     assert (f"Checking {tmp_path.parent.name}/{tmp_path.name}: 100%" in capsys.readouterr().err) != reported
