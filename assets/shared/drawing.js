@@ -104,7 +104,9 @@ export class Drawing {
     this.seen = true;
     this.stale = false;
     Object.assign(this, sizeOf(element));
-    new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "300px 200px" }).observe(element);
+    new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "300px 200px" }).observe(
+      element,
+    );
     new ResizeObserver(() => this.resized()).observe(element);
   }
 

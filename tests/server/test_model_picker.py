@@ -375,7 +375,7 @@ def test_two_visitors_can_not_load_at_once(embedded):
 def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(app.__file__).parent)
     for name in ("assets/stories", "specdec"):
-        with pytest.raises(ValueError, match="no folder among the models of this server"):
+        with pytest.raises(ValueError, match="no folder or GGUF file among the models of this server"):
             own(tmp_path, name, "Qwen/Qwen3-0.6B")
     assert own(tmp_path, "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B").target == "Qwen/Qwen3-8B"
 
