@@ -23,7 +23,7 @@ const VIEWS = {
   drawer: mountDrawer,
   feed: mountFeed,
   models: mountModels,
-  pair: mountPair,
+  shown_pair: mountPair,
   prompts: mountPrompts,
   race: mountRace,
   projector: mountProjector,

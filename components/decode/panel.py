@@ -22,7 +22,7 @@ def panel(pair: Any, allowed: Access | None, loading: Loading | None = None) -> 
     return frame.box(
         "page",
         f'<div id="claim"><p>{CLAIM}</p></div>\n',
-        frame.panel("pair", _PAIR),
+        frame.panel("shown_pair", _PAIR),
         form,
         replay.panel(list(form.fields[controls.PART]), pair.chats),
         text.panel(),

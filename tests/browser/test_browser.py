@@ -328,3 +328,11 @@ def test_a_phone_shows_everything_without_scrolling_sideways(blank, url, theme):
     # a figure that was drawn before the page was narrow follows when plotly has drawn it again
     fits = f"shown => ({widest})([...document.querySelectorAll(shown)]) <= 390"
     page.wait_for_function(fits, arg=shown)
+
+
+def test_no_two_elements_have_one_id(page):
+    twice = """() => {
+      const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
+      return ids.filter((id, i) => id !== "" && ids.indexOf(id) !== i);
+    }"""
+    assert page.evaluate(twice) == []

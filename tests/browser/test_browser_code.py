@@ -17,12 +17,12 @@ def code(blank, url):
 
 
 def test_the_pair_is_named_and_another_one_that_generate_runs(code):
-    expect(code.locator("#pair .shown")).to_have_text(CODER)
-    expect(code.locator("#pair .next")).to_have_text("Generate runs Story models 15M checks, 0.7M guesses")
+    expect(code.locator("#shown_pair .shown")).to_have_text(CODER)
+    expect(code.locator("#shown_pair .next")).to_have_text("Generate runs Story models 15M checks, 0.7M guesses")
     expect(code.locator("#generate")).to_have_accessible_description(re.compile("^Generate runs"))
     code.locator("#replay .choose").select_option("story")
-    expect(code.locator("#pair .shown")).to_have_text(re.compile("^Story models 15M checks, 0.7M"))
-    expect(code.locator("#pair .next")).to_have_text("")
+    expect(code.locator("#shown_pair .shown")).to_have_text(re.compile("^Story models 15M checks, 0.7M"))
+    expect(code.locator("#shown_pair .next")).to_have_text("")
 
 
 def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
