@@ -42,7 +42,8 @@ def take() -> None:
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            context = browser.new_context(viewport=SIZE, reduced_motion="reduce", color_scheme="light")
+            look = {"viewport": SIZE, "reduced_motion": "reduce", "color_scheme": "light"}
+            context = browser.new_context(**look, bypass_csp=True)  # Playwright waits by evaluating texts
             _shoot(context.new_page(), f"http://127.0.0.1:{port}/")
             browser.close()
     finally:
