@@ -1,0 +1,36 @@
+"""Frozen records of what happened during decoding, to and from JSON.
+
+One trace, many views: `specdec.stream` yields one `Round` per target call, and the page, the
+statistics, the exports and the API all read that record, so that no two of them can disagree.
+
+Records are plain data (no tensors). What is only collected with `detail=True` is optional here:
+`Node.q`, `Node.p` and `Round.steps`. Infinite arrival times (tokens of probability zero) are
+`None`, because JSON has no infinity.
+"""
+
+from specdec.methods import Kind
+from specdec.trace.acceptance import Acceptance
+from specdec.trace.generation import Candidate, Generation, Milliseconds, Timing, json_schema
+from specdec.trace.rounds import Arrival, Node, Round, Seconds, Step, Token, Trial
+from specdec.trace.values import MOST_WHOLE, Finish, Method, Status
+
+__all__ = [
+    "MOST_WHOLE",
+    "Acceptance",
+    "Arrival",
+    "Candidate",
+    "Finish",
+    "Generation",
+    "Kind",
+    "Method",
+    "Milliseconds",
+    "Node",
+    "Round",
+    "Seconds",
+    "Status",
+    "Step",
+    "Timing",
+    "Token",
+    "Trial",
+    "json_schema",
+]

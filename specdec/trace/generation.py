@@ -1,0 +1,162 @@
+"""The record of a whole run: its settings, its rounds, and how its tree was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from specdec.topology import Topology
+from specdec.trace.acceptance import Acceptance
+from specdec.trace.reading import adapter, check_tree, must, read
+from specdec.trace.rounds import Round, check_round
+from specdec.trace.values import Count, Duration, Method, Number, Path, Seed
+
+
+@dataclass(frozen=True, slots=True)
+class Milliseconds:
+    """Expected milliseconds of a round of all texts: drafting, the target's forward, and the rest."""
+
+    draft: Duration
+    target: Duration
+    rest: Duration
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of the whole round."""
+        return self.draft + self.target + self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A tree among which "auto" chose: the best one of its number of drafted tokens.
+
+    paths: the tree of each text. expected_tokens: of a round of one text. tokens_per_second: of all texts,
+    their number rounded up to a power of two. ERSD texts that are decoded together change their trees later.
+    """
+
+    paths: tuple[Path, ...]
+    expected_tokens: Number
+    milliseconds: Milliseconds
+    tokens_per_second: Number
+    chosen: bool = False
+
+    @property
+    def topology(self) -> Topology:
+        """The tree."""
+        return Topology(self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One repeat in which a run and plain decoding were timed in turns.
+
+    run: the decoding seconds of each round; plain: those of each token of plain decoding.
+    """
+
+    run: tuple[Duration, ...]
+    plain: tuple[Duration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A whole run: its set-up, its rounds and what follows from them.
+
+    prompt_ids: token ids of the prompt. paths: the topology that was used; empty where every
+    round grew its own. seed: the seed that was
+    used, also where none was given. prefill_seconds: time for the prompt without its last token.
+    target, draft: the models' names. arithmetic: how their logits were computed, as in
+    `ModelPair.arithmetic`; empty in old records. draft_temperature: None where it was the target's. drafter:
+    its name in settings, or that of a user's drafter.
+    baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
+    chat: whether prompt is a question that the chat template formats; prompt_ids are of the formatted text.
+    history: the conversation before it, questions and answers in turn.
+    choice: what "auto" chose the tree among; None where the tree was given.
+    """
+
+    method: Method
+    paths: tuple[Path, ...]
+    prompt: str
+    prompt_ids: tuple[Count, ...]
+    seed: Seed
+    temperature: Number
+    top_k: Annotated[int, Field(ge=0)]
+    top_p: Number
+    max_new_tokens: Count
+    target: str
+    draft: str
+    prefill_seconds: Duration
+    rounds: tuple[Round, ...]
+    arithmetic: str = ""
+    draft_temperature: Number | None = None
+    drafter: str = "model"
+    baseline: tuple[Round, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    chat: bool = False
+    history: tuple[str, ...] = ()
+    choice: tuple[Candidate, ...] | None = None
+
+    @property
+    def token_ids(self) -> list[int]:
+        """New tokens only."""
+        return [token.id for round in self.rounds for token in round.tokens]
+
+    @property
+    def text(self) -> str:
+        """New text only."""
+        return "".join(round.text for round in self.rounds)
+
+    @property
+    def num_target_calls(self) -> int:
+        """Target calls, the prefill of the prompt aside: one per round."""
+        return len(self.rounds)
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens per target call; 0 where there was none."""
+        return len(self.token_ids) / len(self.rounds) if self.rounds else 0.0
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """How many drafted tokens the target accepted, by position in the path and by child index."""
+        return Acceptance.of(self.rounds)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all rounds, prefill and waiting between rounds aside."""
+        return sum(round.seconds.total for round in self.rounds)
+
+    def to_json(self) -> str:
+        """JSON, without infinities."""
+        return adapter(type(self)).dump_json(self).decode()
+
+    def to_html(self) -> str:
+        """A page that plays the run offline, in one file; the page's Save gives the same."""
+        from specdec.notebook.player import page
+
+        return page(self.to_json())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """A player of the run, for notebooks; its text where no scripts run."""
+        from specdec.notebook.shown import generation
+
+        return generation(self.to_json())
+
+    @classmethod
+    def from_json(cls, text: str) -> Generation:
+        """The record that `to_json` wrote; ValueError says what does not fit, and where."""
+        generation = read(cls, text)
+        check_tree(generation.paths, "paths[{}]")
+        for number, round in enumerate(generation.rounds):
+            where = f"rounds[{number}]."
+            must(round.number == number, f"{where}number = {round.number}: rounds are counted from 0")
+            check_round(round, where)
+        for number, round in enumerate(generation.baseline):
+            check_round(round, f"baseline[{number}].")
+        return generation
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of `Generation`; the types and the check of the page's scripts are written from it."""
+    return adapter(Generation).json_schema()

@@ -1,0 +1,206 @@
+"""The record of one round: its drafted tree, the race at each verified position, its tokens and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from specdec.methods import Kind
+from specdec.trace.reading import adapter, check_tree, must, read
+from specdec.trace.values import Count, Duration, Finish, Number, Path, Probability, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One emitted token.
+
+    kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (after a rejection,
+    under all methods but ERSD), `correction` (the race's winner under P that ERSD's draft did not contain) or
+    `sampled` (autoregressive). text: what it adds to the text; empty while a character is
+    still incomplete.
+    """
+
+    id: Count
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One drafted token, a node of the draft tree.
+
+    q, p: its probability given its parent under the draft and under the target. Both are None without
+    detail; q is None where it was drafted without probabilities, p where the target did not evaluate the
+    parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
+    accepted, or traversal verification tested it below such a node); or `unvisited`. copied: whether it is on
+    a path that was copied from the text, and no node of the draft's tree.
+    """
+
+    path: Path
+    token_id: Count
+    text: str
+    status: Status
+    q: Probability | None = None
+    p: Probability | None = None
+    copied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One token in the race of one position: both arrival times come from the same exponential.
+
+    arrival_q = exponential / q and arrival_p = exponential / p; None where the probability is 0.
+    """
+
+    token_id: Count
+    text: str
+    exponential: Number
+    q: Probability
+    p: Probability
+    arrival_q: Number | None
+    arrival_p: Number | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One acceptance test: accept the drafted token when `u < ratio` (None: infinite). ERSD has none.
+
+    p and q are those of the moment of the test: after earlier rejections, p is the residual and
+    q is renormalised without the rejected tokens. What the ratio is: of GSD and SpecInfer p / q, of SpecTr
+    p / (ρ q) with its threshold ρ, of traversal verification the weight of the whole path. Independent draws
+    that are equal are one node with a test for each.
+    """
+
+    path: Path
+    token_id: Count
+    u: Probability
+    p: Probability
+    q: Probability
+    ratio: Number | None
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One verified position of a round.
+
+    path: the node whose next token was decided (root: `()`). position: the absolute index of the decided
+    token, counted from the start of the prompt; it keys the race. leading: the first arrivals under Q and
+    under P, sorted by arrival under P. winner_q: the first arrival under Q. It is None at a leaf, where the
+    draft was not evaluated, where it drafted without probabilities, and for autoregressive decoding; q is
+    then 0 and arrival_q None. winner_p: the first arrival under P. Only ERSD and autoregressive decoding
+    decide by it; under the other rules it is shown for comparison. trials: the acceptance tests, in order: of
+    the node's children, under traversal verification of nodes below rejected ones too. token_id: the decided
+    token; kind: how it was decided. optimum: the most that any rule can accept of a position with these
+    distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None without drafts,
+    where they were drafted without probabilities, where their number depends on the noise that decides
+    (`ContextTree`), and where it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or for
+    several drafts of more than `MOST_TOKENS` tokens.
+    """
+
+    path: Path
+    position: Count
+    leading: tuple[Arrival, ...]
+    winner_q: Count | None
+    winner_p: Count
+    trials: tuple[Trial, ...]
+    token_id: Count
+    kind: Kind
+    optimum: Probability | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Where one round's time went, in seconds; `rest` is everything outside the three stages.
+
+    `verify` includes the commit of the accepted path. On a GPU `draft` and `evaluate` end when the GPU has
+    finished their work. What the GPU still computes for a commit counts in the next round.
+    """
+
+    draft: Duration = 0.0
+    evaluate: Duration = 0.0
+    verify: Duration = 0.0
+    rest: Duration = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole round."""
+        return self.draft + self.evaluate + self.verify + self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One target call and what it yielded.
+
+    number: 0-based. position: absolute index of the first token that the round emitted. text: what
+    the round adds to the text (the concatenation of its tokens' texts). nodes: the drafted tree in
+    level order, parents before children. steps: one per verified position (empty without
+    detail). finish: why generation ended with this round, else None.
+    """
+
+    number: Count
+    position: Count
+    tokens: tuple[Token, ...]
+    nodes: tuple[Node, ...]
+    steps: tuple[Step, ...]
+    seconds: Seconds
+    text: str
+    finish: Finish | None = None
+
+    @property
+    def num_accepted(self) -> int:
+        """Drafted tokens that this round emitted."""
+        return sum(token.kind == "accepted" for token in self.tokens)
+
+    def verified(self) -> Iterable[tuple[Path, int | None, int]]:
+        """The verified nodes with children: path, index of the accepted child, number of drafted children.
+
+        These are the root and accepted nodes, without a node that ended the text. Traversal verification also
+        tests nodes below rejected ones; these do not count, nor do copied nodes.
+        """
+        nodes: dict[Path, tuple[int | None, int]] = {}
+        verified: set[Path] = {()}
+        for node in self.nodes:
+            parent, accepted = node.path[:-1], node.status == "accepted"
+            if node.status != "unvisited" and not node.copied and parent in verified:
+                taken, children = nodes.get(parent, (None, 0))
+                nodes[parent] = (node.path[-1] if accepted else taken, children + 1)
+            if accepted:
+                verified.add(node.path)
+        return ((parent, taken, children) for parent, (taken, children) in nodes.items())
+
+    def to_json(self) -> str:
+        """One line of JSON, without infinities."""
+        return adapter(type(self)).dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Round:
+        """The record that `to_json` wrote; ValueError says what does not fit, and where."""
+        round = read(cls, text)
+        check_round(round, "")
+        return round
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """A drawing of the tree with the status of each token, for notebooks."""
+        from specdec.notebook.shown import round
+
+        return round(self.to_json())
+
+
+def check_round(round: Round, where: str) -> None:
+    """ValueError where a round contradicts itself; assets/shared/trace.js checks the same."""
+    must(round.tokens, f"{where}tokens is empty: a round emits at least one token")
+    pieces = "".join(token.text for token in round.tokens)
+    must(round.text == pieces, f"{where}text = {round.text!r:.60} is not that of its tokens, {pieces!r:.60}")
+    must(
+        len(round.steps) in (0, len(round.tokens)),
+        f"{where}steps has {len(round.steps)}: none, or one for each of the {len(round.tokens)} tokens",
+    )
+    children = check_tree([node.path for node in round.nodes], where + "nodes[{}].path")
+    for i, step in enumerate(round.steps):
+        at = f"{where}steps[{i}]."
+        must(step.path in children, f"{at}path = {step.path} is no drafted node")
+        for j, trial in enumerate(step.trials):
+            below = trial.path in children and trial.path[: len(step.path)] == step.path != trial.path
+            must(below, f"{at}trials[{j}].path = {trial.path} is no drafted node below {step.path}")

@@ -1,0 +1,28 @@
+"""What the fields of a record may hold: whole numbers, probabilities, seconds, names of the catalogue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from specdec.methods import METHODS
+
+MOST_WHOLE = 2**53 - 1
+"""Largest whole number that JSON keeps exactly for every reader, the page's scripts too."""
+Count = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
+Seed = Annotated[int, Field(ge=0, lt=2**64)]
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False, description="a probability")]
+"""Up to rounding at most 1."""
+Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+"""Seconds, of which the longest run has fewer: sums of them stay finite."""
+Path = tuple[Count, ...]
+"""Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
+
+if TYPE_CHECKING:  # the names of the catalogue are known when it runs
+    Method = str
+else:
+    Method = Literal[tuple(METHODS)]
+Finish = Literal["length", "context", "eos"]
+Status = Literal["accepted", "rejected", "unvisited"]
