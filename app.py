@@ -83,7 +83,7 @@ def build(
     pair = shared(specdec.load_pair("stories") if pair is None else pair)
     places = {
         "Watch": [
-            ("live", "Decode", decode.panel(pair, allowed, loading)),
+            ("live", "Decode", decode.panel(pair)),
             ("compare", "Compare", compare.panel(pair)),
         ],
         "Guess": [("draft", "You draft", be_draft.panel(pair))],
@@ -93,7 +93,7 @@ def build(
             ("trees", "Tree lab", tree_lab.panel()),
             ("losslessness", "Losslessness", losslessness.panel(watermark.LINK) + watermark.panel()),
         ],
-        "Will it pay?": [("payoff", "Payoff", payoff.panel(pair))],
+        "Will it pay?": [("payoff", "Will it pay?", payoff.panel(pair, allowed, loading))],
         "Paper": [
             ("experiments", "Experiments", experiments.panel()),
             ("codecs", "Codecs", codecs.panel()),

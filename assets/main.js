@@ -102,7 +102,7 @@ addEventListener("click", ({ target }) => {
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
 mountGlossary();
-// The Decode tab is mounted wherever the visitor is: other tabs show its run.
-for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live")) mountAll(part);
+// Decode and the models are mounted wherever the visitor is: other tabs show the run, and Decode names the models.
+for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);
 onTab(mountAll);
 mountTabs();
