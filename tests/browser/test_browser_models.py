@@ -63,7 +63,10 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     load(page, "large.gguf", "small.gguf")
     shows(page, "#models .outcome", "large.gguf with small.gguf is loaded")
     expect(page.locator("#models .models-error")).to_be_hidden()
-    to(page, "Watch")
+    to(page, "Watch", "Compare")
+    shows(page, "#compare .standing", "These texts: Story models 15M checks, 0.7M guesses.")
+    assert page.locator("#compare .column .tokens .token").count() > 100
+    to(page, "Decode")
     within_reach(page.locator("#chat input"))
     expect(page.get_by_label("Use the chat template")).to_be_checked()
     enter(page.locator("#prompt textarea"), "the cat")
