@@ -1,8 +1,8 @@
 // The comparison: several methods side by side, from one prompt and seed. A column that is changed after a run is run
 // again by itself.
 
-import { onModels } from "../decode/models.js";
-import { pairWords } from "../decode/pair.js";
+import { onModels } from "../page/models.js";
+import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
 import { onSize } from "../shared/lab_view.js";

@@ -1,8 +1,8 @@
 // Will drafting pay? The pair that is loaded is measured, or single values of a set-up are changed; the server computes
 // all numbers and sentences. What is known of the pair on this computer is said first: its measurement or the last run.
 
-import { isLoadActive, onModels } from "../decode/models.js";
-import { pairWords } from "../decode/pair.js";
+import { isLoadActive, onModels } from "../page/models.js";
+import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
@@ -96,7 +96,8 @@ export function mount(element, props, server) {
 
   // Another pair is loaded: figures of the pair before are not this one's.
   function take(now) {
-    const isOther = namesOf(now.models) !== namesOf(news.models);
+    const isFirst = news.models.length === 0 && now.models.length > 0;
+    const isOther = !isFirst && namesOf(now.models) !== namesOf(news.models);
     const isReady = isLoadActive(news) && now.status === "ready" && now.isOwn;
     news = now;
     if (isOther || isLoadActive(now)) {
@@ -104,7 +105,8 @@ export function mount(element, props, server) {
       if (preset === props.here) cancel();
     }
     if (isReady) load(props.here, {});
-    else say();
+    else if (isFirst && preset === props.here) ask();
+    say();
   }
 
   const figure = new Figure(find(".plot.curve"), {
@@ -126,6 +128,7 @@ export function mount(element, props, server) {
 
   function ask() {
     clearTimeout(again);
+    if (preset === props.here && news.models.length === 0) return; // they are asked for
     const use = (next) => {
       progress(next.measuring);
       if (next.measuring) {

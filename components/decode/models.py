@@ -50,7 +50,7 @@ _LOAD = "Load and measure"
 
 
 def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> frame.Part:
-    """The panel. `assets/decode/models.js` runs it. loading: the load that it shows."""
+    """The panel. `assets/page/models.js` runs it. loading: the load that it shows."""
     loading = loading or Loading(pair)
     may_load = access.rule != FIXED
     inside = frame.joined(

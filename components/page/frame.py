@@ -84,7 +84,7 @@ def places(places: Mapping[str, list[View]]) -> Part:
 
     The first view of the first place is open until a script has read the address.
     """
-    all_views = [view for views in places.values() for view in views]
+    every = [view for views in places.values() for view in views]
     rows = _row(
         "places", "Places", False, [(title, [v[0] for v in views]) for title, views in places.items()]
     )
@@ -98,7 +98,7 @@ def places(places: Mapping[str, list[View]]) -> Part:
             part,
             "</div>\n",
         )
-        for number, (id, _, part) in enumerate(all_views)
+        for number, (id, _, part) in enumerate(every)
     ]
     return box("tabs", f'<div class="tab-wrapper">{rows}</div>', *panels)
 

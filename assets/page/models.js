@@ -1,10 +1,10 @@
 // The server's models and the progress of a load. Names were typed by people, so they are only inserted as text.
 
-import { fieldOf, valuesOf } from "../page/fields.js";
-import { decode, onFields } from "../page/setup.js";
-import { onTab } from "../page/tabs.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
+import { fieldOf, valuesOf } from "./fields.js";
+import { decode, onFields } from "./setup.js";
+import { onTab } from "./tabs.js";
 
 const CAPABILITY = {
   tree: "checks a whole tree of drafts in one evaluation",
