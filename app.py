@@ -43,7 +43,7 @@ from components.experiments import views as results
 from components.guard import addresses, hosts, limits
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
-from components.page import embed, frame, projector, serving, setup
+from components.page import embed, frame, paper, projector, serving, setup
 from components.payoff import panel as payoff
 from components.race_lab import panel as race_lab
 from components.server import (
@@ -81,25 +81,32 @@ def build(
     loading: the load of another pair for this one, which the page shows.
     """
     pair = shared(specdec.load_pair("stories") if pair is None else pair)
-    tabs = (
-        ("live", "Decode", decode.panel(pair, allowed, loading)),
-        ("compare", "Compare", compare.panel(pair)),
-        ("draft", "You draft", be_draft.panel(pair)),
-        ("race", "Race lab", race_lab.panel()),
-        ("trees", "Tree lab", tree_lab.panel()),
-        ("losslessness", "Losslessness", losslessness.panel(watermark.LINK) + watermark.panel()),
-        ("experiments", "Experiments", experiments.panel()),
-        ("codecs", "Codecs", codecs.panel()),
-        ("payoff", "Payoff", payoff.panel(pair)),
-        ("lessons", "Lessons", classroom.panel() + lessons.panel(pair)),
-    )
-    content = frame.tabs(*tabs)
+    places = {
+        "Watch": [
+            ("live", "Decode", decode.panel(pair)),
+            ("compare", "Compare", compare.panel(pair)),
+        ],
+        "Guess": [("draft", "You draft", be_draft.panel(pair))],
+        "Understand": [
+            ("lessons", "Lessons", classroom.panel() + lessons.panel(pair)),
+            ("race", "Race lab", race_lab.panel()),
+            ("trees", "Tree lab", tree_lab.panel()),
+            ("losslessness", "Losslessness", losslessness.panel(watermark.LINK) + watermark.panel()),
+        ],
+        "Will it pay?": [("payoff", "Will it pay?", payoff.panel(pair, allowed, loading))],
+        "Paper": [
+            ("experiments", "Experiments", experiments.panel()),
+            ("codecs", "Codecs", codecs.panel()),
+            ("paper", "The paper", paper.panel()),
+        ],
+    }
+    content = frame.places(places)
     embed.open_route()
     return frame.joined(
         frame.box(
             "top",
             _INTRODUCTION,
-            setup.panel(content, [name for name, _, _ in tabs], controls.FOLLOWS),
+            setup.panel(content, [view[0] for views in places.values() for view in views], controls.FOLLOWS),
             projector.panel(),
         ),
         lessons.bar(),

@@ -4,16 +4,16 @@ import { isTeaching, KEPT } from "./classroom/teaching.js";
 import { mountPrompts } from "./decode/chat.js";
 import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
-import { mountModels } from "./decode/models.js";
-import { mountPair } from "./decode/pair.js";
 import { mountRace } from "./decode/race.js";
 import { mountReplay } from "./decode/replay.js";
 import { mountStatistics } from "./decode/statistics.js";
 import { mountStepper } from "./decode/stepper.js";
 import { mountText } from "./decode/text.js";
 import { mountTree } from "./decode/tree.js";
+import { mountModels } from "./page/models.js";
+import { mountPair } from "./page/pair.js";
 import { mountProjector } from "./page/projector.js";
-import { mountSetup } from "./page/setup.js";
+import { mountSetup, tell } from "./page/setup.js";
 import { mountTabs, onTab } from "./page/tabs.js";
 import { mountGlossary } from "./shared/glossary.js";
 import { prepareServer, serverOf } from "./shared/server.js";
@@ -67,6 +67,7 @@ addEventListener("click", async (event) => {
   goTo(new URLSearchParams(link.getAttribute("href")).get("lesson"));
 });
 
+const NOT_THERE = "A part of this page could not be loaded. Load the page again.";
 const props = JSON.parse(document.getElementById("props")?.textContent ?? "{}");
 const mounted = new Set();
 
@@ -89,6 +90,7 @@ async function mount(element) {
     dispatchEvent(new Event("slides")); // the panel may add slides
   } catch (error) {
     reportError(error);
+    tell([NOT_THERE]);
   }
 }
 
@@ -102,7 +104,7 @@ addEventListener("click", ({ target }) => {
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
 mountGlossary();
-// The Decode tab is mounted wherever the visitor is: other tabs show its run.
-for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live")) mountAll(part);
+// Decode and the models are mounted wherever the visitor is: other tabs show the run, and Decode names the models.
+for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);
 onTab(mountAll);
 mountTabs();

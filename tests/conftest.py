@@ -206,6 +206,12 @@ def ready(page):
     )
 
 
+def to(page, *names):
+    """Go to a place of the page, and to one of its views, by the rows of tabs."""
+    for name in names:
+        page.get_by_role("tab", name=name, exact=True).click()
+
+
 def settle(control):
     """Wait until everything that has changed is drawn."""
     control.evaluate("async () => { for (const _ of '12') await new Promise(requestAnimationFrame); }")

@@ -224,6 +224,7 @@ export function mountClassroom(element) {
   const view = () => {
     find(".closed").hidden = Boolean(who);
     find(".opened").hidden = !who;
+    if (who) find("details").open = true;
     if (who) setText(find(".code"), spelled(who.room));
     if (who) setText(find(".here"), present(state ?? {}));
     setText(box, message ?? "");

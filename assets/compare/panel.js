@@ -1,6 +1,8 @@
 // The comparison: several methods side by side, from one prompt and seed. A column that is changed after a run is run
 // again by itself.
 
+import { onModels } from "../page/models.js";
+import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
 import { onSize } from "../shared/lab_view.js";
@@ -25,6 +27,7 @@ import {
 import { beside, HEAD, rows, status, summary } from "./words.js";
 
 const SETTLED = 500; // milliseconds after the last change of a column until it is run again
+const AGAIN = 2000; // milliseconds until the record is asked for again
 const ADDED = "ersd.batch.4.own";
 const CHANGED = "You changed the prompt, the seed, the length or the temperature. Press Run to compare again.";
 const CAPTION =
@@ -49,13 +52,23 @@ class Comparison {
     this.setColumns(this.fields.columns.default);
     this.drawSoon = onFrame(() => this.draw());
     subscribe(this.drawSoon);
+    this.models = [];
+    onModels(({ models }) => {
+      this.models = models;
+      this.drawSoon();
+    });
     this.record = null;
     onSize(element, () => this.fetchRecord(server)); // when the tab becomes visible
   }
 
   async fetchRecord(server) {
-    this.asked ??= server.recorded({});
-    this.record = await this.asked;
+    this.asked ??= server.recorded({}).catch(() => ({}));
+    const record = await this.asked;
+    if (!record.lanes) {
+      this.asked = null; // the server is busy
+      return setTimeout(() => this.fetchRecord(server), AGAIN);
+    }
+    this.record = record;
     this.open();
   }
 
@@ -143,6 +156,12 @@ class Comparison {
 
   stale = () => stale((column) => this.columns.written(column));
 
+  // Whether other models are loaded than those whose texts are shown.
+  areOthers() {
+    const names = (models) => models.map(({ name }) => name).join();
+    return this.models.length > 0 && state.setup !== null && names(state.setup.models) !== names(this.models);
+  }
+
   canFollow() {
     return !isActive() && reference()?.phase === "finished" && this.shared.fits(state.shared);
   }
@@ -154,8 +173,8 @@ class Comparison {
     this.timer = setTimeout(() => {
       const columns = this.stale();
       if (columns.length === 0 || !this.canFollow()) return;
-      if (state.phase === "recorded")
-        this.run(); // the recorded seconds belong to another machine
+      if (state.phase === "recorded" || this.areOthers())
+        this.run(); // the seconds belong to another machine or to other models
       else this.start(columns, false);
     }, SETTLED);
   }
@@ -186,7 +205,8 @@ class Comparison {
   drawWords() {
     const { views, shared } = this;
     const changed = !isActive() && state.shared !== null && !shared.fits(state.shared);
-    setText(this.find(".standing"), changed ? CHANGED : status(views));
+    const of = !isActive() && this.areOthers() ? ` These texts: ${pairWords(state.setup.models)}.` : "";
+    setText(this.find(".standing"), (changed ? CHANGED : status(views)) + of);
     setText(this.find(".run-error"), state.message);
     this.find(".run-error").hidden = state.message === "";
     setText(this.find(".beside"), beside(views));

@@ -1,10 +1,10 @@
 // The conversation with a chat model: what a question goes on with, questions to click, and a new beginning.
 
+import { onModels } from "../page/models.js";
 import { clear, isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
 import { forget } from "./kept.js";
-import { onModels } from "./models.js";
 import { pause } from "./player.js";
 
 const answerOf = (rounds) =>

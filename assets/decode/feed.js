@@ -1,5 +1,6 @@
 // The state of the run in words, and the message if it failed.
 
+import { onModels } from "../page/models.js";
 import { onFields } from "../page/setup.js";
 import { LOST } from "../shared/server.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
@@ -8,7 +9,6 @@ import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
 import { INTERRUPTED, wasInterrupted } from "./kept.js";
-import { onModels } from "./models.js";
 import { ownStory } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
 

@@ -6,8 +6,9 @@ import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
-// These do not count as changes: tree and conversation follow from other fields, and plain decoding changes no text.
-const ASIDE = ["tree", "baseline", "history"];
+// These do not count as changes: tree and conversation follow from other fields, plain decoding changes no text, and other
+// models have to be loaded first.
+const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
 
 // The settings that a record has. `chat` and `history` are set with a recorded run only.
 const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));

@@ -94,7 +94,7 @@ export function layout(round, decision, { width, height, zoom }) {
       const status = node.status === "last" ? "last" : statusAt(node, decision, round);
       return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
     });
-  const room = Math.max(3, Math.floor((inner.x * zoom.scale - BETWEEN) / CHARACTER));
+  const room = Math.max(2, Math.floor((inner.x * zoom.scale - BETWEEN) / CHARACTER));
   return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
 }
 

@@ -1,5 +1,6 @@
 // The list of lessons in its tab, and the functions with which other code opens a lesson.
 
+import { project } from "../page/projector.js";
 import { offer, tell } from "../page/setup.js";
 import { misfit } from "../page/setup_fields.js";
 import { explained } from "../shared/glossary.js";
@@ -100,7 +101,12 @@ function drawLectures(card) {
   card.querySelector(".route").append(...route);
   const buttons = card.querySelectorAll("button");
   setText(buttons[1], `All lessons: ${whole.minutes} minutes`);
-  [short, whole].forEach((lecture, i) => buttons[i].addEventListener("click", () => bar.begin(lecture)));
+  [short, whole].forEach((lecture, i) =>
+    buttons[i].addEventListener("click", () => {
+      project();
+      bar.begin(lecture);
+    }),
+  );
   card.hidden = false;
 }
 

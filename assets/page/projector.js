@@ -55,6 +55,13 @@ function slidesOf(menu) {
   return show;
 }
 
+// Begins projector mode where the page offers it: not on a phone.
+export function project() {
+  /** @type {HTMLButtonElement | null} */
+  const enter = document.querySelector("#projector .enter");
+  if (enter?.checkVisibility()) enter.click();
+}
+
 export function mountProjector(element) {
   const [enter, leave] = element.querySelectorAll("button");
   const slides = slidesOf(element.querySelector(".slides"));

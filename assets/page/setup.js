@@ -89,6 +89,20 @@ export function show({ tab: wanted, parts: values = {} }) {
   open(values);
 }
 
+// A link of the page to one of its views opens the view, with the values in the link, without a reload: a run goes on.
+function follow(event) {
+  const { target, ctrlKey, metaKey, shiftKey } = event;
+  const link = target.closest?.('a[href^="?tab="]');
+  if (!link || ctrlKey || metaKey || shiftKey) return;
+  event.preventDefault();
+  const values = {};
+  for (const [name, text] of new URLSearchParams(link.getAttribute("href"))) {
+    const [part, key] = name.split(".");
+    if (key) (values[part] ??= {})[key] = text;
+  }
+  show({ tab: new URLSearchParams(link.getAttribute("href")).get("tab"), parts: values });
+}
+
 // The values of parts from before a lesson changed them.
 const lent = new Map();
 
@@ -219,5 +233,6 @@ export function mountSetup(element, props) {
   decode.assign = (values, isBase) => fields.assign(props.alone, values, isBase);
   heardOf.notify(null);
   find(".copy").addEventListener("click", () => copied(find(".copied")));
+  document.addEventListener("click", follow);
   for (const name of TOUCHES) document.addEventListener(name, touched, true);
 }

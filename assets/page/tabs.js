@@ -1,30 +1,40 @@
-// The row of tabs. The address names the open tab, `/?tab=race`; without a name the first one is open. The row is one
-// stop of the Tab key; the arrow keys, Home and End move within it.
+// The places of the page and the views of each, as rows of tabs. The address names the open view, `/?tab=race`; without a
+// name the first one is open. A row is one stop of the Tab key; the arrow keys, Home and End move within it.
 
 import { observable } from "../shared/observable.js";
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
-const row = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll('#tabs > .tab-wrapper [role="tab"]')]);
+const tabs = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll('#tabs > .tab-wrapper [role="tab"]')]);
+const rows = () =>
+  /** @type {HTMLElement[]} */ ([...document.querySelectorAll('#tabs > .tab-wrapper > [role="tablist"]')]);
+const viewsOf = ({ dataset }) => dataset.views.split(" ");
+const views = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#tabs > [role=tabpanel]")]);
+const idOf = (view) => view.id.replace("tab-", "");
 const opened = observable();
 
-// Calls `listener` with the content of a tab each time that it is opened.
+// Calls `listener` with the content of a view each time that it is opened.
 export const onTab = opened.subscribe;
-export const openTab = () => document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
+export const openTab = () => views().find(({ hidden }) => !hidden);
 
-// Opens the tab of this name; an unknown name opens the first one.
+// Opens the view of this name; an unknown name opens the first one. A place opens next time at the view that it showed.
 export function showTab(name) {
-  const tabs = row();
-  const wanted = tabs.find(({ dataset }) => dataset.tabId === name) ?? tabs[0];
-  for (const tab of tabs) {
-    const isOpen = tab === wanted;
+  const all = views();
+  const wanted = all.find((view) => idOf(view) === name) ?? all[0];
+  if (!wanted) return; // a panel that is served alone
+  for (const view of all) view.hidden = view !== wanted;
+  for (const tab of tabs()) {
+    const isOpen = viewsOf(tab).includes(idOf(wanted));
     tab.setAttribute("aria-selected", String(isOpen));
     tab.tabIndex = isOpen ? 0 : -1;
-    document.getElementById(tab.getAttribute("aria-controls")).hidden = !isOpen;
+    if (!isOpen) continue;
+    tab.dataset.opens = idOf(wanted);
+    tab.setAttribute("aria-controls", wanted.id);
   }
-  if (wanted) opened.notify(openTab());
+  for (const row of rows().slice(1)) row.hidden = !row.querySelector('[aria-selected="true"]');
+  opened.notify(wanted);
 }
 
-// The tab that an address names. The codecs were once part of the experiments' tab, and an old address of them opens
+// The view that an address names. The codecs were once part of the experiments' tab, and an old address of them opens
 // their tab.
 function named(address) {
   const asked = new URLSearchParams(address);
@@ -32,29 +42,29 @@ function named(address) {
   return asked.get("tab") === "experiments" && isOfCodecs ? "codecs" : asked.get("tab");
 }
 
-// Opens a tab and writes its name into the address, so that the browser's Back returns to the one before.
+// Opens a view and writes its name into the address, so that the browser's Back returns to the one before.
 export function goToTab(name) {
   showTab(name);
-  const [first] = row();
   const url = new URL(location.href);
-  if (name === first.dataset.tabId) url.searchParams.delete("tab");
+  if (name === idOf(views()[0])) url.searchParams.delete("tab");
   else url.searchParams.set("tab", name);
   if (url.href !== location.href) history.pushState(history.state, "", url);
 }
 
 export function mountTabs() {
-  for (const tab of row()) tab.addEventListener("click", () => goToTab(tab.dataset.tabId));
-  document.querySelector("#tabs > .tab-wrapper")?.addEventListener("keydown", (event) => {
-    const { key, target } = /** @type {KeyboardEvent} */ (event);
-    const all = row();
-    const at = all.indexOf(/** @type {HTMLElement} */ (target));
-    const to = key === "Home" ? 0 : key === "End" ? all.length - 1 : at + STEPS[key];
-    if (at < 0 || !(to >= 0 && to < all.length)) return;
-    event.preventDefault();
-    event.stopPropagation();
-    all[to].click();
-    all[to].focus();
-  });
+  for (const tab of tabs()) tab.addEventListener("click", () => goToTab(tab.dataset.opens));
+  for (const row of rows())
+    row.addEventListener("keydown", (event) => {
+      const { key, target } = event;
+      const all = /** @type {HTMLElement[]} */ ([...row.children]);
+      const at = all.indexOf(/** @type {HTMLElement} */ (target));
+      const to = key === "Home" ? 0 : key === "End" ? all.length - 1 : at + STEPS[key];
+      if (at < 0 || !(to >= 0 && to < all.length)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      all[to].click();
+      all[to].focus();
+    });
   addEventListener("popstate", () => showTab(named(location.search)));
   showTab(named(location.search));
 }

@@ -1,10 +1,15 @@
-// Will drafting pay? The visitor changes single values of a set-up; the server computes all numbers and sentences.
+// Will drafting pay? The pair that is loaded is measured, or single values of a set-up are changed; the server computes
+// all numbers and sentences. What is known of the pair on this computer is said first: its measurement or the last run.
 
+import { isLoadActive, onModels } from "../page/models.js";
+import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
+import { speed } from "../shared/speed.js";
+import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
@@ -34,16 +39,75 @@ function fillCurve({ data, layout }, { curve, drafted, speed_up: speedUp }) {
   layout.yaxis.range = [0, 1.08 * Math.max(...curve.flatMap(([, ...values]) => values))];
 }
 
+const namesOf = (models) => models.map(({ name }) => name).join("\n");
+
+const gainOf = ({ speed_up: gain, drafted }) =>
+  drafted > 0 ? `${gain.toFixed(2)} times plain decoding` : "no gain, plain decoding is as fast";
+
+function gainWords({ times: gain, low, high, isBusy }) {
+  const range = `${low.toFixed(1)} to ${high.toFixed(1)}`;
+  if (isBusy) return `${range} times plain decoding in your last run; other work disturbed it.`;
+  return `${gain.toFixed(1)} times plain decoding (${range}) in your last run.`;
+}
+
 export function mount(element, props, server) {
   const find = (selector) => element.querySelector(selector);
   const inputs = [...element.querySelectorAll("[name]")];
   const rows = inputs.filter(({ name }) => name === "rows");
   const select = find("select.preset");
   const asker = new Asker(find(".error-box"), find(".drawn"));
-  let [preset, answer] = [props.start, null];
+  let [preset, answer] = [null, null]; // no preset: the pair that is loaded, before it is measured
   /** @type {Record<string, any>} */
   let changes = {};
-  let again; // the timer of the next question while the server is measured
+  let again; // the timer of the next question while the pair is measured
+  let measured = null; // the answer about the pair that is loaded
+  let news = { models: [], status: "rest" }; // of the models
+  let last = null; // the speed of the visitor's last run, and its models
+
+  // What is known of the pair on this computer.
+  function say() {
+    const words = pairWords(news.models);
+    const isKnown = last?.models === namesOf(news.models);
+    const gain = measured ? `${gainOf(measured)}.` : isKnown ? gainWords(last) : "not measured yet.";
+    const what = isLoadActive(news)
+      ? `${news.title} is being loaded.`
+      : `On this computer, with these two models: ${gain}`;
+    setText(find(".here"), what);
+    setText(find(".names"), isLoadActive(news) ? "" : words);
+    find(".measure").disabled = isLoadActive(news) || news.models.length === 0;
+    find(".measure").hidden = measured !== null;
+    element.toggleAttribute("data-empty", answer === null);
+  }
+
+  // Shows or hides the progress of a measurement, { share, left }.
+  function progress(of) {
+    for (const part of ["progress", ".cancel"]) find(part).hidden = !of;
+    find(".measure").hidden = Boolean(of) || measured !== null;
+    if (of) find("progress").value = of.share;
+    setText(find(".left"), of ? (of.left > 0 ? `about ${Math.ceil(of.left)} s left` : "Measuring …") : "");
+  }
+
+  function cancel() {
+    clearTimeout(again);
+    asker.forget();
+    progress(null);
+    if (preset === props.here && !measured) load(null, {});
+  }
+
+  // Another pair is loaded: figures of the pair before are not this one's.
+  function take(now) {
+    const isFirst = news.models.length === 0 && now.models.length > 0;
+    const isOther = !isFirst && namesOf(now.models) !== namesOf(news.models);
+    const isReady = isLoadActive(news) && now.status === "ready" && now.isOwn;
+    news = now;
+    if (isOther || isLoadActive(now)) {
+      measured = null;
+      if (preset === props.here) cancel();
+    }
+    if (isReady) load(props.here, {});
+    else if (isFirst && preset === props.here) ask();
+    say();
+  }
 
   const figure = new Figure(find(".plot.curve"), {
     skeleton: props.curve,
@@ -54,22 +118,31 @@ export function mount(element, props, server) {
 
   function load(name, own) {
     [preset, changes] = [name, own];
-    select.value = name;
-    ask();
+    select.value = name ?? props.here;
+    answer = null;
+    progress(null);
+    if (name === null) clearTimeout(again);
+    else ask();
+    say();
   }
 
   function ask() {
     clearTimeout(again);
+    if (preset === props.here && news.models.length === 0) return; // they are asked for
     const use = (next) => {
+      progress(next.measuring);
       if (next.measuring) {
-        setText(find(".source"), next.measuring);
         again = setTimeout(ask, ASK_AGAIN);
         return;
       }
       answer = next;
+      if (preset === props.here && Object.keys(changes).length === 0) measured = next;
+      say();
       show();
     };
-    asker.ask(() => server.verdict({ preset, ...changes }), use);
+    asker
+      .ask(() => server.verdict({ preset, ...changes }), use)
+      .then(() => find(".error-box").hidden || progress(null));
   }
 
   function show() {
@@ -106,6 +179,16 @@ export function mount(element, props, server) {
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
   select.addEventListener("change", () => load(select.value, {}));
+  find(".measure").addEventListener("click", () => load(props.here, {}));
+  find(".cancel").addEventListener("click", cancel);
+  onModels(take);
+  subscribe(() => {
+    const isOwn = !run.recorded && run.setup?.models && run.setup.method !== "ar";
+    const own = isOwn ? speed(run) : null;
+    if (!own || own.times === last?.times) return;
+    last = { ...own, models: namesOf(run.setup.models) };
+    say();
+  });
   element.addEventListener("input", ({ target }) => {
     if (!target.name) return;
     const number = (input) => (input.value.trim() === "" ? null : Number(input.value));
@@ -118,6 +201,7 @@ export function mount(element, props, server) {
   const shapes = [...find("select[name=shape]").options].map(({ value }) => value);
   const state = () => ({ preset, changes });
   const ids = props.presets.map(([id]) => id);
-  const inAddress = setupOf({ start: props.start, presets: ids, rows: rows.length, shapes, limits, state, load });
-  if (!offer("payoff", inAddress)) load(preset, {});
+  const { here, example } = props;
+  const inAddress = setupOf({ here, example, presets: ids, rows: rows.length, shapes, limits, state, load });
+  if (!offer("payoff", inAddress)) load(null, {});
 }

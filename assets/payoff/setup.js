@@ -1,9 +1,16 @@
-// The panel's set-up in the page's address.
+// The panel's set-up in the page's address, which links from other parts of the page use too:
+//
+//   ?tab=payoff&payoff.preset=here&payoff.acceptance=0.7&payoff.draft_step=0.2
+//
+// preset: `here`, which measures the pair that is loaded, or smollm2, paper, laptop, gpu. acceptance: of the first drafted
+// token, 0.01 to 1. draft_step, rest: in target calls, 0 to 4. rows: the times of target calls over 2, 4, 8, 16, 32 and 64
+// rows, with commas between them. texts: 1 to 256. shape: best, sequence or batch. Values without a preset change the
+// example's.
 
 import { differing, readAll } from "../page/setup_fields.js";
 
-// panel: { start, presets, limits, state(): { preset, changes }, load(preset, changes) }. limits: [least, most] by the
-// name of a value.
+// panel: { here, example, presets, limits, state(): { preset, changes }, load(preset, changes) }. limits: [least, most] by
+// the name of a value.
 export function setupOf(panel) {
   const number = (name) => ({
     kind: "number",
@@ -12,7 +19,7 @@ export function setupOf(panel) {
     most: panel.limits[name][1],
   });
   const fields = {
-    preset: { kind: "choice", default: panel.start, choices: panel.presets },
+    preset: { kind: "choice", default: null, choices: panel.presets },
     acceptance: number("acceptance"),
     draft_step: number("draft_step"),
     rest: number("rest"),
@@ -31,8 +38,10 @@ export function setupOf(panel) {
 
   function set(texts) {
     const { values, messages } = readAll(texts, fields, (key) => `payoff.${key}`);
-    const { preset, ...changes } = values;
-    panel.load(preset, Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== null)));
+    const { preset, ...others } = values;
+    const changes = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null));
+    const example = Object.keys(changes).length > 0 ? panel.example : null;
+    panel.load(preset ?? example, changes);
     return messages;
   }
 

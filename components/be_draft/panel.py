@@ -31,12 +31,12 @@ _HEAT = _options({value: f"T = {value}" for value in TEMPERATURES}, 0.5)
 _TEMPLATE = f"""
 <div class="lab you-draft">
   <section class="card play" aria-labelledby="you-draft-title">
-    <header><h2 id="you-draft-title">You are the draft</h2>
+    <header><h2 id="you-draft-title">Type the next word</h2>
       <select class="opening" aria-label="Story">{_STORIES}</select>
       <select class="temperature" aria-label="Temperature" title="Temperature">{_HEAT}</select>
       <button type="button" class="anew">New story</button></header>
-    <p class="lead">Type the next word, or a few. One {frame.term("call", "target call")} reads all of them,
-      keeps them as far as it would have written the same, and adds one token of its own.</p>
+    <p class="lead">Or the next few: you are the draft. One {frame.term("call", "target call")} reads all of
+      them, keeps them as far as it would have written the same, and adds one token of its own.</p>
     <div class="writing" role="region" tabindex="0" aria-label="The story so far"><span class="prompt"></span
       ><span class="tokens"></span><span class="typing" aria-hidden="true"></span></div>
     <p class="verdict" role="status"></p>

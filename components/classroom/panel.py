@@ -13,7 +13,8 @@ from components.page import frame, questions
 from specdec.pair import Pair
 
 _TAB = """
-<section class="teach" aria-labelledby="teach-title">
+<details class="teach"><summary>Teach</summary>
+<section aria-labelledby="teach-title">
   <div class="closed">
     <h2 id="teach-title">With a class</h2>
     <p>Students answer on their own phones, without names or accounts: one answer a browser. You lead; the
@@ -32,7 +33,7 @@ _TAB = """
     </div>
   </div>
   <p class="message error-box" role="alert" hidden></p>
-</section>
+</section></details>
 """
 
 _BAR = """

@@ -7,4 +7,4 @@ from components.decode.panel import panel
 from components.server.standalone import serve
 
 if __name__ == "__main__":
-    serve(partial(panel, specdec.load_pair("stories"), None))
+    serve(partial(panel, specdec.load_pair("stories")))

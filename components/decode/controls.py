@@ -14,9 +14,7 @@ from components.page import frame
 from components.page.forms import Form, button
 from components.page.settings import TABLE, VisitorSettings, declared
 from components.server import feed, run, seats, topologies
-from components.server.access import Access
 from components.server.lazy import LazyPair, shared
-from components.server.loading import Loading
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -59,10 +57,9 @@ FOLLOWS = {"tree": MEASURED_FOR}
 _form = Form(PART)
 
 
-def panel(pair: Pair, access: Access | None = None, loading: Loading | None = None) -> frame.Part:
+def panel(pair: Pair) -> frame.Part:
     """The controls and the words about the run, and the endpoint that decodes.
 
-    access: the models that may be loaded; none if it is missing. loading: the load that the page shows.
     `assets/decode/controls.js` runs them.
     """
     pair = shared(pair)
@@ -89,7 +86,7 @@ def panel(pair: Pair, access: Access | None = None, loading: Loading | None = No
             "settings",
             _decoding(opening),
             _sampling(opening),
-            models_panel.panel(pair, access or Access(), loading),
+            models_panel.settings(pair),
         ),
         _form.hidden("tree", _first_tree(pair, opening), id="measured-tree"),
         _form.hidden("history", "", id="history"),

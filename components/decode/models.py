@@ -1,4 +1,5 @@
-"""The models that all visitors of this server share: their names, and the form that loads another pair.
+"""The models that all visitors of this server share: their names, and the form that loads another pair. It is
+a part of the place "Will it pay?" (`components.payoff`).
 
 The browser asks for the state of a load every few seconds (`state`), which occupies nothing on the server.
 """
@@ -32,29 +33,27 @@ _DTYPE_INFO = (
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
 _KEY_INFO = "Printed where the server was started."
 _TEMPLATE = """
-<details id="models-accordion"><summary>Models</summary>
-<section aria-label="Models">
+<section class="card" data-slide="The pair" aria-labelledby="models-title">
+  <header><h2 id="models-title">Two models</h2></header>
+  <ul class="now" aria-label="In use"></ul>
   {inside}
   <div class="loading" hidden><p class="stage"></p><progress></progress></div>
   <p class="outcome" role="status"></p>
   <p class="models-error" role="alert" hidden></p>
-  <h3>In use</h3>
-  <ul class="now"></ul>
   <p class="shared">{shared}</p>
-</section></details>
+</section>
 """
+_LINK = '<p class="field"><a href="?tab=payoff">Load other models</a></p>'
 
 _form = Form("live")
-_LOAD = "Load"
+_LOAD = "Load and measure"
 
 
 def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> frame.Part:
-    """The panel, closed at first. `assets/decode/models.js` runs it. loading: the load that it shows."""
+    """The panel. `assets/page/models.js` runs it. loading: the load that it shows."""
     loading = loading or Loading(pair)
     may_load = access.rule != FIXED
-    shown = {} if pair.chats else {"shown": False}
     inside = frame.joined(
-        _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, id="chat", **shown),
         _choice(access, "stories" if pair.chats else "smollm2") if may_load else "",
         _KEY if may_load and access.key is not None else "",
         f'<p class="buttons">{button("load-models", _LOAD, "primary")} '
@@ -68,6 +67,13 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
     )
     models = frame.panel("models", template, functions=functions(loading, access), own=OWN)
     return frame.Part(fields=inside.fields) + models
+
+
+def settings(pair: LazyPair) -> frame.Part:
+    """The chat template for the settings of a run, and a link to the panel."""
+    shown = {} if pair.chats else {"shown": False}
+    chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, id="chat", **shown)
+    return chat + frame.Part(_LINK)
 
 
 _KEY = (
@@ -142,8 +148,9 @@ def _choice(access: Access, first: str) -> frame.Part:
             "target", "", "Target", placeholder="Qwen/Qwen3-8B, a folder or file", id="target", shown=False
         ),
         _form.text(
-            "draft", "", "Draft", placeholder="Qwen/Qwen3-0.6B, a folder or file", id="draft", shown=False
+            "draft", "", "Draft", placeholder="empty: copies of the text", info=" ", id="draft", shown=False
         ),
+        "<details><summary>More</summary>",
         _form.menu(
             "dtype",
             "auto",
@@ -160,6 +167,7 @@ def _choice(access: Access, first: str) -> frame.Part:
             id="device",
             shown=len(devices) > 2,
         ),
+        "</details>",
     )
 
 
@@ -168,13 +176,17 @@ def about(asked: Named) -> Answer:
     """Licence and memory of a pair, and the free memory: `words`; and `load`, the words of the button."""
     among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
     among("device", asked.device, _devices())
-    load = f"Download {coder.SIZE} and load" if asked.pair == CODER and coder.installed() is None else _LOAD
+    fetches = asked.pair == CODER and coder.installed() is None
+    load = f"Download {coder.SIZE}, load and measure" if fetches else _LOAD
     return {"words": _facts(asked.pair, asked.device), "load": load}
 
 
 def _facts(name: str, device: str) -> str:
     if name == OWN:
-        return "The draft may have another tokenizer. Weights are read from safetensors or a GGUF file."
+        return (
+            "GGUF files, folders with safetensors or hub ids. The draft may have another tokenizer. Without "
+            "a draft, copies of the text guess."
+        )
     known = known_pairs.BY_NAME[name]
     if name == CODER:
         files = f"{coder.TARGET.repository} with {coder.DRAFT.repository}"

@@ -6,19 +6,17 @@ from typing import Any
 
 from components.decode import controls, race, replay, statistics, stepper, text, tree
 from components.page import frame
-from components.server.access import Access
 from components.server.lazy import shared
-from components.server.loading import Loading
 
 CLAIM = "A small model guesses ahead, a large one checks all guesses at once: same text, fewer slow steps."
 
 _PAIR = '<p class="shown"></p><p class="next" id="next-pair"></p>'
 
 
-def panel(pair: Any, allowed: Access | None, loading: Loading | None = None) -> frame.Part:
-    """The whole tab. allowed: the models that may be loaded. loading: the load that the page shows."""
+def panel(pair: Any) -> frame.Part:
+    """The whole tab."""
     pair = shared(pair)
-    form = controls.panel(pair, allowed, loading)
+    form = controls.panel(pair)
     return frame.box(
         "page",
         f'<div id="claim"><p>{CLAIM}</p></div>\n',

@@ -90,7 +90,7 @@ class Guard:
         if kind.startswith(b"text/event-stream"):
             more.append((b"x-accel-buffering", b"no"))  # nginx passes on each message at once
         if kind.startswith(b"text/html"):
-            ancestors = "*" if route and route.framed else f"'self' {self.framed_by}".strip()
+            ancestors = "* file:" if route and route.framed else f"'self' {self.framed_by}".strip()
             more.append((b"content-security-policy", f"{_POLICY}; frame-ancestors {ancestors}".encode()))
         return more
 

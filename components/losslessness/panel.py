@@ -32,7 +32,7 @@ _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "Adds a mistake for the check to find."
+_BREAK = "Adds a mistake for the check to find, and the check finds it."
 
 _FAULT = "kept-target"
 _DEFAULT = CheckSettings(fault=_FAULT)
@@ -40,7 +40,7 @@ _DEFAULT = CheckSettings(fault=_FAULT)
 _TEMPLATE = f"""
 <div class="lab lossless">
   <section class="card result" aria-labelledby="lossless-title">
-    <h2 class="visually-hidden" id="lossless-title">Does the decoder keep the target's distribution?</h2>
+    <h2 id="lossless-title">Is the text really the same?</h2>
     <p class="verdict" role="status"></p>
     <p class="error-box lossless-error" role="alert" hidden></p>
     <dl class="tiles">
@@ -132,9 +132,9 @@ def panel(below: str = "") -> frame.Part:
         "lossless-page",
         frame.box(
             "lossless-controls",
-            _method(),
             _fault(),
             f'<div id="lossless-buttons">{buttons}</div>',
+            _method(),
             _size(),
             _tree(),
             below,

@@ -1,7 +1,7 @@
 """The frame of the page and the code that its panels share.
 
 assets       the page's files, and which of them are public
-frame        the parts of the page: panels, tabs, and what their scripts need
+frame        the parts of the page: panels, places, and what their scripts need
 forms        the fields of forms
 settings     the table of a run's settings
 serving      the page and its server, `gradio.Server`

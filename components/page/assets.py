@@ -28,7 +28,7 @@ _CASCADE = [
     *("page/base", "shared/controls", "page/fields", "page/page", "page/setup", "page/tabs"),
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
     *("be_draft/style", "lessons/style", "lessons/board", "lessons/sheet", "classroom/style"),
-    *("losslessness/style", "watermark/style", "tree_lab/style", "decode/models"),
+    *("losslessness/style", "watermark/style", "tree_lab/style", "page/models"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
     *("decode/phone", "page/projector", "shared/slides"),
 ]

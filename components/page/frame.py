@@ -75,27 +75,49 @@ def panel(
     return Part(html, {name: props}, asked, streams or {})
 
 
-def tabs(*named: tuple[str, str, Part]) -> Part:
-    """The row of tabs and their contents: (id, title, part) of each. The first one is open until a script
-    has read the address."""
-    row = "".join(_button(name, title, number == 0) for number, (name, title, _) in enumerate(named))
-    head = f'<div class="tab-wrapper"><div class="tab-container" role="tablist">{row}</div></div>'
+View = tuple[str, str, Part]
+"""Id, title and content of a view: one screen of the page, which an address opens (`/?tab=race`)."""
+
+
+def places(places: Mapping[str, list[View]]) -> Part:
+    """The row of places, a row of views for each place with several, and all views.
+
+    The first view of the first place is open until a script has read the address.
+    """
+    every = [view for views in places.values() for view in views]
+    rows = _row(
+        "places", "Places", False, [(title, [v[0] for v in views]) for title, views in places.items()]
+    )
+    for number, (title, views) in enumerate(places.items()):
+        if len(views) > 1:
+            rows += _row("views", title, number > 0, [(name, [id]) for id, name, _ in views])
     panels = [
         joined(
-            f'<div role="tabpanel" class="tabitem" id="tab-{name}" aria-labelledby="to-{name}"'
+            f'<div role="tabpanel" class="tabitem" id="tab-{id}" aria-labelledby="to-{id}"'
             f"{'' if number == 0 else ' hidden'}>\n",
             part,
             "</div>\n",
         )
-        for number, (name, _, part) in enumerate(named)
+        for number, (id, _, part) in enumerate(every)
     ]
-    return box("tabs", head, *panels)
+    return box("tabs", f'<div class="tab-wrapper">{rows}</div>', *panels)
 
 
-def _button(name: str, title: str, is_open: bool) -> str:
+def _row(kind: str, label: str, hidden: bool, tabs: list[tuple[str, list[str]]]) -> str:
+    """A row of tabs, each with its title and the ids of the views that it opens."""
+    buttons = "".join(_button(title, ids, number == 0) for number, (title, ids) in enumerate(tabs))
     return (
-        f'<button type="button" role="tab" id="to-{name}" aria-controls="tab-{name}" data-tab-id="{name}" '
-        f'aria-selected="{str(is_open).lower()}"{"" if is_open else " tabindex=-1"}>{escape(title)}</button>'
+        f'<div class="tab-container {kind}" role="tablist" aria-label="{escape(label)}"'
+        f"{' hidden' if hidden else ''}>{buttons}</div>"
+    )
+
+
+def _button(title: str, views: list[str], is_open: bool) -> str:
+    named = f' id="to-{views[0]}"' if len(views) == 1 else ""
+    return (
+        f'<button type="button" role="tab"{named} aria-controls="tab-{views[0]}" '
+        f'data-views="{" ".join(views)}" data-opens="{views[0]}" aria-selected="{str(is_open).lower()}"'
+        f"{'' if is_open else ' tabindex=-1'}>{escape(title)}</button>"
     )
 
 

@@ -1,1 +1,1 @@
-"""The tab "Payoff": what drafting gains for given acceptance and costs."""
+"""The place "Will it pay?": two models are loaded and measured, and what drafting gains is computed."""

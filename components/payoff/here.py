@@ -17,6 +17,8 @@ from specdec.settings import RunSettings
 
 PATIENCE = 5.0
 """Seconds without a question after which nobody waits for the measurement any more."""
+_TYPICAL = 200
+"""Steps of a measurement, about."""
 _SOON = 0.2
 """Seconds that a question waits: a pair that was measured before is answered at once."""
 
@@ -29,7 +31,8 @@ class Measurement:
         self._lock = threading.Lock()
         self._measured: ModelPair | None = None
         self._job: Job | None = None
-        self._asked = 0.0
+        self._asked = self._begun = 0.0
+        self._done = 0
 
     def ask(self, here: ModelPair) -> Choice | None:
         """The choice for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
@@ -46,13 +49,22 @@ class Measurement:
                 self._job = None
         return job.wait()
 
+    @property
+    def progress(self) -> dict[str, float]:
+        """Of the measurement that goes on: the share that is done, and about how many seconds are left."""
+        share = min(max(self._done, 1) / _TYPICAL, 0.95)
+        seconds = time.monotonic() - self._begun if self._done else 0.0
+        return {"share": share, "left": seconds * (1 / share - 1)}
+
     def _steps(self, here: ModelPair) -> Steps[Choice | None]:
         """The steps of the measurement, as long as somebody waits for it. Returns None if nobody does."""
         lazy.use_threads(here)
+        self._begun, self._done = time.monotonic(), 0
         steps = choosing(here, RunSettings("ersd", max_new_tokens=1))
         try:
             while time.monotonic() - self._asked < PATIENCE and lazy.present(self.pair) is here:
                 next(steps)
+                self._done += 1
                 yield
         except StopIteration as end:
             return end.value

@@ -1,4 +1,4 @@
-"""Will drafting pay? A set-up from a list or by hand, and what `specdec.payoff` computes for it.
+"""Will drafting pay? Two models are loaded and measured here, or a set-up is given by hand.
 
 The page sends the name of a set-up and the values that the visitor changed. All numbers and sentences of the
 answer come from `specdec.payoff`; `assets/payoff/panel.js` shows them.
@@ -11,11 +11,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from components.decode import models
 from components.page import assets, frame
 from components.page.questions import Answer, Question, answers
 from components.payoff.here import Measurement
 from components.payoff.presets import HERE, presets
 from components.server import lazy
+from components.server.access import Access, short
+from components.server.loading import Loading
 from specdec.checks import among
 from specdec.figures import labs, looks
 from specdec.pair import ModelPair, Pair
@@ -23,7 +26,8 @@ from specdec.payoff import Payoff, SetUp, changed, measured
 from specdec.payoff.setups import ROWS
 
 MOST_TEXTS = 256
-_START = "smollm2"
+_EXAMPLE = "smollm2"
+"""The set-up that an address without a name changes."""
 _SHAPES = {
     "best": "the best tree of each k",
     "sequence": "a sequence",
@@ -58,12 +62,12 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
         values: those in use, by the names of `Asked`. curve: rows of k, tokens per call and speed-up. source:
         where the numbers of the set-up are from.
-        Instead of all that, measuring: a sentence for a visitor who has to ask again in a second.
+        Instead of all that, measuring: the progress, for a visitor who has to ask again in a second.
         """
         among("preset", asked.preset, [HERE, *presets()])
         if asked.preset == HERE:
             if (found := _measured_here(measurement)) is None:
-                return {"measuring": "This server is being measured, which takes up to a minute."}
+                return {"measuring": measurement.progress}
             setup, source = found
         else:
             setup, source = presets()[asked.preset].setup, presets()[asked.preset].source
@@ -94,14 +98,18 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
     here = lazy.present(pair)
     if not isinstance(here, ModelPair):
         raise ValueError("The models of this server run elsewhere and are not measured; take another set-up")
+    if here.draft is None:
+        raise ValueError(
+            "Copies of the text cost almost nothing. What they gain depends on the text: watch a run"
+        )
     if (choice := measurement.ask(here)) is None:
         return None
     setup = measured(choice)
-    draft = "no draft" if here.draft is None else here.draft.name
+    draft = short(here.draft.name)
     return setup, (
-        f"Measured on this server, once for each pair: {here.target.name} with {draft}, ERSD at temperature "
-        "1. Acceptance and the work outside the models are from a trial on fixed prompts, and each forward "
-        "was timed several times."
+        f"Measured on this computer, once for each pair: {short(here.target.name)} with {draft}, ERSD "
+        "at temperature 1. Acceptance and the work outside the models are from a trial on fixed prompts, and "
+        "each forward was timed several times."
     )
 
 
@@ -121,26 +129,36 @@ _TABLE = frame.table(
 )
 _TEMPLATE = f"""
 <div class="lab payoff">
-  <section class="card drawn" data-slide="Verdict" aria-labelledby="payoff-title">
-    <header><h2 id="payoff-title">Will it pay for you?</h2></header>
+  <section class="card head" data-slide="Verdict" aria-labelledby="payoff-title">
+    <h2 class="here" id="payoff-title" aria-live="polite">On this computer, with these two models: …</h2>
+    <p class="note names"></p>
+    <p class="buttons"><button type="button" class="measure primary" disabled>Measure</button>
+      <button type="button" class="cancel" hidden>Cancel</button><progress hidden></progress>
+      <span class="left"></span></p>
+    <p class="error-box" role="alert" hidden></p>
+  </section>
+
+  <section class="card drawn" data-slide="Verdict" aria-labelledby="payoff-verdict">
+    <header><h2 id="payoff-verdict">Verdict</h2></header>
     <div class="outcome">
+    <p class="note source" aria-live="polite"></p>
     <dl class="tiles">
       <div><dt>times plain decoding</dt><dd class="speed-up">–</dd></div>
       <div><dt>best {frame.term("k")}</dt><dd class="drafted">–</dd></div>
       <div><dt>{frame.term("block efficiency", "tokens per target call")}</dt><dd class="tokens">–</dd></div>
       <div><dt>breaks even if accepted</dt><dd class="least">–</dd><dd class="note dearest"></dd></div>
     </dl>
-    <ol class="sentences" aria-live="polite"></ol></div>
+    <ol class="sentences" aria-live="polite"></ol>
     <div class="legend"></div>
     <div class="plot curve" role="group"
       aria-label="Tokens per call and speed-up against k. A table follows."></div>
-    <details><summary>As a table</summary>{_TABLE}</details>
+    <details><summary>As a table</summary>{_TABLE}</details></div>
   </section>
 
   <section class="card distributions" data-slide="Verdict" aria-labelledby="payoff-setup-title">
-    <header><h2 id="payoff-setup-title">Your set-up</h2></header>
-    <div class="presets"><label>Example <select class="preset"></select></label></div>
-    <p class="note source" aria-live="polite"></p>
+    <header><h2 id="payoff-setup-title">With other numbers</h2></header>
+    <div class="presets"><label>Numbers of <select class="preset"></select></label></div>
+    <div class="values">
     {_slider("acceptance", frame.term("acceptance") + " of the first drafted token", 1, 0.01)}
     {_slider("draft_step", "a draft step, in " + frame.term("call", "target calls"), 1.5)}
     {_slider("rest", "other work of a round, in target calls", 1)}
@@ -149,23 +167,26 @@ _TEMPLATE = f"""
     <div class="presets"><label>texts at once
         <input type="number" name="texts" min="1" max="{MOST_TEXTS}" step="1"></label>
       <label>{frame.term("topology")} <select name="shape">{_SHAPE_OPTIONS}</select></label></div>
-    <p class="error-box" role="alert" hidden></p>
     <p class="note">A row is one token that a call reads. Rows of several texts cost as much as the same
       number of rows of one text. Beyond the largest number given, each row costs as much as the last ones.
-      The other work is that of four drafted tokens in a row.</p>
+      The other work is that of four drafted tokens in a row.</p></div>
   </section>
 </div>
 """
 
 
-def panel(pair: Pair) -> frame.Part:
-    """The panel, which `assets/payoff/panel.js` fills."""
-    return frame.panel(
+def panel(pair: Pair, allowed: Access | None = None, loading: Loading | None = None) -> frame.Part:
+    """The panel, which `assets/payoff/panel.js` fills, beside that of the models. allowed: those that may be
+    loaded. loading: the load that the page shows."""
+    pair = lazy.shared(pair)
+    payoff = frame.panel(
         "payoff",
         _TEMPLATE,
         functions=[answering(pair)],
-        presets=[[HERE, "This server, measured now"], *([each.id, each.name] for each in presets().values())],
-        start=next((name for name in (_START, *presets()) if name in presets()), HERE),
+        presets=[[HERE, "these two models, here"], *([each.id, each.name] for each in presets().values())],
+        here=HERE,
+        example=_EXAMPLE,
         curve=looks.skeleton(labs.payoff()),
         plotly=assets.file_url(assets.PLOTLY),
     )
+    return frame.box("pay", models.panel(pair, allowed or Access(), loading), payoff, class_="lab")

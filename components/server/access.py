@@ -82,11 +82,11 @@ class Access:
         target, draft = _text("target", target).strip(), _text("draft", draft).strip()
         if not target:
             raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, a folder or a GGUF file")
-        if not draft:
-            raise ValueError("draft is empty; give a smaller model")
-        places = self._place(target), self._place(draft)
-        shown = tuple(pair for pair in zip(places, (target, draft), strict=True) if pair[0] != pair[1])
-        return Choice(f"{target} with {draft}", *places, device, dtype, shown)
+        names = [target, *([draft] if draft else [])]
+        places = [self._place(name) for name in names]
+        shown = tuple(pair for pair in zip(places, names, strict=True) if pair[0] != pair[1])
+        title = " with ".join([*map(short, names), *([] if draft else ["copies of the text"])])
+        return Choice(title, places[0], places[1] if draft else None, device, dtype, shown)
 
     def _place(self, name: str) -> str:
         """The folder or GGUF file of that name below the root if there is one, otherwise the name itself."""
@@ -105,6 +105,12 @@ class Access:
                 f"{name!r:.80} is no folder or GGUF file among the models of this server, and no hub id"
             )
         return name
+
+
+def short(name: str) -> str:
+    """A model's name for people: of a folder or file, the last part of its path."""
+    is_path = name.count("/") > 1 or name.startswith((".", "~", "/")) or name.endswith(".gguf")
+    return Path(name).name if is_path else name
 
 
 def _text(name: str, value: object) -> str:

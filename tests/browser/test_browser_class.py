@@ -6,7 +6,18 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
-from tests.conftest import DESKTOP, choose, enter, generate, go, pick, ready, serious_findings, settle
+from tests.conftest import (
+    DESKTOP,
+    choose,
+    enter,
+    generate,
+    go,
+    pick,
+    ready,
+    serious_findings,
+    settle,
+    to,
+)
 
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 
@@ -161,7 +172,7 @@ def test_laboratories_and_runs_open_where_they_were_left(visit, someone):
     page.wait_for_url(re.compile(r"trees\.k=20"))
     for part in ("trace=wide-tree", "round=7", "decision=2", "trees.preset=coin"):
         assert part in page.url
-    page.get_by_role("tab", name="Race lab").click()
+    to(page, "Race lab")
     page.wait_for_selector("#race_lab .lane")
     page.get_by_role("button", name="Draw a new race").click()
     page.wait_for_url(re.compile(r"race\.seed=\d+"))
@@ -193,7 +204,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         expect(told).to_contain_text(part)
     assert page.locator("#setup img").count() == 0
     assert page.evaluate("window.hacked") is None
-    page.get_by_role("tab", name="Decode").click()
+    to(page, "Watch")
     expect(page.locator("#k input[type=number]")).to_have_value("6")
     page.get_by_role("button", name="Dismiss").click()
     expect(told).to_be_hidden()

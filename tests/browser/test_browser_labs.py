@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, go, shows
+from tests.conftest import generate, go, shows, to
 
 OWN = "<img src=x onerror=window.hacked=1>"
 
@@ -36,9 +36,9 @@ def test_the_address_opens_a_tab_and_follows_it(blank, url):
     page.goto(f"{url}/?tab=trees&kept=1")
     page.wait_for_selector("#tree_lab .node")
     expect(page.get_by_role("tab", name="Tree lab")).to_have_attribute("aria-selected", "true")
-    page.get_by_role("tab", name="Race lab").click()
+    to(page, "Race lab")
     page.wait_for_url("**/?tab=race&kept=1")
-    page.get_by_role("tab", name="Decode").click()
+    to(page, "Watch")
     page.wait_for_url("**/?kept=1")
     page.go_back()
     page.wait_for_url("**/?tab=race&kept=1")
@@ -53,9 +53,9 @@ def test_the_address_opens_a_tab_and_follows_it(blank, url):
 def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
     race_lab.get_by_role("button", name="Add a token").click()
     race_lab.wait_for_function("document.querySelectorAll('#race_lab .lane').length === 6")
-    race_lab.get_by_role("tab", name="Decode").click()
+    to(race_lab, "Watch")
     race_lab.wait_for_selector("#race_lab", state="hidden")
-    race_lab.get_by_role("tab", name="Race lab").click()
+    to(race_lab, "Understand")  # the place opens where it was left
     race_lab.wait_for_selector("#race_lab .lane")
     expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
 
@@ -145,7 +145,7 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
         " return rounds[selected.round].steps[selected.step]; })()"
     )
     assert step["winner_q"] is not None
-    page.get_by_role("tab", name="Race lab").click()
+    to(page, "Understand", "Race lab")
     page.wait_for_selector("#race_lab .lane")
     page.get_by_role("button", name="From the Decode tab").click()
     verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
@@ -153,7 +153,7 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
     shows(page, "#race_lab .verdict", verdict)
     for side in ("p", "q"):
         assert sum(probabilities(page, side)) == pytest.approx(1, abs=0.005)
-    page.get_by_role("tab", name="Tree lab").click()
+    to(page, "Tree lab")
     page.wait_for_selector("#tree_lab .node")
     page.locator("#tree_lab .from-run").click()
     shows(page, "#tree_lab .preset-note", "rounds of the Decode tab's run")
@@ -239,7 +239,7 @@ def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
     of_lab = """[...document.querySelectorAll("#race_lab .lane")].map((lane) =>
       [lane.querySelector(".bar-p").getAttribute("width"), lane.querySelector(".time-p.wins") !== null])"""
     assert shortest_wins(race_lab.evaluate(of_lab))
-    race_lab.get_by_role("tab", name="Decode").click()
+    to(race_lab, "Watch")
     generate(race_lab)
     of_decode = """[...document.querySelectorAll("#race .row")].map((row) => {
       const bar = row.querySelector(".bar.target");

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
 from components.lessons.record_forwards import PASSES
-from tests.conftest import go, serious_findings
+from tests.conftest import go, serious_findings, to
 
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 SMALL = {"width": 1280, "height": 720}
@@ -166,9 +166,9 @@ def test_nothing_that_a_lesson_set_stays_when_it_is_closed(visit):
     expect(broken).to_be_checked()
     page.get_by_role("button", name="Close the lesson").click()
     page.wait_for_selector(".lessons .card")
-    page.get_by_role("tab", name="Losslessness").click()
+    to(page, "Losslessness")
     expect(broken).not_to_be_checked()
-    page.get_by_role("tab", name="Lessons").click()
+    to(page, "Lessons")
     expect(page.locator("#lessons .board")).to_be_hidden()
 
 
@@ -195,7 +195,9 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
 
 def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(visit):
     page = visit("?tab=lessons")
+    page.get_by_text("Teach").click()
     page.get_by_role("button", name="Begin the lecture").click()
+    expect(page.locator("body")).to_have_attribute("data-projector", "")
     place, following = page.locator(".lesson .place"), page.locator(".lesson .next")
     expect(place).to_have_text("Lesson 0, step 1 of 5 · minute 0 of 45")
     for _ in range(7):  # three answers, and four steps
@@ -333,7 +335,7 @@ def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(vie
                 assert page.evaluate(UNDER) == [], place
             assert page.evaluate(CUT) == [], place
             page.locator(".lesson .next").click()
-    page.wait_for_selector("#lessons .card")
+    page.wait_for_selector("#lessons .lessons .card")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,5 +1,6 @@
 """Another pair is loaded from the page, as a visitor of a server of one's own does it."""
 
+import re
 import sys
 import sysconfig
 from pathlib import Path
@@ -8,9 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import enter, generate, go, pick, serious_findings, shows
-from tests.helpers.tiny_checkpoints import save_checkpoint
-from tests.helpers.tokenizers import byte_level_tokenizer
+from tests.conftest import enter, generate, go, pick, serious_findings, shows, to, within_reach
+from tests.models.test_gguf import model_of, written
 from tests.stress.visitors import serving
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
@@ -18,43 +18,76 @@ HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A server that offers one folder of models: the others' server keeps its pair."""
+    """A server that offers two files of random models: the others' server keeps its pair."""
     folder = tmp_path_factory.mktemp("models")
-    tokenizer = byte_level_tokenizer()
-    tokenizer.chat_template = "{% for m in messages %}[user] {{ m.content }}{% endfor %} [answer]"
-    for name, family in (("large", "llama"), ("small", "gpt2")):
-        save_checkpoint(folder / name, family, vocab_size=len(tokenizer))
-        tokenizer.save_pretrained(folder / name)
-    with serving("--models-folder", str(folder)) as (address, _):
-        yield address
+    for name, size in (("large", 96), ("small", 64)):
+        model = model_of("llama", max_position_embeddings=512, intermediate_size=size)
+        written(folder / f"{name}.gguf", model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECDEC_CACHE", str(folder / "cache"))
+        with serving("--models-folder", str(folder)) as (address, _):
+            yield address
+
+
+def test_a_verdict_on_two_files_takes_less_than_five_clicks(page):
+    here = page.locator("#payoff .here")
+    to(page, "Will it pay?")
+    expect(here).to_have_text("On this computer, with these two models: not measured yet.")
+    expect(page.locator("#payoff .drawn")).to_be_hidden()  # no empty boxes
+    pick(page.get_by_label("Pair to load"), "Own models")  # two clicks
+    page.keyboard.type("large.gguf")
+    page.keyboard.press("Tab")
+    page.keyboard.type("small.gguf")
+    page.locator("#load-models").click()
+    expect(here).to_have_text(re.compile(r"models: (\d\.\d\d times plain|no gain)"), timeout=120_000)
+    expect(page.locator("#models .outcome")).to_contain_text("large.gguf with small.gguf is loaded")
+    expect(page.locator("#payoff .source")).to_contain_text("large.gguf with small.gguf, ERSD")
+    assert serious_findings(page, "#pay") == []
 
 
 def load(page, target, draft):
-    enter(page.locator("#target").locator("input, textarea"), target)
-    enter(page.locator("#draft").locator("input, textarea"), draft)
+    pick(page.get_by_label("Pair to load"), "Own models")
+    enter(page.locator("#target input"), target)
+    enter(page.locator("#draft input"), draft)
     page.locator("#load-models").click()
 
 
 def test_a_visitor_loads_a_pair_and_it_answers(page):
-    shows(page, "#models-accordion", "Models: stories/target with stories/draft")
-    page.locator(".open-settings input").check(force=True)
-    page.locator("#models-accordion > summary").click()
-    shows(page, "#models .now", "stories/draft")
-    pick(page.get_by_label("Pair to load"), "Own models")
-    load(page, HOSTILE, "small")
+    to(page, "Will it pay?")
+    load(page, HOSTILE, "small.gguf")
     shows(page, "#models .models-error", "hub id")
     expect(page.locator("#models img")).to_have_count(0)
-    load(page, "large", "small")
-    shows(page, "#models .outcome", "large with small is loaded")
-    shows(page, "#models-accordion", "/large with ")
+    expect(page.locator("#feed .run-status")).not_to_contain_text("You changed")
+    load(page, "large.gguf", "large.gguf")
+    shows(page, "#draft .info", "The draft is the target itself")
+    load(page, "large.gguf", "small.gguf")
+    shows(page, "#models .outcome", "large.gguf with small.gguf is loaded")
     expect(page.locator("#models .models-error")).to_be_hidden()
+    to(page, "Watch", "Compare")
+    shows(page, "#compare .standing", "These texts: Story models 15M checks, 0.7M guesses.")
+    assert page.locator("#compare .column .tokens .token").count() > 100
+    to(page, "Decode")
+    within_reach(page.locator("#chat input"))
     expect(page.get_by_label("Use the chat template")).to_be_checked()
-    assert serious_findings(page, "#models-accordion") == []
     enter(page.locator("#prompt textarea"), "the cat")
     generate(page)
     expect(page.locator("#text .prompt")).to_have_text("the cat")
-    assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("/large")
+    assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("large.gguf")
     assert page.evaluate("window.hacked") is None
+
+
+def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_before_go(page):
+    to(page, "Will it pay?")
+    load(page, "large.gguf", "small.gguf")
+    expect(page.locator("#payoff .sentences li")).to_have_count(3, timeout=120_000)
+    load(page, "large.gguf", "")
+    shows(page, "#models .outcome", "large.gguf with copies of the text is loaded")
+    expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
+    expect(page.locator("#payoff .here")).to_contain_text("not measured yet")
+    expect(page.locator("#payoff .drawn")).to_be_hidden()
+    to(page, "Watch")
+    generate(page)
+    assert page.evaluate("window.specdec.store.state.setup.drafter") == "copies"
 
 
 def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_how_to_get_the_other(

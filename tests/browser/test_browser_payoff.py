@@ -1,14 +1,16 @@
-"""The tab "Payoff" in the browser: examples, values of one's own, wrong ones, and its address."""
+"""The place "Will it pay?" in the browser: examples, values of one's own, wrong ones, and its address."""
+
+import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import ready
+from tests.conftest import choose, generate, ready
 
 
 @pytest.fixture
 def opened(blank, url):
-    def open_panel(query=""):
+    def open_panel(query="&payoff.preset=gpu"):
         blank.goto(f"{url}/?tab=payoff{query}")
         ready(blank)
         expect(blank.locator("#payoff .sentences li")).to_have_count(3)
@@ -67,8 +69,24 @@ def test_wrong_values_are_named_and_the_verdict_stays(opened):
 
 def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
     page = opened()
+    expect(page.locator("#payoff .here")).to_contain_text("with these two models: not measured yet.")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect(page.locator("#payoff .left")).to_have_text(re.compile(r"about \d+ s left|Measuring"))
+    page.locator("#payoff .cancel").click()
+    expect(page.locator("#payoff .drawn")).to_be_hidden()
     page.locator("#payoff select.preset").select_option("here")
     expect(page.locator("#payoff .source")).to_contain_text(
         "stories/target with stories/draft", timeout=120_000
     )
-    assert speed_up(page) >= 1
+    expect(page.locator("#payoff .here")).to_contain_text(f"{speed_up(page):.2f} times plain decoding")
+
+
+def test_the_speed_of_the_run_just_made_is_said_and_a_link_changes_an_example(page, url):
+    """The run stays: a link of the page opens the place without a reload."""
+    choose(page.locator("#baseline input"))
+    generate(page)
+    link = "Object.assign(document.createElement('a'), {href: '?tab=payoff&payoff.acceptance=0.5'})"
+    page.evaluate(f"document.body.appendChild({link}).click()")
+    expect(page.locator("#payoff .here")).to_contain_text(re.compile(r"\d\.\d.* in your last run"))
+    expect(page.locator("#payoff [name=acceptance]")).to_have_value("0.5")
+    expect(page.locator("#payoff .source")).to_contain_text("Changed from: Measured on")

@@ -28,10 +28,10 @@ def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
     page.goto(f"{url}/?length=8&baseline=0")
     until(page, "() => document.body.dataset.phase === 'idle'")
     for tab in TABS:
-        page.locator(f"#to-{tab}").click()
+        page.evaluate(f"document.getElementById('to-{tab}').click()")
         until(page, "() => document.querySelector('#tabs > [role=tabpanel]:not([hidden])') !== null")
         page.wait_for_timeout(1000)
-    page.locator("#to-live").click()
+    page.evaluate("document.getElementById('to-live').click()")
     page.locator("#generate").click()
     until(page, "() => document.body.dataset.phase === 'done'")
     policy = page.evaluate("async () => (await fetch('./')).headers.get('content-security-policy')")

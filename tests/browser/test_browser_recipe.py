@@ -30,8 +30,8 @@ export function mount(element, props) {
 """
 STYLE = "#coin p { color: rgb(1, 2, 3); }"
 IMPORT = "from components.compare import panel as compare\n"
-TAB = '        ("compare", "Compare", compare.panel(pair)),\n'
-OWN_TAB = '        ("coin", "Coin", coin.panel()),\n'
+TAB = '            ("compare", "Compare", compare.panel(pair)),\n'
+OWN_TAB = '            ("coin", "Coin", coin.panel()),\n'
 
 
 @pytest.fixture(scope="module")

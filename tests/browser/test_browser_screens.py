@@ -1,8 +1,9 @@
 """Every tab but Decode in one screen: what it is about, at the sizes people have, and as slides."""
 
 import pytest
+from playwright.sync_api import expect
 
-from tests.conftest import go, serious_findings
+from tests.conftest import go, serious_findings, to
 
 SIZES = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -15,10 +16,10 @@ SHOWN = {
     "losslessness": ("#lossless .bars-area", ".outcome .bar:not([height='0.00'])"),
     "experiments": ("#experiments_lab .plot .figure", ".main-svg"),
     "codecs": ("#codec_lab .received", ".sent"),
-    "payoff": ("#payoff .outcome", "li"),
+    "payoff": ("#payoff .head", ".here"),
 }
 """What a tab is about, and what of a recorded result is in it as soon as it opens."""
-OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .card", "h3")}
+OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .lessons", "h3")}
 FITS_A_PHONE = """() => {
   const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const right = (part) => part.getBoundingClientRect().right;
@@ -84,7 +85,7 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
         top, bottom = settled(page, selector)
         assert top >= 0, size
         assert bottom <= size[1], (size, top, bottom)
-        assert bottom - top >= 80, (size, top, bottom)
+        assert bottom - top >= (60 if tab == "payoff" else 80), (size, top, bottom)
     resize(page, PHONE)
     top, _ = settled(page, selector)
     assert 0 <= top <= 0.65 * PHONE[1], top
@@ -110,11 +111,12 @@ def test_whatever_sets_a_check_is_in_the_first_screen(opened):
 
 @pytest.mark.parametrize("width", [360, 390, 820])
 def test_all_tabs_are_in_sight(opened, width):
-    page = opened("lessons", size=(width, 844))
-    for tab in page.get_by_role("tab").all():
-        box = tab.bounding_box()
-        assert box["x"] >= 0, tab.text_content()
-        assert box["x"] + box["width"] <= width, tab.text_content()
+    page = opened("losslessness", size=(width, 844))
+    boxes = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
+    assert len(boxes) == 5 + 4
+    assert min(box["x"] for box in boxes) >= 0
+    assert max(box["x"] + box["width"] for box in boxes) <= width
+    assert len({box["y"] for box in boxes[:5]}) == 1
 
 
 def test_the_contents_of_the_experiments_stay_in_sight(opened):
@@ -128,10 +130,44 @@ def test_the_contents_of_the_experiments_stay_in_sight(opened):
     assert bottom <= 720
 
 
-def test_an_address_of_the_codecs_from_before_opens_their_tab(blank, url):
-    blank.goto(f"{url}/?tab=experiments&codec.k=3")
-    blank.wait_for_selector("#codec_lab .received .sent")
-    blank.wait_for_function("document.querySelector('#codec_lab .k').value === '3'")
+ADDRESSES = {
+    "": ("live", "Watch", "Decode"),
+    "?trace=wide-tree&round=7": ("live", "Watch", "Decode"),
+    "?prompt=Tom&method=gsd&seed=3&length=8": ("live", "Watch", "Decode"),
+    "?tab=compare": ("compare", "Watch", "Compare"),
+    "?tab=draft": ("draft", "Guess"),
+    "?tab=race": ("race", "Understand", "Race lab"),
+    "?lesson=trees": ("trees", "Understand", "Tree lab"),
+    "?tab=trees": ("trees", "Understand", "Tree lab"),
+    "?tab=losslessness": ("losslessness", "Understand", "Losslessness"),
+    "?tab=lessons": ("lessons", "Understand", "Lessons"),
+    "?lecture=45": ("lessons", "Understand", "Lessons"),
+    "?tab=payoff": ("payoff", "Will it pay?"),
+    "?tab=experiments": ("experiments", "Paper", "Experiments"),
+    "?tab=codecs": ("codecs", "Paper", "Codecs"),
+    "?tab=experiments&codec.k=3": ("codecs", "Paper", "Codecs"),  # from before they had a tab
+}
+"""Addresses, the view that each opens, and the chosen tabs."""
+CHOSEN = "tabs => tabs.filter((tab) => tab.checkVisibility()).map((tab) => tab.textContent)"
+
+
+def test_every_address_opens_its_view_in_its_place(blank, url):
+    for address, (view, *names) in ADDRESSES.items():
+        blank.goto(f"{url}/{address}")
+        expect(blank.locator(f"#tab-{view}"), address).to_be_visible()
+        tabs = blank.locator("#tabs > .tab-wrapper [aria-selected=true]")
+        assert tabs.evaluate_all(CHOSEN) == names, address
+    to(blank, "Paper")
+    blank.keyboard.press("Home")
+    expect(blank.locator("#tab-live")).to_be_visible()
+    for key, view in {"ArrowRight": "draft", "End": "codecs"}.items():
+        blank.keyboard.press(key)
+        expect(blank.locator(f"#tab-{view}")).to_be_visible()
+    blank.keyboard.press("Tab")
+    blank.keyboard.press("End")
+    expect(blank.locator("#tab-paper")).to_be_visible()
+    blank.get_by_role("link", name="Tree lab").first.click()
+    expect(blank.locator("#tab-trees")).to_be_visible()
 
 
 FITS = """() => {
@@ -172,7 +208,7 @@ def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
     go(blank, f"{url}/?projector=1")
     blank.locator("#replay .choose").select_option("wide-tree")
     blank.wait_for_function("window.specdec.store.state.recorded?.name === 'wide-tree'")
-    blank.get_by_role("tab", name="Race lab").click()
+    to(blank, "Understand", "Race lab")
     blank.wait_for_selector("#race_lab .lane")
     blank.locator("#projector .slides").select_option("10,000 races")
     blank.wait_for_selector("#race_lab .tiles", state="visible")

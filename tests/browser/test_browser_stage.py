@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import enter, generate, go, ready, settle
+from tests.conftest import enter, generate, go, ready, settle, to
 
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -489,7 +489,7 @@ def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
     held = []
     page.route("**/losslessness/panel.js", lambda route: held.append(route))
     with page.expect_request("**/losslessness/panel.js"):
-        page.get_by_role("tab", name="Losslessness").click()
+        to(page, "Understand", "Losslessness")
     page.locator("#lossless-run").click()
     page.wait_for_timeout(500)
     held.pop().continue_()

@@ -74,7 +74,7 @@ def test_what_must_be_explained_is_explained_on_some_tab():
 @pytest.fixture
 def opened(blank, url):
     def open_tab(tab, query):
-        go(blank, f"{url}/?tab={tab}&{query}")
+        go(blank, f"{url}/?tab={tab}&payoff.preset=gpu&{query}")
         blank.wait_for_selector(REST[tab], state="attached")
         return blank
 

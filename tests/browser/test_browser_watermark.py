@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go, serious_findings
+from tests.conftest import go, serious_findings, to
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def test_a_button_leads_to_it_and_on_a_phone_nothing_lies_over_it(watermark):
 
 def test_another_run_is_scored_when_it_is_there(watermark):
     page = watermark()
-    page.get_by_role("tab", name="Decode").click()
+    to(page, "Watch")
     page.locator("#replay .choose").select_option("early-rejection")
     page.wait_for_function("window.specdec.store.state.recorded?.name === 'early-rejection'")
-    page.get_by_role("tab", name="Losslessness").click()
+    to(page, "Understand")
     page.locator("#watermark").scroll_into_view_if_needed()
     expect(page.locator("#watermark .about")).to_contain_text("GSD, seed")
     expect(page.locator("#watermark .about")).to_contain_text("the target's race does not decide")

@@ -108,7 +108,7 @@ def set_ups(lesson):
 
 
 TABS = re.findall(
-    r'^        \("(\w+)", "[A-Z]', (lessons.assets.ASSETS.parent / "app.py").read_text(), re.MULTILINE
+    r'^ +.*\("(\w+)", "[A-Z]', (lessons.assets.ASSETS.parent / "app.py").read_text(), re.MULTILINE
 )
 
 

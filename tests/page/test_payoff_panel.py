@@ -80,7 +80,7 @@ def test_this_servers_pair_is_measured_once():
 
 def test_a_pair_without_a_draft_says_so():
     alone = panel.answering(shared(ModelPair(PAIR.target, None)))
-    assert "needs a draft model" in answered(alone)["error"]
+    assert "depends on the text" in answered(alone)["error"]
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def endless(monkeypatch):
 def test_a_measurement_delays_no_other_question_and_ends_when_its_visitor_has_left(endless, monkeypatch):
     monkeypatch.setattr(here, "PATIENCE", 1.0)
     start = time.monotonic()
-    assert "is being measured" in verdict({"preset": "here"})["measuring"]
+    assert 0 < verdict({"preset": "here"})["measuring"]["share"] < 1
     assert verdict({"preset": "gpu"})["speed_up"] > 1
     assert time.monotonic() - start < 1.0
     job = QUEUE.submit(Nobody(), iter_of("another job"))

@@ -4,7 +4,7 @@ import test from "node:test";
 globalThis.location = { search: "" };
 globalThis.document = { addEventListener: () => {} };
 globalThis.window = { specdec: {} };
-const { mountComparison, show } = await import("../../assets/decode/models.js");
+const { mountComparison, show } = await import("../../assets/page/models.js");
 const { state, stop } = await import("../../assets/shared/store.js");
 
 const models = (name) => [{ name, role: "target" }];

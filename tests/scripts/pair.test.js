@@ -4,7 +4,7 @@ import test from "node:test";
 globalThis.location = { search: "" };
 globalThis.document = { addEventListener: () => {} };
 globalThis.window = { specdec: {} };
-const { pairWords } = await import("../../assets/decode/pair.js");
+const { pairWords } = await import("../../assets/page/pair.js");
 
 const words = (target, draft) =>
   pairWords([{ role: "target", name: target }, ...(draft ? [{ role: "draft", name: draft }] : [])]);

@@ -1,9 +1,10 @@
 // The server's models and the progress of a load. Names were typed by people, so they are only inserted as text.
 
-import { fieldOf, valuesOf } from "../page/fields.js";
-import { onFields } from "../page/setup.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
+import { fieldOf, valuesOf } from "./fields.js";
+import { decode, onFields } from "./setup.js";
+import { onTab } from "./tabs.js";
 
 const CAPABILITY = {
   tree: "checks a whole tree of drafts in one evaluation",
@@ -16,6 +17,10 @@ const OUTCOME = {
   cancelling: () => "Cancelling …",
 };
 
+const NO_LONGER = "You chose other models: press “Load and measure”.";
+const SAME =
+  "The draft is the target itself: every guess is right, but each costs as much as a call, so that nothing is gained.";
+
 const bytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(n / 1e6).toFixed(1)} MB`);
 const STAGE = {
   asking: ({ name }) => `Asking the hub for ${name}`,
@@ -24,9 +29,12 @@ const STAGE = {
   checking: ({ name }) => `Checking what ${name} can do`,
 };
 
+// A model's name for people: of a folder or file, the last part of its path.
+const short = (name) => (/^[/.~]|\/.*\/|\.gguf$/.test(name) ? name.split("/").at(-1) : name);
+
 function lines({ role, name, dtype, device, capability, note }) {
   const facts = [`${dtype} on ${device}`, CAPABILITY[capability] ?? capability, ...(note ? [note] : [])];
-  return [role === "target" ? "Target" : "Draft", name, facts.join("; ")];
+  return [role === "target" ? "Target" : "Draft", short(name), facts.join("; ")];
 }
 
 const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
@@ -36,7 +44,10 @@ export const isLoadActive = ({ status }) => ["loading", "cancelling"].includes(s
 
 let state = null; // the latest state from the server
 const views = new Set();
-export const onModels = (view) => void views.add(view);
+export function onModels(view) {
+  views.add(view);
+  if (state) view(state);
+}
 
 export function show(news) {
   if (news.status) state = news;
@@ -86,7 +97,8 @@ class Watch {
 
   see(state) {
     this.ticket = state.ticket ?? this.ticket;
-    show(state);
+    show({ ...state, isOwn: this.ticket !== "" });
+    if (!isLoadActive(state)) this.ticket = "";
     clearTimeout(this.timer);
     this.timer = 0;
     if (isLoadActive(state) || state.models.length === 0) this.later(this.ticket ? OWN_EVERY : EVERY);
@@ -115,14 +127,15 @@ class Watch {
 const FORM = "live";
 const CHOICE = ["pair", "target", "draft", "dtype", "device"];
 
-// The words about the chosen pair. They are asked for when the panel is open: counting memory is slow.
-function describe(details, server, own) {
+// The words about the chosen pair. They are asked for when the panel is in sight: counting memory is slow.
+function describe(element, server, own) {
   let described = "";
   return async () => {
-    const { pair, device } = valuesOf(FORM);
+    const { pair, device, target, draft } = valuesOf(FORM);
     if (pair === undefined) return; // the server's models are fixed
     for (const name of ["target", "draft"]) fieldOf(FORM, name).element.hidden = pair !== own;
-    if (!details.open || described === `${pair} ${device}`) return;
+    setText(fieldOf(FORM, "draft").element.querySelector(".info"), target && target === draft ? SAME : "");
+    if (!element.checkVisibility() || described === `${pair} ${device}`) return;
     described = `${pair} ${device}`;
     const { words, load, error } = await server.about({ pair, device }).catch(() => ({}));
     setText(fieldOf(FORM, "pair").element.querySelector(".info"), words ?? error ?? "");
@@ -142,17 +155,33 @@ export function mountComparison(look) {
   });
 }
 
+// A pair without a draft has copies of the text as its guesses.
+function follow(models) {
+  const { drafter } = valuesOf(FORM);
+  const [from, to] = models.length === 1 ? ["model", "copies"] : ["copies", "model"];
+  if (models.length > 0 && drafter === from && models.length !== before) decode.assign({ drafter: to }, false);
+  before = models.length || before;
+}
+let before = 2; // models
+
 // props.own: the choice of models by their names.
 export function mountModels(element, { own }, server) {
   const watch = new Watch(server);
-  const details = element.querySelector("details");
   const find = (selector) => element.querySelector(selector);
   const key = () => find("#models-key input")?.value ?? "";
-  const about = describe(details, server, own);
+  const about = describe(element, server, own);
   onFields(about);
-  details.addEventListener("toggle", () => {
+  onTab(() => {
     about();
-    if (details.open) watch.look();
+    if (element.checkVisibility()) watch.look();
+  });
+  element.addEventListener("input", () => setText(find(".outcome"), NO_LONGER));
+  find("#pair select")?.addEventListener("change", ({ target }) => {
+    about();
+    if (target.value === own) find("#target input").focus();
+  });
+  element.addEventListener("keydown", ({ key, target }) => {
+    if (key === "Enter" && target.matches("#target input, #draft input")) find("#load-models").click();
   });
   find("#load-models")?.addEventListener("click", () => {
     const values = valuesOf(FORM);
@@ -163,14 +192,9 @@ export function mountModels(element, { own }, server) {
   });
   onModels((news) => {
     draw(element, news);
-    const names = news.models.map(({ name }) => name);
-    const title = isLoadActive(news)
-      ? `Models: loading ${news.title} …`
-      : names.length > 0
-        ? `Models: ${names.join(" with ")}`
-        : "Models";
-    setText(details.querySelector("summary"), title);
-    find("#chat").hidden = !news.chats;
+    const chat = document.getElementById("chat");
+    if (chat) chat.hidden = !news.chats;
+    follow(news.models);
     if (find("#load-models")) find("#load-models").disabled = isLoadActive(news);
     if (find("#cancel-load")) find("#cancel-load").disabled = news.status !== "loading";
   });
