@@ -13,9 +13,9 @@ from components.decode import traces
 from components.page import frame
 from components.page.forms import Form, button
 from components.page.settings import TABLE, VisitorSettings, declared
-from components.server import feed, run, seats, topologies
+from components.runs import feed, run, seats, topologies
+from components.runs.lazy import LazyPair, shared
 from components.server.access import Access
-from components.server.lazy import LazyPair, shared
 from components.server.loading import Loading
 from specdec import Topology, shipped
 from specdec.methods import METHODS

@@ -11,9 +11,9 @@ from typing import Any
 from components.page import frame
 from components.page.forms import Form, button
 from components.page.questions import Answer, Question, answers
-from components.server import known_pairs
+from components.runs import known_pairs
+from components.runs.lazy import LazyPair
 from components.server.access import FIXED, OWN, Access
-from components.server.lazy import LazyPair
 from components.server.loading import Loading
 from specdec import coder, smollm2
 from specdec.checks import among

@@ -6,8 +6,8 @@ from typing import Any
 
 from components.decode import controls, race, replay, statistics, stepper, text, tree
 from components.page import frame
+from components.runs.lazy import shared
 from components.server.access import Access
-from components.server.lazy import shared
 from components.server.loading import Loading
 
 CLAIM = "A small model guesses ahead, a large one checks all guesses at once: same text, fewer slow steps."

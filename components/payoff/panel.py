@@ -15,7 +15,7 @@ from components.page import assets, frame
 from components.page.questions import Answer, Question, answers
 from components.payoff.here import Measurement
 from components.payoff.presets import HERE, presets
-from components.server import lazy
+from components.runs import lazy
 from specdec.checks import among
 from specdec.figures import labs, looks
 from specdec.pair import ModelPair, Pair

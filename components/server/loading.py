@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from components.server import capacity, feed, lazy, memory, run
-from components.server.lazy import LazyPair
+from components.runs import capacity, feed, lazy, run
+from components.runs.lazy import LazyPair
+from components.server import memory
 from specdec.pair import Pair
 
 

@@ -19,9 +19,10 @@ import app
 import specdec
 from components.decode import models as models_panel
 from components.page.settings import VisitorSettings
-from components.server import access, known_pairs, options, run
+from components.runs import known_pairs, run
+from components.runs.lazy import LazyPair, present, shared
+from components.server import access, options
 from components.server.access import FIXED, LISTED, OWN, Access
-from components.server.lazy import LazyPair, present, shared
 from components.server.loading import Cancelled, Choice, Loading
 from specdec.models import source
 from tests.helpers.small_hub import ask_only, serving
@@ -448,7 +449,7 @@ def public(root, embedded):
         return embedded
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("components.server.lazy.load", load)
+        patch.setattr("components.runs.lazy.load", load)
         yield models_panel.panel(pair, Access(OWN, root, key="open-sesame"))
         go_on.set()
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import specdec
-from components.server import queue as page_queue
-from components.server.queue import LIGHT, STEP, Job, Queue, State, Visitor
-from components.server.seats import Bounds, Line
-from components.server.zero_gpu import BorrowedJob
+from components.runs import queue as page_queue
+from components.runs.queue import LIGHT, STEP, Job, Queue, State, Visitor
+from components.runs.seats import Bounds, Line
+from components.runs.zero_gpu import BorrowedJob
 from specdec.decoding.batch import PIECE, Batch
 from specdec.decoding.run import Run
 from specdec.topology import Topology, sequence, specinfer

@@ -30,7 +30,7 @@ from enum import Enum, auto
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from components.server import lazy
+from components.runs import lazy
 from specdec.decoding.run import Run
 from specdec.pair import ModelPair
 from specdec.trace import Round
