@@ -25,7 +25,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from enum import Enum, auto
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -150,8 +150,13 @@ class Job:
         if self.error is not None:
             raise self.error
 
-    def ends_within(self, seconds: float) -> bool:
-        """Whether the job has ended, now or after at most so many seconds."""
+    @property
+    def ended(self) -> bool:
+        """Whether the job is done or has failed."""
+        return self._ended.is_set()
+
+    def ends_within(self, seconds: float | None) -> bool:
+        """Whether the job has ended, now or after at most so many seconds. None: wait for the end."""
         return self._ended.wait(seconds)
 
     def wait(self) -> Any:
@@ -413,6 +418,36 @@ class Queue:
             table.clear()
         for job in jobs:
             job.end(error)
+
+
+class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error
+    """Raised within the work of a job that was closed."""
+
+
+def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
+    """Begin a job of the server that has no small steps, such as loading a pair: on a thread of its own.
+
+    work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. What
+    it returns is the result of the job. RuntimeError if the system has no thread left.
+    """
+    job = Job(Nobody(), (_ for _ in ()))
+
+    def report(value: Any) -> None:
+        if job.closed:
+            raise Closed
+        job.add(value)
+
+    def run() -> None:
+        job.state = State.RUNNING
+        try:
+            job.result = work(report)
+        except BaseException as error:
+            job.end(error)
+        else:
+            job.end()
+
+    threading.Thread(target=run, daemon=True).start()
+    return job
 
 
 def _rows(job: Job) -> int:
