@@ -11,9 +11,8 @@ in one step of a batch, and their other jobs for as much time as such a part of 
 - An address pays for the rows that the target evaluates for it, of the tree that is planted then, and for
   other work by its time. An address that has paid more than another one, by `LIGHT` rows or more, waits.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
-- An error ends the job that it belongs to. If a step of a batch fails as a whole, its runs are decoded again,
-  each by itself: the same settings and seed give the same rounds, and the run that fails then is the faulty
-  one.
+- An error ends the job that it belongs to. `Batch` tries a forward that failed for several runs again, for
+  each by itself; a step that fails as a whole ends all runs of its batch.
 - The seconds of a round are its visitor's wait, including time shared with other runs.
 
 Runs on ZeroGPU have their own process and need no turn of this thread (`zero_gpu`).
@@ -33,7 +32,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from components.runs import lazy
 from specdec.decoding.run import Run
 from specdec.pair import ModelPair
-from specdec.trace import Round
 
 if TYPE_CHECKING:
     from specdec.decoding.batch import Batch
@@ -113,8 +111,6 @@ class Job:
         self.error: BaseException | None = None
         self.key: Hashable = None
         self.closed = False
-        self.repeats: list[Round] = []
-        """Rounds that a failed batch had given, which are decoded again."""
         self._begun, self._news, self._ended = (threading.Event() for _ in range(3))
 
     @property
@@ -327,11 +323,10 @@ class Queue:
         fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
         return jobs[: max(1, fitting)]
 
-    def _join(self, job: Job, run: Run, batch: Batch | None = None) -> None:
-        if batch is None:
-            if run.pair not in self._open:
-                self._open[run.pair] = _new_batch(run.pair)
-            batch = self._open[run.pair]
+    def _join(self, job: Job, run: Run) -> None:
+        from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
+
+        batch = self._open.setdefault(run.pair, Batch(run.pair))
         try:
             batch.add(run)
         except Exception as error:
@@ -352,14 +347,9 @@ class Queue:
         job.end(error)
 
     def _close_if_empty(self, batch: Batch) -> None:
+        """Forget a batch without runs, and its pair, which may have been exchanged."""
         if not batch:
-            self._close(batch)
-
-    def _close(self, batch: Batch) -> None:
-        """Close this batch to new runs and forget its pair, which may have been exchanged."""
-        if self._open.get(batch.pair) is batch:
-            del self._open[batch.pair]
-        if self._last is batch:
+            self._open.pop(batch.pair, None)
             self._last = None
 
     def _decode(self, batch: Batch, chosen: Sequence[Job]) -> None:
@@ -372,15 +362,16 @@ class Queue:
         try:
             progress = batch.step(jobs)
         except Exception as error:
-            self._decode_apart(batch, error)
+            logging.error("a step of %d runs failed", len(jobs), exc_info=error)
+            for job in [job for job in self._jobs if self._batches.get(job) is batch]:
+                self._end(job, error)
             return
         self._charge(chosen, time.monotonic() - start)
         for each in progress:
-            job, failure = jobs[each.run], each.error
-            if each.round is not None and not _take(job, each.round):
-                failure = RuntimeError("a run that was decoded again gave another text")
-            if each.ended or failure is not None:
-                self._end(job, failure)
+            if each.round is not None:
+                jobs[each.run].add(each.round)
+            if each.ended:
+                self._end(jobs[each.run], each.error)
 
     def _charge(self, chosen: Sequence[Job], seconds: float) -> None:
         """Charge a step: its time to the jobs equally, and its rows, at least `LIGHT`, to each address."""
@@ -392,21 +383,6 @@ class Queue:
             self._paid[address] += max(LIGHT, own)
         self._seconds = max(seconds, _SHORTEST) / sum(max(LIGHT, own) for own in rows.values())
         self._to_the_end(chosen)
-
-    def _decode_apart(self, batch: Batch, error: Exception) -> None:
-        """Decode the jobs of a batch again, each in its own batch, to find the job that fails."""
-        jobs = [job for job in self._jobs if self._batches.get(job) is batch]
-        if len(jobs) == 1:
-            self._end(jobs[0], error)
-            return
-        logging.error("a step of %d runs failed; each goes on by itself", len(jobs), exc_info=error)
-        self._close(batch)
-        for job in jobs:
-            assert job.run is not None, "a job in a batch has a run"
-            run, job.run = job.run, _same_run(job.run)
-            # the failed step may have recorded a round that the job never received
-            job.repeats = run.rounds[: len(job.values)]
-            self._join(job, job.run, _new_batch(run.pair))
 
     def _fail_all(self, error: BaseException) -> None:
         with self._lock:
@@ -454,25 +430,6 @@ def _rows(job: Job) -> int:
     """Rows that the target evaluates for a round of this job, or the least that a run counts."""
     assert job.run is not None, "a job in a batch has a run"
     return max(_OF_RUN, 1 + job.run.planted.num_draft_tokens)
-
-
-def _take(job: Job, round: Round) -> bool:
-    """Give a job its next round. Returns whether a round that the job already has is unchanged."""
-    if not job.repeats:
-        job.add(round)
-        return True
-    return [token.id for token in job.repeats.pop(0).tokens] == [token.id for token in round.tokens]
-
-
-def _same_run(run: Run) -> Run:
-    """A new copy of the run that starts from its beginning."""
-    return Run(run.pair, run.prompt_ids, run.settings._replace(seed=run.seed), run.topology)
-
-
-def _new_batch(pair: ModelPair) -> Batch:
-    from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
-
-    return Batch(pair)
 
 
 QUEUE = Queue()
