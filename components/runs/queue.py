@@ -46,9 +46,9 @@ STEP = 128
 """Evaluated rows of a step at most, unless one run alone has more. A larger step would be no faster per row,
 and a newcomer waits for the step in progress.
 """
-LIGHT = 32
-"""The same for the jobs of one address while other addresses have jobs. A step with 32 more rows takes about
-twice as long, so it delays another visitor no more than taking turns with one other visitor would.
+LIGHT = 16
+"""The same for the jobs of one address while another address has only a few rows. A short run then takes
+about twice as long as alone.
 """
 _OF_RUN = 8
 """What a run counts at least, in rows, because each run has costs of its own."""
@@ -248,7 +248,7 @@ class Queue:
             self._advance(job)
         for address in turns:
             self._do_steps(address)
-        room = STEP if len(turns) < 2 and len({job.address for job in self._jobs}) < 2 else LIGHT
+        room = self._room()
         chosen = [job for address in turns for job in self._first(address, room)]
         for batch in dict.fromkeys(self._batches[job] for job in chosen):
             self._decode(batch, [job for job in chosen if self._batches.get(job) is batch])
@@ -316,6 +316,14 @@ class Queue:
         self._jobs = [job for job in self._jobs if job not in moved] + [job for job in jobs if job in moved]
 
     # ------------------------------------------------------------ rounds
+
+    def _room(self) -> int:
+        """Rows of one address in a step: as many as the address with the fewest could use, at least
+        `LIGHT`."""
+        rows = Counter[str]()
+        for job in self._jobs:
+            rows[job.address] += _rows(job) if job in self._batches else 0
+        return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
 
     def _first(self, address: str, room: int) -> list[Job]:
         """The runs of this address that have waited longest and have room in a step, at least one."""

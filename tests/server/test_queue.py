@@ -267,8 +267,8 @@ def counts(found):
 @pytest.mark.parametrize(
     ("addresses", "expected"),
     [
-        (["flood"] * 11 + ["one", "other", "other"], {"flood": 4, "one": 1, "other": 2}),
-        (["school"] * 9 + ["college"] * 9, {"school": 4, "college": 4}),
+        (["flood"] * 11 + ["one", "other", "other"], {"flood": 2, "one": 1, "other": 2}),
+        (["school"] * 9 + ["college"] * 9, {"school": 8, "college": 8}),
         (["alone"] * 20, {"alone": 16}),
     ],
     ids=["a flood beside others", "two classes of one size", "one address alone"],
@@ -307,7 +307,7 @@ def token_ids_of(job):
 
 def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_as_long(pair, queue):
     """Sixteen runs of the page's default tree. The fastest of seven, because other work on the machine only
-    adds time. The goal is three times; it was 3.5 to 4 in processor time."""
+    adds time. It was 1.9 times in processor time."""
     alone = min(seconds_of_a_short_run(queue, pair) for _ in range(7))
     settings = {"topology": specinfer(8), "max_new_tokens": 400, "detail": False}
     longest = [
@@ -322,7 +322,7 @@ def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_
         for job in longest:
             job.close()
         ended(*longest)
-    assert min(beside) <= 6 * alone
+    assert min(beside) <= 3 * alone
 
 
 def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):
@@ -343,7 +343,7 @@ def test_a_step_of_one_address_has_so_many_tokens(queue, steps):
 def test_runs_of_an_address_take_turns_in_its_part_of_a_step(queue, steps):
     found = addresses_of_steps(queue, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
     had = Counter(run for step in found for _, run in step)
-    assert sorted(had.values()) == [2] * 8 + [4]
+    assert sorted(had.values()) == [1] * 8 + [4]
 
 
 # ---------------------------------------------------------------- beginnings
