@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from components.compare.drafts import Drafts
-from components.guard.values import words
 from components.page.settings import VisitorSettings
+from components.page.values import words
 from components.runs import feed, run, seats, topologies
 
 REFERENCE = "reference"
