@@ -46,20 +46,10 @@ from components.losslessness import panel as losslessness
 from components.page import embed, frame, paper, projector, serving, setup
 from components.payoff import panel as payoff
 from components.race_lab import panel as race_lab
-from components.server import (
-    access,
-    capacity,
-    lazy,
-    memory,
-    options,
-    ports,
-    queue,
-    run,
-    topologies,
-    zero_gpu,
-)
+from components.runs import capacity, lazy, queue, run, topologies, zero_gpu
+from components.runs.lazy import LazyPair, shared
+from components.server import access, memory, options, ports
 from components.server.access import Access
-from components.server.lazy import LazyPair, shared
 from components.server.loading import Loading
 from components.tree_lab import panel as tree_lab
 from components.watermark import panel as watermark

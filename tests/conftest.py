@@ -54,7 +54,7 @@ def answering(answers):
 
 def let_closed_runs_end():
     """Wait for closed runs. Each ends after the round in progress, in the decoding thread."""
-    from components.server import queue  # the core's tests need no package of the page
+    from components.runs import queue  # the core's tests need no package of the page
 
     for thread in threading.enumerate():
         if thread.name == queue.THREAD:

@@ -1,5 +1,6 @@
 // The server's models and the progress of a load. Names were typed by people, so they are only inserted as text.
 
+import { stream } from "../shared/server.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
 import { fieldOf, valuesOf } from "./fields.js";
@@ -37,8 +38,7 @@ function lines({ role, name, dtype, device, capability, note }) {
   return [role === "target" ? "Target" : "Draft", short(name), facts.join("; ")];
 }
 
-const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
-const EVERY = 3000; // and at a load that somebody else began
+const EVERY = 3000; // milliseconds between two looks at a load that somebody else began
 
 export const isLoadActive = ({ status }) => ["loading", "cancelling"].includes(status);
 
@@ -85,10 +85,10 @@ function draw(element, state) {
   error.hidden = error.textContent === "";
 }
 
-// Asks for the state of a load until it ends.
+// Receives the state of the visitor's own load, and asks for that of another one until it ends.
 class Watch {
   timer = 0;
-  ticket = "";
+  leave = null; // ends the visitor's own load
 
   constructor(server) {
     this.server = server;
@@ -96,12 +96,10 @@ class Watch {
   }
 
   see(state) {
-    this.ticket = state.ticket ?? this.ticket;
-    show({ ...state, isOwn: this.ticket !== "" });
-    if (!isLoadActive(state)) this.ticket = "";
+    show({ ...state, isOwn: this.leave !== null });
     clearTimeout(this.timer);
     this.timer = 0;
-    if (isLoadActive(state) || state.models.length === 0) this.later(this.ticket ? OWN_EVERY : EVERY);
+    if (this.leave === null && (isLoadActive(state) || state.models.length === 0)) this.later(EVERY);
   }
 
   later(wait) {
@@ -116,9 +114,29 @@ class Watch {
     else this.later(EVERY); // the server is busy or gone, which other parts of the page report
   }
 
-  // Sends a request, whose answer is the state or { error }.
-  async ask(request) {
-    const told = await request.catch(() => ({ error: "The server did not answer. Try again." }));
+  load(choice) {
+    if (this.leave !== null) return;
+    this.leave = stream("load_pair", choice, {
+      update: (text) => this.hear(JSON.parse(text)),
+      ended: (message) => {
+        this.leave = null;
+        if (message) show({ refused: message });
+        if (state && isLoadActive(state)) this.later(EVERY);
+      },
+    });
+  }
+
+  async cancel(key) {
+    if (this.leave !== null) {
+      this.leave();
+      this.leave = null;
+      return this.look();
+    }
+    this.hear(await this.server.cancel({ key }).catch(() => ({ error: "The server did not answer. Try again." })));
+  }
+
+  // told: the state, or { error }.
+  hear(told) {
     if (told.error) show({ refused: told.error });
     else this.see(told);
   }
@@ -185,10 +203,10 @@ export function mountModels(element, { own }, server) {
   });
   find("#load-models")?.addEventListener("click", () => {
     const values = valuesOf(FORM);
-    watch.ask(server.load({ ...Object.fromEntries(CHOICE.map((name) => [name, values[name]])), key: key() }));
+    watch.load({ ...Object.fromEntries(CHOICE.map((name) => [name, values[name]])), key: key() });
   });
   find("#cancel-load")?.addEventListener("click", () => {
-    watch.ask(server.cancel({ ticket: watch.ticket, key: key() }));
+    watch.cancel(key());
   });
   onModels((news) => {
     draw(element, news);

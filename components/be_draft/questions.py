@@ -17,7 +17,7 @@ import specdec
 from components.be_draft.rounds import Written, in_their_place, played
 from components.guard import limits
 from components.page.questions import Answer, Question, answers
-from components.server import lazy, topologies, zero_gpu
+from components.runs import lazy, topologies, zero_gpu
 from specdec import ModelPair, Round
 from specdec.drafters import NGram
 from specdec.pair import Pair

@@ -30,7 +30,7 @@ from components.guard import addresses, routes
 from components.guard.bodies import Refused
 from components.guard.buckets import Buckets
 from components.page import questions
-from components.server import lazy
+from components.runs import lazy
 from specdec.pair import Pair
 
 HOME = "/class"

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 import specdec
-from components.server import zero_gpu
-from components.server.lazy import present
+from components.runs import zero_gpu
+from components.runs.lazy import present
 from specdec.checks import among
 from specdec.pair import Pair
 

@@ -21,7 +21,7 @@ from components.page import frame
 from components.page.assets import ASSETS
 from components.page.catalogue import method_menu, topology_menu
 from components.page.questions import Answer, answers
-from components.server import seats, topologies
+from components.runs import seats, topologies
 from specdec.pair import Pair
 
 

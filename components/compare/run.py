@@ -1,6 +1,6 @@
 """Several runs from one prompt and seed, one after the other, as one stream of updates.
 
-The updates are those of `components.server.run`. An update of one column also names the column. The first run
+The updates are those of `components.runs.run`. An update of one column also names the column. The first run
 is autoregressive decoding, the reference for all texts.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from components.compare.drafts import Drafts
-from components.guard.values import words
 from components.page.settings import VisitorSettings
-from components.server import feed, run, seats, topologies
+from components.page.values import words
+from components.runs import feed, run, seats, topologies
 
 REFERENCE = "reference"
 """The name of the autoregressive run."""

@@ -13,8 +13,8 @@ from components.decode import traces
 from components.page import frame
 from components.page.forms import Form, button
 from components.page.settings import TABLE, VisitorSettings, declared
-from components.server import feed, run, seats, topologies
-from components.server.lazy import LazyPair, shared
+from components.runs import feed, run, seats, topologies
+from components.runs.lazy import LazyPair, shared
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
@@ -166,8 +166,8 @@ def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
 
     # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
-    def decode(request: Request, **settings: Any) -> Iterator[str]:
-        yield from run.updates(pair, VisitorSettings(**settings), visitor=seats.visitor(request))
+    def decode(request: Request, settings: VisitorSettings) -> Iterator[str]:
+        yield from run.updates(pair, settings, visitor=seats.visitor(request))
 
     decode.__doc__ = feed.DESCRIPTION
     return frame.panel(

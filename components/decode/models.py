@@ -6,15 +6,17 @@ The browser asks for the state of a load every few seconds (`state`), which occu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from components.page import frame
 from components.page.forms import Form, button
 from components.page.questions import Answer, Question, answers
-from components.server import known_pairs
+from components.runs import known_pairs
+from components.runs.feed import error_message
+from components.runs.lazy import LazyPair
 from components.server.access import FIXED, OWN, Access
-from components.server.lazy import LazyPair
 from components.server.loading import Loading
 from specdec import coder, smollm2
 from specdec.checks import among
@@ -65,7 +67,8 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
         inside=inside.html,
         shared=_SHARED if may_load else _SHARED_FIXED,
     )
-    models = frame.panel("models", template, functions=functions(loading, access), own=OWN)
+    streams = {"load_pair": loads(loading, access)}
+    models = frame.panel("models", template, functions(loading, access), streams, own=OWN)
     return frame.Part(fields=inside.fields) + models
 
 
@@ -84,21 +87,9 @@ _KEY = (
 """No link may contain the key, so it is no field of the form."""
 
 
-class Wanted(Question):
-    """A request to load a pair for everybody: as `Access.choice`, and the key."""
-
-    pair: str = ""
-    target: str = ""
-    draft: str = ""
-    dtype: str = "auto"
-    device: str = "auto"
-    key: str = ""
-
-
 class Cancel(Question):
-    """A request to cancel: with the ticket of the current load, or with the key."""
+    """A request to cancel the load of another visitor."""
 
-    ticket: str = ""
     key: str = ""
 
 
@@ -110,32 +101,42 @@ class Named(Question):
 
 
 def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
-    """The functions of the panel: `state` of the load, `load`, `cancel`, and `about` a pair."""
+    """The functions of the panel: `state` of the load, `cancel`, and `about` a pair."""
 
     async def state(_: Any = None) -> Answer:
         """`Loading.state`."""
         return loading.state()
 
     @answers
-    def load(asked: Wanted) -> Answer:
-        """Start to load. Returns `Loading.state` and the ticket that can cancel the load."""
-        access.check(asked.key)
-        choice = access.choice(asked.pair, asked.target, asked.draft, asked.dtype, asked.device)
-        return {"ticket": loading.begin(choice)} | loading.state()
-
-    @answers
     def cancel(asked: Cancel) -> Answer:
-        if not loading.begun_with(asked.ticket):
-            if access.key is not None and not access.knows(asked.key):
-                raise ValueError(
-                    "only the visitor who began the load can cancel it, or a visitor with the key"
-                )
-            if access.rule == FIXED:
-                raise ValueError("the operator of this server has fixed its models")
+        if not access.knows(asked.key):
+            raise ValueError("only the visitor who began the load can cancel it, or a visitor with the key")
+        if access.rule == FIXED:
+            raise ValueError("the operator of this server has fixed its models")
         loading.cancel()
         return loading.state()
 
-    return [state, load, cancel, about]
+    return [state, cancel, about]
+
+
+def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
+    """The stream of a visitor who loads a pair."""
+
+    def load_pair(
+        pair: str, target: str = "", draft: str = "", dtype: str = "auto", device: str = "auto", key: str = ""
+    ) -> Iterator[str]:
+        """Load a pair for everybody on this server. Yields the state as JSON texts, or an `error`.
+
+        pair: a name of the page's list, or "own" with target and draft. A client that leaves cancels the
+        load.
+        """
+        try:
+            access.check(key)
+            yield from map(json.dumps, loading.updates(access.choice(pair, target, draft, dtype, device)))
+        except Exception as error:
+            yield json.dumps({"error": error_message(error)})
+
+    return load_pair
 
 
 def _choice(access: Access, first: str) -> frame.Part:

@@ -6,7 +6,7 @@ from typing import Any
 
 from components.decode import controls, race, replay, statistics, stepper, text, tree
 from components.page import frame
-from components.server.lazy import shared
+from components.runs.lazy import shared
 
 CLAIM = "A small model guesses ahead, a large one checks all guesses at once: same text, fewer slow steps."
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import specdec
 from components.decode import controls, screenshots, traces
-from components.server import lazy, topologies
-from components.server.timing import Repeats
+from components.runs import lazy, topologies
+from components.runs.timing import Repeats
 from specdec import Generation, Round, Topology
 from specdec.decoding.auto import Steps
 from specdec.trace import Timing

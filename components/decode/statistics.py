@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from components.page import frame
-from components.server import lazy, run
+from components.runs import lazy, run
 from components.server.standalone import alone
 
 

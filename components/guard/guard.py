@@ -12,7 +12,6 @@ refusal is a status and one line of text. Floods are a proxy's to keep off: docs
 from __future__ import annotations
 
 import logging
-import posixpath
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -24,9 +23,8 @@ from components.guard.buckets import Buckets
 
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """The hosts that may embed a Space in a frame."""
-MOST_QUERY, LONGEST_PATH, LONGEST_NAME = 32_768, 1000, 200
-"""Bytes of an address's query, which holds the set-up of the page; characters of a path, and of one part of
-it: file systems allow hardly longer names."""
+LONGEST = 32_768
+"""Characters of an address, which holds the set-up of the page."""
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
@@ -98,28 +96,19 @@ class Guard:
 def _checked(scope: Any) -> routes.Route:
     """The route of a request. `Refused` for an unknown name of the server and for what is not in the list."""
     host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-    name, path = hosts.name(host), scope["path"]
-    if name is None:
+    if (name := hosts.name(host)) is None:
         raise Refused(400, "the request does not say by which name it reached this server")
     if not hosts.known(name):
         raise Refused(421, f"this server is not called {name:.80}; its operator can add the name: --names")
-    if len(path) > LONGEST_PATH or len(scope["query_string"]) > MOST_QUERY:
+    if len(scope["path"]) + len(scope["query_string"]) > LONGEST:
         raise Refused(414, "the address is too long")
-    plain = path.isprintable() and posixpath.normpath(path) == (path.rstrip("/") or "/")
-    route = routes.matching(scope["method"], path) if plain else None
-    if route is None or max(map(len, path.split("/"))) > LONGEST_NAME:
+    if (route := routes.matching(scope["method"], scope["path"])) is None:
         raise Refused(404, "there is nothing here")
     return route
 
 
 def _failed(scope: Any, error: Exception) -> Refused:
     """Log a failure in one line, because a visitor may cause many; the level DEBUG adds the traceback."""
-    log = logging.getLogger(__name__)
-    log.error(
-        "%s %.80a failed: %.200a",
-        scope["method"],
-        scope["path"],
-        error,
-        exc_info=log.isEnabledFor(logging.DEBUG),
-    )
+    log, line = logging.getLogger(__name__), "%s %.80a failed: %.200a"
+    log.error(line, scope["method"], scope["path"], error, exc_info=log.isEnabledFor(logging.DEBUG))
     return Refused(500, "this did not work; the server's log says why")

@@ -13,8 +13,8 @@ from collections.abc import Generator, Iterator
 import torch
 
 from components.guard import limits
-from components.server import feed, seats, zero_gpu
-from components.server.lazy import present, use_threads
+from components.runs import feed, seats, zero_gpu
+from components.runs.lazy import present, use_threads
 from specdec.models import Model
 from specdec.pair import Pair
 

@@ -16,7 +16,7 @@ from gradio import Request
 from components.lessons import facts as lesson_facts
 from components.lessons import forward
 from components.page import assets, frame
-from components.server import seats
+from components.runs import seats
 from specdec.pair import Pair
 
 TEXTS = assets.ASSETS / "lessons.json"

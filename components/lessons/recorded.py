@@ -12,7 +12,7 @@ from components.lessons.forward import ROWS
 from components.lessons.tables import Facts, P, Q, recorded_run, rejecting, residual_of
 from components.losslessness import run as lossless_run
 from components.page.assets import ASSETS
-from components.server.timing import decoding_seconds
+from components.runs.timing import decoding_seconds
 
 POWER = 0.99
 """With this probability the audit of engines finds what its record says."""

@@ -22,7 +22,7 @@ from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS
 from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
 from components.page.forms import Form, button
-from components.server import seats
+from components.runs import seats
 from specdec.exactness.faults import FAULTS
 from specdec.figures.topologies import FIXED
 

@@ -11,9 +11,9 @@ from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from components.guard.values import whole, words
 from components.losslessness import models
-from components.server import feed, seats, topologies
+from components.page.values import whole, words
+from components.runs import feed, seats, topologies
 from specdec.checks import among
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check

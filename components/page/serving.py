@@ -113,7 +113,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
     app.api_route(f"/{assets.FILES}/{{path:path}}", methods=["GET", "HEAD"])(assets.answer)
     app.post("/ask/{panel}/{function}")(_asking(content))
     for name, stream in content.streams.items():
-        # runs wait in `components.server.seats`, which tells them their place
+        # runs wait in `components.runs.seats`, which tells them their place
         app.api(stream, name=name, concurrency_limit=None)
     return app
 

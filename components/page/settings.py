@@ -16,9 +16,9 @@ from functools import wraps
 from typing import Any, Literal
 
 from components.guard import limits
-from components.guard.values import LARGEST, number, whole, words
 from components.page.assets import ASSETS
 from components.page.catalogue import drafter_menu, method_menu, topology_menu
+from components.page.values import LARGEST, number, whole, words
 from specdec.checks import among
 from specdec.drafters.proposed import MODEL
 from specdec.figures.topologies import TOPOLOGIES
@@ -240,8 +240,10 @@ def parameters() -> list[inspect.Parameter]:
     ]
 
 
-def declared(decode: Callable[..., Iterator[str]], request: type) -> Callable[..., Iterator[str]]:
-    """The function, which takes a request and settings by name, with the signature of the settings.
+def declared(
+    decode: Callable[[Any, VisitorSettings], Iterator[str]], request: type
+) -> Callable[..., Iterator[str]]:
+    """The function, which takes a request and a visitor's settings, with one parameter for each setting.
 
     Gradio makes the endpoint from it. request: the type of its first parameter.
     """
@@ -250,7 +252,7 @@ def declared(decode: Callable[..., Iterator[str]], request: type) -> Callable[..
 
     @wraps(decode)
     def named(request: Any, *values: Any) -> Iterator[str]:
-        yield from decode(request, **dict(zip(TABLE, values, strict=True)))
+        yield from decode(request, VisitorSettings(*values))
 
     types = {each.name: each.annotation for each in signature.parameters.values()}
     named.__annotations__ = types | {"return": Iterator[str]}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 
-from components.server import lazy
-from components.server.queue import QUEUE, Job, Nobody, Queue
+from components.runs import lazy
+from components.runs.queue import QUEUE, Job, Nobody, Queue
 from specdec.decoding.auto import Choice, Steps, choosing
 from specdec.pair import ModelPair, Pair
 from specdec.settings import RunSettings

@@ -16,7 +16,7 @@ from components.page import assets, frame
 from components.page.questions import Answer, Question, answers
 from components.payoff.here import Measurement
 from components.payoff.presets import HERE, presets
-from components.server import lazy
+from components.runs import lazy
 from components.server.access import Access, short
 from components.server.loading import Loading
 from specdec.checks import among

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.server import known_pairs, zero_gpu
+from components.runs import known_pairs, zero_gpu
 from components.server.loading import Choice
 from specdec.checks import among
 

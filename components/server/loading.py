@@ -1,22 +1,29 @@
-"""Loading another pair for the whole server, on a thread of its own, while the present pair goes on.
+"""Loading another pair for the whole server, as a job beside the runs, while the present pair goes on.
 
 at rest --begin--> loading --> ready        the pair of the server is another one now
                       |  '---> failed       it is the old one; the message says why
-                    cancel --> cancelled    as well; what was fetched stays in the cache
+                    close --> cancelled     as well; what was fetched stays in the cache
+
+A visitor who loads a pair follows the updates of the load. Leaving them, also by closing the tab, cancels it.
 """
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from components.server import capacity, feed, lazy, memory, run
-from components.server.lazy import LazyPair
+from components.runs import capacity, feed, lazy, run
+from components.runs.lazy import LazyPair
+from components.runs.queue import Closed, Job, State, beside
+from components.server import memory
 from specdec.pair import Pair
+
+EVERY = 0.5
+"""Seconds between two updates."""
 
 
 @dataclass(frozen=True)
@@ -32,108 +39,102 @@ class Choice:
     """Texts that messages must not show, such as folders of this machine, and their replacements."""
 
 
-class Cancelled(Exception):  # noqa: N818 - a wish of the visitor, not an error
-    """Raised within a load that was cancelled."""
-
-
 class Loading:
     """The load of a pair for the server, and its progress. All methods may be called from any thread.
 
     pair: replaced when another pair is ready. load: as `specdec.load_pair`.
     """
 
-    def __init__(self, pair: LazyPair, load: Callable[..., Any] | None = None):
+    def __init__(self, pair: LazyPair, load: Callable[..., Pair] | None = None):
         self._pair = pair
         self._load = load
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._cancelled = threading.Event()
-        self._state: dict[str, Any] = {"status": "rest"}
-        self._began = 0.0
-        self._ticket = secrets.token_urlsafe(12)
+        self._job: Job | None = None
+        self._choice = Choice("")
+        self._began = self._ended = 0.0
 
-    @property
-    def active(self) -> bool:
-        """Whether a pair is being loaded."""
-        return self._thread is not None and self._thread.is_alive()
-
-    def begin(self, choice: Choice) -> str:
-        """Start to load this pair. Returns the ticket that can cancel it. ValueError if another load is in
-        progress."""
+    def begin(self, choice: Choice) -> Job:
+        """Start to load this pair. Closing the job cancels the load at its next report, which comes after
+        each chunk of a download and each weight. ValueError if another load is in progress."""
         with self._lock:
-            if self.active:
+            if self._job is not None and not self._job.ended:
                 raise ValueError(
-                    f"{self._state['title']} is being loaded for this server; wait for it, or cancel it"
+                    f"{self._choice.title} is being loaded for this server; wait for it, or cancel it"
                 )
-            self._cancelled.clear()
-            self._began = time.monotonic()
-            before, self._state = self._state, {"status": "loading", "title": choice.title}
-            self._thread = threading.Thread(target=self._run, args=(choice,), daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError:
-                self._state = before
-                raise ValueError("The server has no thread left. Try again in a minute.") from None
-            self._ticket = secrets.token_urlsafe(12)
-            return self._ticket
+            self._job = beside(lambda report: self._exchanged(choice, report))
+            self._choice, self._began = choice, time.monotonic()
+            return self._job
 
-    def begun_with(self, ticket: str) -> bool:
-        """Whether this ticket belongs to the load in progress."""
-        return secrets.compare_digest(ticket.encode(errors="replace"), self._ticket.encode())
+    def updates(self, choice: Choice) -> Generator[dict[str, Any]]:
+        """Load this pair for a visitor. Yields the state now and then, until the end. Closing the generator
+        cancels the load."""
+        with closing(self.begin(choice)) as job:
+            while not job.ended:
+                yield self.state()
+                job.ends_within(EVERY)
+        yield self.state()
 
     def cancel(self) -> None:
-        """Cancel the load at its next progress report, which comes after each chunk of a download and each
-        weight."""
-        self._cancelled.set()
+        """Cancel the load in progress, if any."""
+        if self._job is not None:
+            self._job.close()
+
+    def join(self) -> None:
+        """Wait until no load is in progress."""
+        if self._job is not None:
+            self._job.ends_within(None)
 
     def state(self) -> dict[str, Any]:
         """For the page: status (`rest`, `loading`, `cancelling`, `ready`, `failed`, `cancelled`), the title
         of what is or was loaded, stage, name, done and total of its progress, seconds, message, the models
         that are loaded now, and whether they chat."""
-        state = dict(self._state)
-        if state["status"] == "loading":
-            state["seconds"] = time.monotonic() - self._began
-            if self._cancelled.is_set():
-                state["status"] = "cancelling"
         models = run.models(self._pair.load()) if self._pair.loaded else []
-        return state | {"models": models, "chats": self._pair.chats}
+        return self._progress() | {"models": models, "chats": self._pair.chats}
 
-    def join(self) -> None:
-        """Wait until no load is in progress."""
-        if self._thread is not None:
-            self._thread.join()
+    def _progress(self) -> dict[str, Any]:
+        if (job := self._job) is None:
+            return {"status": "rest"}
+        title: dict[str, Any] = {"title": self._choice.title}
+        if not job.ended:
+            seconds = time.monotonic() - self._began
+            reported = job.values[-1] if job.values else {}
+            return (
+                reported | title | {"status": "cancelling" if job.closed else "loading", "seconds": seconds}
+            )
+        title["seconds"] = self._ended - self._began
+        if job.state is State.FAILED:
+            return title | {"status": "failed", "message": str(job.error)}
+        return title | {"status": "ready" if job.result else "cancelled"}
 
-    def _run(self, choice: Choice) -> None:
+    def _exchanged(self, choice: Choice, report: Callable[[Any], None]) -> bool:
+        """Load a pair and replace the present one. Returns False if the load was cancelled. ValueError says
+        why it failed."""
+        message = ""
         try:
-            self._pair.exchange(self._loaded(choice))
-            capacity.measure(self._pair)
-            ended: dict[str, Any] = {"status": "ready"}
-        except Cancelled:
-            ended = {"status": "cancelled"}
+            self._replace(choice, report)
+            is_ready = True
+        except Closed:
+            is_ready = False
         except Exception as error:
-            ended = {"status": "failed", "message": _message(error, choice)}
-        memory.give_back()
-        self._state = ended | {"title": choice.title, "seconds": time.monotonic() - self._began}
+            message = _message(error, choice)
+        memory.give_back()  # here nothing holds the frames of a load that did not succeed
+        self._ended = time.monotonic()
+        if message:
+            raise ValueError(message)
+        return is_ready
 
-    def _loaded(self, choice: Choice) -> Pair:
+    def _replace(self, choice: Choice, report: Callable[[Any], None]) -> None:
         pair = (self._load or lazy.load)(
             choice.target,
             choice.draft,
             device=choice.device,
             dtype=choice.dtype,
             download=True,  # whoever begins a load has read its size
-            report=self._report,
+            report=lambda progress: report(progress._asdict()),
         )
-        self._check()
-        return pair
-
-    def _report(self, progress: Any) -> None:
-        self._check()
-        self._state = self._state | progress._asdict()
-
-    def _check(self) -> None:
-        if self._cancelled.is_set():
-            raise Cancelled
+        report({"stage": "checking", "name": choice.title})
+        self._pair.exchange(pair)
+        capacity.measure(self._pair)
 
 
 def _message(error: Exception, choice: Choice) -> str:

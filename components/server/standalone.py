@@ -7,7 +7,7 @@ from collections.abc import Callable
 import specdec
 from components.page import frame, serving
 from components.page.settings import VisitorSettings
-from components.server import run
+from components.runs import run
 
 
 def serve(*panels: Callable[[], frame.Part]) -> None:

@@ -28,7 +28,7 @@ from specdec.race.sparse import SparseRace
 
 LARGE = 1 << 14
 """Vocabularies above this are raced sparsely on a CPU; below it, that costs as much as it saves."""
-FEW = 4
+FEW = 8
 """Up to this many arrivals of a race on a CPU are looked for one by one."""
 
 

@@ -13,7 +13,7 @@ import torch
 import specdec
 from components.decode import record_runs
 from components.page.settings import VisitorSettings
-from components.server import feed, run, seats
+from components.runs import feed, run, seats
 from research.experiments.store import Store
 from tests.conftest import answering, let_closed_runs_end
 
@@ -96,7 +96,7 @@ def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, er
 
 
 def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pair):
-    from components.server.lazy import LazyPair
+    from components.runs.lazy import LazyPair
 
     lazy = LazyPair(answering([ValueError("no weights in 'some/folder'"), OSError("disk gone"), pair]))
     assert received(lazy)[-1]["message"] == "no weights in 'some/folder'"

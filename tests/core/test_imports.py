@@ -42,6 +42,7 @@ LAYERS = {
     "components": [
         {"guard"},
         {"page"},
+        {"runs"},
         {"server"},
         {"decode", "experiments", "race_lab", "tree_lab"},
         PANELS,

@@ -7,7 +7,7 @@ import pytest
 
 import specdec
 from components.decode import record_runs, traces
-from components.server import timing
+from components.runs import timing
 from tests.conftest import ours, same_arithmetic
 
 NAMES = [name for wanted in record_runs.WANTED for name in wanted.names()]

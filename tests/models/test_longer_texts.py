@@ -11,7 +11,7 @@ import torch
 import transformers
 from packaging.version import Version
 
-from components.server import run
+from components.runs import run
 from specdec import ModelPair
 from specdec.models import HFModel
 from specdec.models.base import SessionKind

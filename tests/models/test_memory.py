@@ -9,7 +9,7 @@ import torch
 import transformers
 
 import specdec
-from components.server import known_pairs
+from components.runs import known_pairs
 from specdec.models import HFModel, free_memory, memory
 from specdec.models.kernels.compiled import crew
 from specdec.models.load import checked_device

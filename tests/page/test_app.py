@@ -16,7 +16,7 @@ import specdec
 from components.decode import controls
 from components.page import assets, serving
 from components.page.settings import TABLE, VisitorSettings
-from components.server import run, seats, topologies
+from components.runs import run, seats, topologies
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent

@@ -7,8 +7,8 @@ import pytest
 import specdec
 from components.be_draft import questions as asking
 from components.be_draft.rounds import Kept, Written, in_their_place, played
-from components.server import zero_gpu
-from components.server.lazy import LazyPair
+from components.runs import zero_gpu
+from components.runs.lazy import LazyPair
 from specdec.drafters import NGram
 from specdec.topology import Topology, sequence
 from tests.helpers.distributions import markov_pair

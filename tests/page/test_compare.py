@@ -10,8 +10,8 @@ import torch
 import specdec
 from components.compare import run as compare_run
 from components.compare.drafts import LABELS, Drafts, NoisyDraft
-from components.server import run, seats, zero_gpu
-from components.server.lazy import shared
+from components.runs import run, seats, zero_gpu
+from components.runs.lazy import shared
 
 PROMPT = "Tom had a red ball. One day"
 LENGTH = 16

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from components.payoff import here, panel, presets
-from components.server.lazy import LazyPair, shared
-from components.server.queue import QUEUE, Nobody
+from components.runs.lazy import LazyPair, shared
+from components.runs.queue import QUEUE, Nobody
 from specdec import ModelPair
 from specdec.payoff import Payoff, changed
 from tests.helpers.distributions import markov_pair

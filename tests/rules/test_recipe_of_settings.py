@@ -21,7 +21,7 @@ import inspect, json
 import specdec
 from components.decode import controls
 from components.page.settings import VisitorSettings
-from components.server import run
+from components.runs import run
 
 pair = specdec.load_pair("stories")
 form = controls.panel(pair)

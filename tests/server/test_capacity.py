@@ -6,10 +6,10 @@ import pytest
 
 import specdec
 from components.guard import limits
-from components.server import capacity, seats
-from components.server.capacity import FEWEST, LONGEST
-from components.server.lazy import shared
-from components.server.queue import Queue
+from components.runs import capacity, seats
+from components.runs.capacity import FEWEST, LONGEST
+from components.runs.lazy import shared
+from components.runs.queue import Queue
 from specdec.decoding.auto import finished
 from specdec.models import free_memory, memory
 from tests.helpers.distributions import markov_pair

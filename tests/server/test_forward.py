@@ -9,7 +9,7 @@ import pytest
 
 from components.guard import limits
 from components.lessons import forward
-from components.server import seats
+from components.runs import seats
 from tests.helpers.distributions import markov_pair
 
 

@@ -107,7 +107,8 @@ def test_the_public_client_finds_what_it_needs(site):
     [
         *((f"/?prompt={'x' * 20_000}", 200), (f"/?prompt={'x' * 40_000}", 414)),
         *((f"/static{'/a' * 450}", 404), (f"/static/{'a' * 300}", 404)),
-        *((f"{begin}{'/a' * 3_000}", 414) for begin in ("/static", "/files", "")),
+        *((f"{begin}{'/a' * 3_000}", 404) for begin in ("/static", "/files", "")),
+        (f"/files{'/a' * 17_000}", 414),
     ],
     ids=lambda value: f"{value:.40}" if isinstance(value, str) else str(value),
 )

@@ -12,8 +12,8 @@ import torch
 
 import app
 import specdec
-from components.server import run, zero_gpu
-from components.server.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
+from components.runs import run, zero_gpu
+from components.runs.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
 from specdec.pair import Pair
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -80,7 +80,7 @@ def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
 
 def test_the_page_does_not_wait_for_transformers():
     code = (
-        "import app, sys; from components.server.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
+        "import app, sys; from components.runs.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
         "app.smollm2.installed() and app._name(app.options.parse([])); "
         "sys.exit('transformers' in sys.modules)"
     )
@@ -99,9 +99,9 @@ def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
 def test_the_next_pair_is_loaded_after_the_first_and_its_tree_measured(monkeypatch):
     order = []
     monkeypatch.setattr(
-        "components.server.lazy.load", lambda *names, **_: order.append(names) or specdec.load_pair("stories")
+        "components.runs.lazy.load", lambda *names, **_: order.append(names) or specdec.load_pair("stories")
     )
-    monkeypatch.setattr("components.server.topologies.prepare", lambda *_: order.append("tree"))
+    monkeypatch.setattr("components.runs.topologies.prepare", lambda *_: order.append("tree"))
     first = LazyPair(lambda: order.append("first") or SimpleNamespace())
     app._load_next(first, "coder", None)
     assert order == ["first", ("coder", None), "tree"]

@@ -7,7 +7,8 @@ import pytest
 
 from components.guard import limits
 from components.page.settings import VisitorSettings
-from components.server import options, run
+from components.runs import run
+from components.server import options
 
 NAMES = [limit.name for limit in fields(limits.Limits)]
 

@@ -19,10 +19,12 @@ import app
 import specdec
 from components.decode import models as models_panel
 from components.page.settings import VisitorSettings
-from components.server import access, known_pairs, options, run
+from components.runs import known_pairs, run
+from components.runs.lazy import LazyPair, present, shared
+from components.runs.queue import Closed
+from components.server import access, options
 from components.server.access import FIXED, LISTED, OWN, Access
-from components.server.lazy import LazyPair, present, shared
-from components.server.loading import Cancelled, Choice, Loading
+from components.server.loading import Choice, Loading
 from specdec.models import source
 from tests.helpers.small_hub import ask_only, serving
 from tests.helpers.tiny_checkpoints import save_checkpoint
@@ -95,9 +97,9 @@ def state_of(page):
 
 
 def load(page, target, draft, **more):
-    """The answer to a visitor who asks for own models."""
+    """The updates that a visitor receives who asks for own models."""
     wanted = {"pair": OWN, "target": target, "draft": draft, "dtype": "float32", "device": "cpu"}
-    return page.functions["models/load"](wanted | more)
+    return map(json.loads, page.streams["load_pair"](**(wanted | more)))
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +112,8 @@ def served(root, embedded):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family):
     page, pair = served
-    begun = load(page, f"{family}-target", f"{family}-draft")
-    assert begun["status"] == "loading"
-    states = watched(page)
+    states = list(load(page, f"{family}-target", f"{family}-draft"))
+    assert states[0]["status"] == "loading"
     assert states[-1]["status"] == "ready", states[-1]
     assert [model["name"].split("/")[-1] for model in states[-1]["models"]] == [
         f"{family}-target",
@@ -325,7 +326,7 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
     page = Loading(pair)
     page.begin(Choice("slow", "tests/target", "tests/draft", "cpu", "float32"))
     while page.state().get("done", 0) < 60_000:
-        assert page.active, page.state()
+        assert page.state()["status"] == "loading", page.state()
         time.sleep(0.01)
     with pytest.raises(ValueError, match="slow is being loaded"):
         page.begin(Choice("another"))
@@ -345,10 +346,10 @@ def test_reading_weights_is_cancelled_between_two_of_them(root):
     def stop_at(progress):
         told.append(progress)
         if progress.stage == "reading" and progress.done == 3:
-            raise Cancelled
+            raise Closed
 
     told = []
-    with pytest.raises(Cancelled):
+    with pytest.raises(Closed):
         specdec.load_pair(root / "llama-target", report=stop_at)
     assert told[-1].total > 3
 
@@ -447,7 +448,7 @@ def public(root, embedded):
         return embedded
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("components.server.lazy.load", load)
+        patch.setattr("components.runs.lazy.load", load)
         yield models_panel.panel(pair, Access(OWN, root, key="open-sesame"))
         go_on.set()
 
@@ -457,24 +458,38 @@ WANTED = ("llama-target", "llama-draft")
 
 @pytest.mark.parametrize("key", ["", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "])
 def test_without_the_key_nothing_is_loaded_for_everybody(public, key):
-    told = load(public, *WANTED, key=key)
-    assert "not the key that the server printed" in told["error"] or "key = " in told["error"]
+    [told] = load(public, *WANTED, key=key)
+    assert "not the key that the server printed" in told["error"]
     assert state_of(public)["status"] == "rest"
 
 
-def test_strangers_can_not_cancel_a_load(public):
-    cancel = public.functions["models/cancel"]
-    ticket = load(public, *WANTED, key="open-sesame")["ticket"]
-    for asked in ({}, {"ticket": "x"}, {"ticket": "\ud800", "key": "x"}, {"key": 5}, None, {"ticket": None}):
+def test_a_load_is_cancelled_by_whoever_has_the_key_and_by_no_stranger(public):
+    cancel, updates = public.functions["models/cancel"], load(public, *WANTED, key="open-sesame")
+    assert next(updates)["status"] == "loading"
+    for asked in ({}, {"key": "x"}, {"key": "\ud800"}, {"key": 5}, None, {"key": None}):
         assert "error" in cancel(asked)
     assert state_of(public)["status"] == "loading"
-    assert "ticket" not in state_of(public)
-    assert cancel({"ticket": ticket})["status"] in ("cancelling", "cancelled")
-    assert watched(public)[-1]["status"] == "cancelled"
-    load(public, *WANTED, key="open-sesame")
-    assert "error" in cancel({"ticket": ticket})  # that was of another load
     assert cancel({"key": "open-sesame"})["status"] in ("cancelling", "cancelled")
+    assert list(updates)[-1]["status"] == "cancelled"
+
+
+def test_a_load_ends_when_its_visitor_leaves(public):
+    updates = public.streams["load_pair"](OWN, *WANTED, key="open-sesame")
+    assert json.loads(next(updates))["status"] == "loading"
+    assert state_of(public)["status"] == "loading"
+    updates.close()
     assert watched(public)[-1]["status"] == "cancelled"
+
+
+def test_where_no_thread_is_left_a_load_is_refused_and_the_next_one_begins(public, monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        [told] = load(public, *WANTED, key="open-sesame")
+    assert "no thread left" in told["error"]
+    assert next(load(public, *WANTED, key="open-sesame"))["status"] == "loading"
 
 
 def test_the_key_is_not_in_the_address_of_the_page(embedded):
@@ -486,7 +501,7 @@ def test_the_key_is_not_in_the_address_of_the_page(embedded):
 def test_a_refused_choice_is_told_and_nothing_is_loaded(served):
     page, pair = served
     before = pair.load()
-    assert "not in the folder" in load(page, "../elsewhere", "x")["error"]
+    assert "not in the folder" in next(load(page, "../elsewhere", "x"))["error"]
     assert pair.load() is before
 
 
@@ -496,7 +511,7 @@ def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
     assert len(panel.fields.get("live", {}).get("pair", {"choices": []})["choices"]) == names
     assert ('id="load-models"' in panel.html) == bool(names)
     if not names:
-        assert "fixed its models" in load(panel, *WANTED)["error"]
+        assert "fixed its models" in next(load(panel, *WANTED))["error"]
 
 
 def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import specdec
-from components.server import queue as page_queue
-from components.server.queue import LIGHT, STEP, Job, Queue, State, Visitor
-from components.server.seats import Bounds, Line
-from components.server.zero_gpu import BorrowedJob
+from components.runs import queue as page_queue
+from components.runs.queue import LIGHT, STEP, Job, Queue, State, Visitor
+from components.runs.seats import Bounds, Line
+from components.runs.zero_gpu import BorrowedJob
 from specdec.decoding.batch import PIECE, Batch
 from specdec.decoding.run import Run
 from specdec.topology import Topology, sequence, specinfer
@@ -190,47 +190,22 @@ def test_a_run_that_can_not_begin_fails_alone(queue, monkeypatch):
     assert [type(job.error) for job in jobs] == [MemoryError, type(None)]
 
 
-def test_where_a_step_fails_as_a_whole_the_run_that_fails_it_is_found(pair, queue, steps, caplog):
-    """The others go on by themselves: their visitors get each round once, and the text of the run alone."""
-    prompt, settings = asked(0)
-    failed = []
-
+def test_a_step_that_fails_as_a_whole_ends_its_runs_and_the_next_one_is_decoded(queue, steps, caplog):
     def failing(_, runs):
-        if any(run.seed == 2 and len(run.rounds) == 3 for run in runs):
-            failed.append(len(runs))
-            raise RuntimeError("a bug")
-
-    steps.before = failing
-    runs = [specdec.stream(pair, prompt, **settings | {"seed": seed}) for seed in range(4)]
-    jobs = [submitted(queue, run) for run in runs]
-    steps.go_on.set()
-    ended(*jobs)
-    assert failed[0] > 1
-    assert failed[-1] == 1
-    assert str(jobs[2].error) == "a bug"
-    assert len(jobs[2].values) == 3
-    for seed in (0, 1, 3):
-        alone = specdec.generate(pair, prompt, **settings | {"seed": seed})
-        assert jobs[seed].error is None
-        assert token_ids(jobs[seed]) == alone.token_ids
-    assert f"a step of {failed[0]} runs failed" in caplog.text
-
-
-def test_a_run_that_differs_the_second_time_gives_nobody_a_mixed_text(queue, steps):
-    def failing(_, runs):
-        if len(runs) > 1 and all(run.rounds for run in runs):
-            for run in runs:
-                run.settings = run.settings._replace(method="gsd")  # what is decoded again will be this
+        if all(run.rounds for run in runs):
             raise RuntimeError("a bug")
 
     pair, steps.before = markov_pair(6), failing
-    jobs = [submitted(queue, specdec.stream(pair, [0], seed=seed, max_new_tokens=200)) for seed in (5, 6)]
+    settings = {"method": "ar", "max_new_tokens": 9}
+    jobs = [submitted(queue, specdec.stream(pair, [0], seed=seed, **settings)) for seed in range(4)]
     steps.go_on.set()
     ended(*jobs)
-    for job, seed in zip(jobs, (5, 6), strict=True):
-        alone = specdec.generate(pair, [0], seed=seed, max_new_tokens=200).token_ids
-        assert token_ids(job) == alone[: len(token_ids(job))]
-        assert "another text" in str(job.error)
+    assert {(job.state, str(job.error)) for job in jobs} == {(State.FAILED, "a bug")}
+    assert all(job.values for job in jobs), "each keeps the rounds before"
+    assert "runs failed" in caplog.text
+    steps.before = lambda *_: None
+    ended(again := submitted(queue, specdec.stream(pair, [0], **settings)))
+    assert len(token_ids(again)) == 9
 
 
 def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(queue, monkeypatch):
@@ -292,8 +267,8 @@ def counts(found):
 @pytest.mark.parametrize(
     ("addresses", "expected"),
     [
-        (["flood"] * 11 + ["one", "other", "other"], {"flood": 4, "one": 1, "other": 2}),
-        (["school"] * 9 + ["college"] * 9, {"school": 4, "college": 4}),
+        (["flood"] * 11 + ["one", "other", "other"], {"flood": 2, "one": 1, "other": 2}),
+        (["school"] * 9 + ["college"] * 9, {"school": 8, "college": 8}),
         (["alone"] * 20, {"alone": 16}),
     ],
     ids=["a flood beside others", "two classes of one size", "one address alone"],
@@ -332,7 +307,7 @@ def token_ids_of(job):
 
 def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_as_long(pair, queue):
     """Sixteen runs of the page's default tree. The fastest of seven, because other work on the machine only
-    adds time. The goal is three times; it was 3.5 to 4 in processor time."""
+    adds time. It was 1.9 times in processor time."""
     alone = min(seconds_of_a_short_run(queue, pair) for _ in range(7))
     settings = {"topology": specinfer(8), "max_new_tokens": 400, "detail": False}
     longest = [
@@ -347,7 +322,7 @@ def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_
         for job in longest:
             job.close()
         ended(*longest)
-    assert min(beside) <= 6 * alone
+    assert min(beside) <= 3 * alone
 
 
 def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):
@@ -368,7 +343,7 @@ def test_a_step_of_one_address_has_so_many_tokens(queue, steps):
 def test_runs_of_an_address_take_turns_in_its_part_of_a_step(queue, steps):
     found = addresses_of_steps(queue, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
     had = Counter(run for step in found for _, run in step)
-    assert sorted(had.values()) == [2] * 8 + [4]
+    assert sorted(had.values()) == [1] * 8 + [4]
 
 
 # ---------------------------------------------------------------- beginnings

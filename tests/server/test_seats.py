@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from components.server.queue import Queue
-from components.server.seats import Bounds, Line, Visitor
+from components.runs.queue import Queue
+from components.runs.seats import Bounds, Line, Visitor
 
 
 def line(**changes):

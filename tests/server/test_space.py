@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 import specdec
 from components.guard import limits
 from components.page.settings import VisitorSettings
-from components.server import known_pairs, run, zero_gpu
+from components.runs import known_pairs, run, zero_gpu
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import trained_tokenizer
 

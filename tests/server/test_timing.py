@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from components.server import timing
+from components.runs import timing
 from specdec.trace import Round, Seconds, Token
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import specdec
 from components.guard import limits
 from components.page.settings import VisitorSettings
-from components.server import topologies
+from components.runs import topologies
 from specdec.decoding import auto, costs, trial
 from specdec.models import MarkovModel
 from specdec.probs import Sampling

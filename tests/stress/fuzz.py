@@ -66,6 +66,9 @@ FIELDS = [
 """What server functions read from their one argument."""
 
 
+STREAMS = ["decode", "compare", "check_losslessness", "measure_forward", "load_pair"]
+
+
 @dataclass
 class Found:
     """The number of requests and answers by kind of request. faults must stay empty."""
@@ -133,7 +136,7 @@ class Fuzzer:
 
     async def stream(self) -> None:
         """Any stream of the page with any values, by names of which it may not have heard."""
-        name = self.random.choice(["decode", "compare", "check_losslessness", "measure_forward"])
+        name = self.random.choice(STREAMS)
         await self._stream(name, {key: self.value() for key in self.random.sample(FIELDS, 4)})
 
     async def _stream(self, name: str, values: Any) -> None:

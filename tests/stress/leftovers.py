@@ -19,7 +19,7 @@ import httpx
 import app
 from components.guard import limits
 from components.page import serving, unheard
-from components.server import seats
+from components.runs import seats
 from specdec.models.cache import cached_tree_masks
 from tests.stress.visitors import PLAIN, Site, client, stream
 

@@ -10,9 +10,9 @@ import logging
 import threading
 import time
 
-from components.server import lazy
-from components.server.queue import QUEUE, Nobody, Queue
-from components.server.topologies import can_draft
+from components.runs import lazy
+from components.runs.queue import QUEUE, Nobody, Queue
+from components.runs.topologies import can_draft
 from specdec.decoding.auto import Steps
 from specdec.decoding.run import Run, stream
 from specdec.pair import ModelPair, Pair

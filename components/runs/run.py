@@ -16,10 +16,10 @@ from typing import Any
 import specdec
 from components.guard import limits
 from components.page.settings import VisitorSettings
-from components.server import feed, lazy, seats, topologies, zero_gpu
-from components.server.queue import Job
-from components.server.timing import Repeats
-from components.server.zero_gpu import BorrowedJob, Decoding
+from components.runs import feed, lazy, seats, topologies, zero_gpu
+from components.runs.queue import Job
+from components.runs.timing import Repeats
+from components.runs.zero_gpu import BorrowedJob, Decoding
 from specdec.decoding.auto import finished
 from specdec.pair import Pair
 from specdec.probs import Sampling

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
 from typing import Any
 
-from components.server.zero_gpu import Decoding
+from components.runs.zero_gpu import Decoding
 from specdec import Round
 
 LEAST, MOST = 3, 7

@@ -12,7 +12,7 @@ from typing import Any
 
 import specdec
 from components.guard import limits
-from components.server.queue import QUEUE, Nobody
+from components.runs.queue import QUEUE, Nobody
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Choice, choosing, finished

@@ -24,7 +24,7 @@ import gradio as gr
 import specdec
 from components.guard import limits
 from components.page.settings import VisitorSettings
-from components.server import known_pairs, topologies
+from components.runs import known_pairs, topologies
 from specdec.decoding.auto import Choice
 from specdec.decoding.trial import measured_as
 from specdec.pair import Pair
@@ -62,7 +62,7 @@ class Decoding(Protocol):
 
 Start = Callable[..., Decoding]
 """Begins a run in this process. The arguments are pair, settings, detail and prompt_ids, as for
-`components.server.run.start`.
+`components.runs.run.start`.
 """
 
 

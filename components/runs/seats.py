@@ -24,8 +24,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.guard import addresses, limits
-from components.server import capacity
-from components.server.queue import NOBODY, QUEUE, Job, Queue, Visitor
+from components.runs import capacity
+from components.runs.queue import NOBODY, QUEUE, Job, Queue, Visitor
 
 if TYPE_CHECKING:
     from gradio import Request

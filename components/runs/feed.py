@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from components.server import seats, topologies
+from components.runs import seats, topologies
 from specdec import Round
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS

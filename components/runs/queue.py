@@ -11,9 +11,8 @@ in one step of a batch, and their other jobs for as much time as such a part of 
 - An address pays for the rows that the target evaluates for it, of the tree that is planted then, and for
   other work by its time. An address that has paid more than another one, by `LIGHT` rows or more, waits.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
-- An error ends the job that it belongs to. If a step of a batch fails as a whole, its runs are decoded again,
-  each by itself: the same settings and seed give the same rounds, and the run that fails then is the faulty
-  one.
+- An error ends the job that it belongs to. `Batch` tries a forward that failed for several runs again, for
+  each by itself; a step that fails as a whole ends all runs of its batch.
 - The seconds of a round are its visitor's wait, including time shared with other runs.
 
 Runs on ZeroGPU have their own process and need no turn of this thread (`zero_gpu`).
@@ -25,15 +24,14 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from enum import Enum, auto
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from components.server import lazy
+from components.runs import lazy
 from specdec.decoding.run import Run
 from specdec.pair import ModelPair
-from specdec.trace import Round
 
 if TYPE_CHECKING:
     from specdec.decoding.batch import Batch
@@ -48,9 +46,9 @@ STEP = 128
 """Evaluated rows of a step at most, unless one run alone has more. A larger step would be no faster per row,
 and a newcomer waits for the step in progress.
 """
-LIGHT = 32
-"""The same for the jobs of one address while other addresses have jobs. A step with 32 more rows takes about
-twice as long, so it delays another visitor no more than taking turns with one other visitor would.
+LIGHT = 16
+"""The same for the jobs of one address while another address has only a few rows. A short run then takes
+about twice as long as alone.
 """
 _OF_RUN = 8
 """What a run counts at least, in rows, because each run has costs of its own."""
@@ -113,8 +111,6 @@ class Job:
         self.error: BaseException | None = None
         self.key: Hashable = None
         self.closed = False
-        self.repeats: list[Round] = []
-        """Rounds that a failed batch had given, which are decoded again."""
         self._begun, self._news, self._ended = (threading.Event() for _ in range(3))
 
     @property
@@ -150,8 +146,13 @@ class Job:
         if self.error is not None:
             raise self.error
 
-    def ends_within(self, seconds: float) -> bool:
-        """Whether the job has ended, now or after at most so many seconds."""
+    @property
+    def ended(self) -> bool:
+        """Whether the job is done or has failed."""
+        return self._ended.is_set()
+
+    def ends_within(self, seconds: float | None) -> bool:
+        """Whether the job has ended, now or after at most so many seconds. None: wait for the end."""
         return self._ended.wait(seconds)
 
     def wait(self) -> Any:
@@ -247,7 +248,7 @@ class Queue:
             self._advance(job)
         for address in turns:
             self._do_steps(address)
-        room = STEP if len(turns) < 2 and len({job.address for job in self._jobs}) < 2 else LIGHT
+        room = self._room()
         chosen = [job for address in turns for job in self._first(address, room)]
         for batch in dict.fromkeys(self._batches[job] for job in chosen):
             self._decode(batch, [job for job in chosen if self._batches.get(job) is batch])
@@ -316,17 +317,24 @@ class Queue:
 
     # ------------------------------------------------------------ rounds
 
+    def _room(self) -> int:
+        """Rows of one address in a step: as many as the address with the fewest could use, at least
+        `LIGHT`."""
+        rows = Counter[str]()
+        for job in self._jobs:
+            rows[job.address] += _rows(job) if job in self._batches else 0
+        return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
+
     def _first(self, address: str, room: int) -> list[Job]:
         """The runs of this address that have waited longest and have room in a step, at least one."""
         jobs = [job for job in self._jobs if job in self._batches and job.address == address]
         fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
         return jobs[: max(1, fitting)]
 
-    def _join(self, job: Job, run: Run, batch: Batch | None = None) -> None:
-        if batch is None:
-            if run.pair not in self._open:
-                self._open[run.pair] = _new_batch(run.pair)
-            batch = self._open[run.pair]
+    def _join(self, job: Job, run: Run) -> None:
+        from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
+
+        batch = self._open.setdefault(run.pair, Batch(run.pair))
         try:
             batch.add(run)
         except Exception as error:
@@ -347,14 +355,9 @@ class Queue:
         job.end(error)
 
     def _close_if_empty(self, batch: Batch) -> None:
+        """Forget a batch without runs, and its pair, which may have been exchanged."""
         if not batch:
-            self._close(batch)
-
-    def _close(self, batch: Batch) -> None:
-        """Close this batch to new runs and forget its pair, which may have been exchanged."""
-        if self._open.get(batch.pair) is batch:
-            del self._open[batch.pair]
-        if self._last is batch:
+            self._open.pop(batch.pair, None)
             self._last = None
 
     def _decode(self, batch: Batch, chosen: Sequence[Job]) -> None:
@@ -367,15 +370,16 @@ class Queue:
         try:
             progress = batch.step(jobs)
         except Exception as error:
-            self._decode_apart(batch, error)
+            logging.error("a step of %d runs failed", len(jobs), exc_info=error)
+            for job in [job for job in self._jobs if self._batches.get(job) is batch]:
+                self._end(job, error)
             return
         self._charge(chosen, time.monotonic() - start)
         for each in progress:
-            job, failure = jobs[each.run], each.error
-            if each.round is not None and not _take(job, each.round):
-                failure = RuntimeError("a run that was decoded again gave another text")
-            if each.ended or failure is not None:
-                self._end(job, failure)
+            if each.round is not None:
+                jobs[each.run].add(each.round)
+            if each.ended:
+                self._end(jobs[each.run], each.error)
 
     def _charge(self, chosen: Sequence[Job], seconds: float) -> None:
         """Charge a step: its time to the jobs equally, and its rows, at least `LIGHT`, to each address."""
@@ -387,21 +391,6 @@ class Queue:
             self._paid[address] += max(LIGHT, own)
         self._seconds = max(seconds, _SHORTEST) / sum(max(LIGHT, own) for own in rows.values())
         self._to_the_end(chosen)
-
-    def _decode_apart(self, batch: Batch, error: Exception) -> None:
-        """Decode the jobs of a batch again, each in its own batch, to find the job that fails."""
-        jobs = [job for job in self._jobs if self._batches.get(job) is batch]
-        if len(jobs) == 1:
-            self._end(jobs[0], error)
-            return
-        logging.error("a step of %d runs failed; each goes on by itself", len(jobs), exc_info=error)
-        self._close(batch)
-        for job in jobs:
-            assert job.run is not None, "a job in a batch has a run"
-            run, job.run = job.run, _same_run(job.run)
-            # the failed step may have recorded a round that the job never received
-            job.repeats = run.rounds[: len(job.values)]
-            self._join(job, job.run, _new_batch(run.pair))
 
     def _fail_all(self, error: BaseException) -> None:
         with self._lock:
@@ -415,29 +404,40 @@ class Queue:
             job.end(error)
 
 
+class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error
+    """Raised within the work of a job that was closed."""
+
+
+def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
+    """Begin a job of the server that has no small steps, such as loading a pair: on a thread of its own.
+
+    work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. What
+    it returns is the result of the job. RuntimeError if the system has no thread left.
+    """
+    job = Job(Nobody(), (_ for _ in ()))
+
+    def report(value: Any) -> None:
+        if job.closed:
+            raise Closed
+        job.add(value)
+
+    def run() -> None:
+        job.state = State.RUNNING
+        try:
+            job.result = work(report)
+        except BaseException as error:
+            job.end(error)
+        else:
+            job.end()
+
+    threading.Thread(target=run, daemon=True).start()
+    return job
+
+
 def _rows(job: Job) -> int:
     """Rows that the target evaluates for a round of this job, or the least that a run counts."""
     assert job.run is not None, "a job in a batch has a run"
     return max(_OF_RUN, 1 + job.run.planted.num_draft_tokens)
-
-
-def _take(job: Job, round: Round) -> bool:
-    """Give a job its next round. Returns whether a round that the job already has is unchanged."""
-    if not job.repeats:
-        job.add(round)
-        return True
-    return [token.id for token in job.repeats.pop(0).tokens] == [token.id for token in round.tokens]
-
-
-def _same_run(run: Run) -> Run:
-    """A new copy of the run that starts from its beginning."""
-    return Run(run.pair, run.prompt_ids, run.settings._replace(seed=run.seed), run.topology)
-
-
-def _new_batch(pair: ModelPair) -> Batch:
-    from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
-
-    return Batch(pair)
 
 
 QUEUE = Queue()
