@@ -49,6 +49,8 @@ _NEW = (
 _CHIP = '<button type="button" data-prompt="{0}" title="{0}">{1}</button>'
 _SETTINGS = """
 <label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
+<label class="open-more" title="Method, settings, recorded runs, saving and statistics"
+  ><input type="checkbox">More</label>
 """
 
 MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.decode import controls, race, replay, statistics, stepper, text, tree
+from components.decode import controls, race, replay, result, statistics, stepper, text, tree
 from components.page import frame
 from components.server.access import Access
 from components.server.lazy import shared
@@ -26,7 +26,8 @@ def panel(pair: Any, allowed: Access | None, loading: Loading | None = None) -> 
         form,
         replay.panel(list(form.fields[controls.PART]), pair.chats),
         text.panel(),
-        frame.box("figures", tree.panel(), race.panel()),
+        frame.box("figures", result.panel(), tree.panel(), race.panel()),
         stepper.panel(),
         statistics.panel(pair),
+        class_="simple",
     )
