@@ -33,7 +33,9 @@ FLAGS = [
     "--no-first-run",
 ]
 DESKTOP = {"width": 1280, "height": 900}
-EXPERIENCED = """for (const name of ["specdec.more", "specdec.why"]) try { localStorage.setItem(name, ""); } catch {}"""
+EXPERIENCED = """for (const name of ["specdec.more", "specdec.why"]) {
+  try { localStorage.setItem(name, ""); } catch {}
+}"""
 """What a visitor's browser holds who has opened all controls and the race."""
 SLOW = 60_000 if os.environ.get("CI") else 15_000
 """Milliseconds until a browser's test gives up: few at the desk, to tell a failure soon, and many on

@@ -7,8 +7,8 @@ import { equalTokens, isMeasured, speed, speedWords } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { remember, remembered } from "./choices.js";
 import { account } from "./lanes.js";
-import { remembered, remember } from "./choices.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
 
@@ -46,7 +46,10 @@ function payoffLink({ totals }) {
   const query = new URLSearchParams({
     tab: "payoff",
     "payoff.acceptance": (rates[0] ?? 0).toFixed(2),
-    "payoff.draft_step": Math.min(1.5, totals.seconds.draft / steps / (totals.seconds.evaluate / totals.rounds)).toFixed(3),
+    "payoff.draft_step": Math.min(
+      1.5,
+      totals.seconds.draft / steps / (totals.seconds.evaluate / totals.rounds),
+    ).toFixed(3),
   });
   return `?${query}`;
 }
@@ -57,7 +60,11 @@ function gainWords() {
   const words = speedWords({ ...found, low: found.times, high: found.times });
   const { length } = state.rounds.flatMap(({ tokens }) => tokens);
   const isSame = equalTokens(state) === length;
-  const text = isSame ? `the same ${length} tokens` : INVARIANT.includes(state.setup.method) ? "" : "another text, as likely";
+  const text = isSame
+    ? `the same ${length} tokens`
+    : INVARIANT.includes(state.setup.method)
+      ? ""
+      : "another text, as likely";
   const steps = `${state.rounds.length} slow steps of the large model instead of ${state.baseline.length}.`;
   const gain = [words, text].filter(Boolean).join(", ");
   return [`${gain[0].toUpperCase()}${gain.slice(1)}`, steps];
@@ -81,8 +88,8 @@ function whyButton(open) {
     open();
   });
   let word = null;
-  texts.querySelector(".tokens").addEventListener("click", ({ target }) => {
-    word = target.closest(".token");
+  texts.querySelector(".tokens").addEventListener("click", (event) => {
+    word = /** @type {Element} */ (event.target).closest(".token");
     button.hidden = word === null;
     if (word) onceDrawn(() => stand());
   });
@@ -91,7 +98,10 @@ function whyButton(open) {
     const [box, at] = [texts, word].map((element) => element.getBoundingClientRect());
     const zoom = texts.currentCSSZoom ?? 1;
     const left = Math.min(at.left - box.left, box.width - button.offsetWidth * zoom);
-    const top = at.bottom + button.offsetHeight * zoom > box.bottom ? at.top - box.top - button.offsetHeight * zoom : at.bottom - box.top;
+    const top =
+      at.bottom + button.offsetHeight * zoom > box.bottom
+        ? at.top - box.top - button.offsetHeight * zoom
+        : at.bottom - box.top;
     button.style.translate = `${Math.max(0, left) / zoom}px ${Math.max(0, top) / zoom}px`;
   };
   texts.querySelector(".story").addEventListener("scroll", () => (button.hidden = true));

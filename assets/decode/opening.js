@@ -1,8 +1,8 @@
 // The story for a new visitor: one line told slowly, then both bars in the recorded time, then what to press next.
 
 import { appendInk, appendText, visible } from "../shared/labels.js";
-import { decisionsOf, isExpecting, lastDecision, seek, showAll, state } from "../shared/store.js";
 import { isMeasured, missingWords } from "../shared/speed.js";
+import { decisionsOf, isExpecting, lastDecision, seek, showAll, state } from "../shared/store.js";
 import { make, setText } from "../shared/view.js";
 import { linesOf } from "./code.js";
 import { isPlaying, isReal, onPlayer, paceNow, skip } from "./player.js";
@@ -93,7 +93,9 @@ function words(round, step) {
 
 // Writes the line: the text just before the first round that is told, the told rounds, and the current one at a step.
 function drawLine(line, first, round, step) {
-  const before = state.rounds.slice(0, first).map(({ text, tokens }) => text || tokens.map((each) => each.text).join(""));
+  const before = state.rounds
+    .slice(0, first)
+    .map(({ text, tokens }) => text || tokens.map((each) => each.text).join(""));
   const lines = linesOf(before.join(""));
   const shown = make("span", "before");
   for (const each of lines.slice(-BEFORE)) appendText(shown, each.line);

@@ -43,9 +43,13 @@ _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for n
 BASELINE_INFO = TABLE["baseline"].setting.help
 SEED_INFO = TABLE["seed"].setting.help
 
-_NEW = (
-    '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
-)
+_TURNS = """
+<fieldset class="turns" hidden><legend class="visually-hidden">The next question</legend>
+  <label title="The next question goes on with this conversation"
+    ><input type="radio" name="turns" checked>Follow-up</label>
+  <label title="The next question begins a new conversation"><input type="radio" name="turns">New chat</label>
+</fieldset>
+"""
 _CHIP = '<button type="button" data-prompt="{0}" title="{0}">{1}</button>'
 _SETTINGS = """
 <label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
@@ -69,7 +73,7 @@ def panel(pair: Pair, access: Access | None = None, loading: Loading | None = No
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs") + _NEW
+    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs")
     return frame.joined(
         frame.box(
             "controls",
@@ -86,7 +90,7 @@ def panel(pair: Pair, access: Access | None = None, loading: Loading | None = No
             button("stop", "Stop", disabled=True),
         ),
         frame.panel("drawer", _SETTINGS),
-        frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats),
+        frame.panel("prompts", f'{_TURNS}<p class="chips">{chips}</p>', chats=pair.chats),
         frame.box(
             "settings",
             _decoding(opening),

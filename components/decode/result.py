@@ -1,4 +1,4 @@
-"""What a run gained, in one figure, and what to do next. It stands in the race's place until a visitor asks why."""
+"""What a run gained, in one figure, and what to do next: in the race's place until a visitor asks why."""
 
 from __future__ import annotations
 

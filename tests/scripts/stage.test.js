@@ -49,7 +49,10 @@ test("the sentences of a round say what was guessed, checked, kept and replaced,
 test("a run's gain is compared with the recording's by its tokens and the cost of its guesses", () => {
   const other = { times: 2.4, tokens: 6.1, cost: 0.4 };
   const words = reasonWords({ times: 1.3, tokens: 1.9, cost: 0.25 }, other);
-  assert.match(words, /^Less than the recording's 2\.4 times: .* 1\.9 tokens \(there 6\.1\), .* 25% .*\(there 40%\)\.$/);
+  assert.match(
+    words,
+    /^Less than the recording's 2\.4 times: .* 1\.9 tokens \(there 6\.1\), .* 25% .*\(there 40%\)\.$/,
+  );
   assert.match(reasonWords({ ...other, times: 2.45 }, other), /^As much as/);
   assert.match(reasonWords({ ...other, times: null }, other), /^Beside the recording: /);
 });
