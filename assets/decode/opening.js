@@ -50,13 +50,16 @@ const rightOf = ({ tokens }) => tokens.filter(({ kind }) => kind === "accepted")
 export function captions(round, again = false) {
   const guesses = guessesOf(round);
   const [all, right, last] = [guesses.length, rightOf(round), round.tokens.at(-1)];
-  const few = count(all, "token");
+  const [drafted, isTree] = [round.nodes.length, round.nodes.length > all];
+  const few = `${count(drafted, "token")}${isTree ? ", as a tree" : ""}`;
   const gain = `${count(round.tokens.length, "token")} for one slow step`;
-  const kept = right === 0 ? "None is right." : right === all ? "All are right and stay." : "";
+  const kept = right === 0 ? "None is right." : right === drafted ? "All are right and stay." : "";
   const wrong = guesses[right] ? `${quoted(guesses[right].text)} is wrong: the` : "The";
   return {
-    guessed: again ? `The small model guesses ${few} again.` : `The small model guesses ${few} ahead (words or parts).`,
-    checked: `The large model checks ${all === 1 ? "it" : `all ${number(all)} at once`}, in one slow step.`,
+    guessed: again
+      ? `The small model guesses again: ${few}.`
+      : `The small model guesses ahead: ${few} (words or parts).`,
+    checked: `The large model checks ${drafted === 1 ? "it" : `all ${number(drafted)} at once`}, in one slow step.`,
     right: kept || `${capital(number(right))} of them ${right === 1 ? "is right and stays" : "are right and stay"}.`,
     written:
       last.kind === "accepted"
