@@ -1,6 +1,7 @@
 // Mounts the panels of the page. Every panel is a view of the store (shared/store.js).
 
 import { isTeaching, KEPT } from "./classroom/teaching.js";
+import { mountAside } from "./decode/aside.js";
 import { mountPrompts } from "./decode/chat.js";
 import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
@@ -28,6 +29,7 @@ const VIEWS = {
   race: mountRace,
   projector: mountProjector,
   replay: mountReplay,
+  result: mountAside,
   setup: mountSetup,
   shown: (_, { updates }) => store.receiveAll(updates), // a panel that is served alone shows a run
   statistics: mountStatistics,

@@ -33,6 +33,10 @@ FLAGS = [
     "--no-first-run",
 ]
 DESKTOP = {"width": 1280, "height": 900}
+EXPERIENCED = """for (const name of ["specdec.more", "specdec.why"]) {
+  try { localStorage.setItem(name, ""); } catch {}
+}"""
+"""What a visitor's browser holds who has opened all controls and the race."""
 SLOW = 60_000 if os.environ.get("CI") else 15_000
 """Milliseconds until a browser's test gives up: few at the desk, to tell a failure soon, and many on
 the shared machines of CI."""
@@ -132,6 +136,7 @@ def shared_tab(browser):
     """One tab for the tests of a file. Its scripts are compiled already, so the page costs less than half."""
     context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
     context.set_default_timeout(SLOW)
+    context.add_init_script(EXPERIENCED)
     yield context.new_page()
     context.close()
 
@@ -173,9 +178,11 @@ def someone(browser):
     """Opens an address in a browser that nobody used before. At the end, no script may have failed."""
     contexts, errors = [], []
 
-    def open_page(address, viewport=DESKTOP, **settings):
+    def open_page(address, viewport=DESKTOP, is_new=False, **settings):
         contexts.append(browser.new_context(bypass_csp=True, viewport=viewport, **settings))
         contexts[-1].set_default_timeout(SLOW)
+        if not is_new:
+            contexts[-1].add_init_script(EXPERIENCED)
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(address)

@@ -1,11 +1,10 @@
-// The conversation with a chat model: what a question goes on with, questions to click, and a new beginning.
+// The conversation with a chat model: what a question goes on with, questions to click, and whether the next one begins
+// a new conversation.
 
 import { onModels } from "../page/models.js";
-import { clear, isExpecting, state, subscribe } from "../shared/store.js";
+import { isWriting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
-import { forget } from "./kept.js";
-import { pause } from "./player.js";
 
 const answerOf = (rounds) =>
   rounds
@@ -23,7 +22,7 @@ export function conversation(prompt, history) {
   const { setup, rounds, recorded } = state;
   const before = setup?.history ?? [];
   const [begins, again] = [isFresh, prompt === setup?.prompt];
-  isFresh = false;
+  isFresh = false; // a typed question goes on, unless the switch says otherwise
   if (begins || (setup && !setup.chat) || (recorded && !again)) return "";
   if (!setup) return history;
   const answer = answerOf(rounds);
@@ -36,7 +35,7 @@ let wanted = null; // the question that was pressed last, for a moment
 
 // Begins a new conversation with this question.
 function ask(prompt) {
-  if (isExpecting() || wanted === prompt) return;
+  if (isWriting() || wanted === prompt) return;
   wanted = prompt;
   isFresh = true;
   setFields({ prompt });
@@ -45,16 +44,6 @@ function ask(prompt) {
 }
 
 const unwant = () => (wanted = null);
-
-function begin() {
-  pause();
-  unwant();
-  isFresh = true;
-  clear();
-  forget();
-  setFields({ prompt: "", history: "" });
-  field().focus();
-}
 
 let asked = null; // the run whose question the field was last drawn for
 
@@ -82,19 +71,24 @@ export function mountPrompts(element, { chats }) {
   });
   element.addEventListener("click", ({ target }) => {
     const button = target.closest("button");
-    if (button?.dataset.prompt) ask(button.dataset.prompt);
-    else if (button) begin();
+    if (button) ask(button.dataset.prompt);
   });
   // A question that the visitor types replaces the one that was pressed.
   document.addEventListener("input", (event) => {
     if (event.isTrusted && event.target === field()) unwant();
   });
-  const fresh = element.querySelector(".new");
+  const turns = element.querySelector(".turns");
+  const [followUp, fresh] = turns.querySelectorAll("input");
+  turns.addEventListener("change", () => {
+    isFresh = fresh.checked;
+    field().focus();
+  });
   const questions = element.querySelectorAll("button[data-prompt]");
   subscribe(
     onFrame(() => {
-      for (const question of questions) question.disabled = isExpecting(); // Stop comes first
-      fresh.hidden = !state.setup?.chat || state.recorded !== null || isExpecting();
+      for (const question of questions) question.disabled = isWriting(); // Stop comes first
+      turns.hidden = !state.setup?.chat || state.recorded !== null || isWriting();
+      [followUp.checked, fresh.checked] = [!isFresh, isFresh];
       drawField();
     }),
   );

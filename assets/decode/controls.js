@@ -3,7 +3,7 @@
 import { fieldOf, valuesOf } from "../page/fields.js";
 import { onFields } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
-import { begin, chosenTree, isExpecting, state, stop, subscribe } from "../shared/store.js";
+import { begin, chosenTree, isExpecting, isWriting, state, stop, subscribe } from "../shared/store.js";
 import { conversation } from "./chat.js";
 import { setFields } from "./fields.js";
 
@@ -61,7 +61,7 @@ export function mountControls({ measuredFor, withoutK }) {
 
   let { phase } = state;
   subscribe(() => {
-    [generate.disabled, halt.disabled] = [isExpecting(), !isExpecting()];
+    [generate.disabled, halt.disabled] = [isWriting(), !isExpecting()];
     if (state.phase === phase) return;
     phase = state.phase;
     if (phase === "error") tellField(state.message);

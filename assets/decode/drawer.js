@@ -1,16 +1,31 @@
-// The drawer with all settings except prompt and method. It opens without scripts; Escape closes it.
+// What a newcomer does not need, behind “More”; and the drawer with all settings except prompt and method. The drawer
+// opens without scripts; Escape closes it.
 
 import { onFields } from "../page/setup.js";
 import { make } from "../shared/view.js";
+import { remember, remembered } from "./choices.js";
+
+const MORE = "specdec.more"; // whether the visitor sees all controls
 
 export function mountDrawer(element) {
   mountMethods();
-  const box = element.querySelector("input");
+  mountMore(element.querySelector(".open-more input"));
+  const box = element.querySelector(".open-settings input");
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !box.checked || event.defaultPrevented) return;
     box.checked = false;
     box.focus();
   });
+}
+
+function mountMore(box) {
+  const show = () => document.getElementById("page").classList.toggle("simple", !box.checked);
+  box.checked = remembered(MORE);
+  box.addEventListener("change", () => {
+    remember(MORE, box.checked);
+    show();
+  });
+  show();
 }
 
 // Shows three methods and a button for the others. A chosen hidden method shows all of them too.

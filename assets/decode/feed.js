@@ -9,7 +9,7 @@ import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
 import { INTERRUPTED, wasInterrupted } from "./kept.js";
-import { ownStory } from "./opening.js";
+import { ownStory, setStage } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -61,7 +61,7 @@ function playOwn() {
     if (state.run === run || state.rounds.length === 0) return;
     run = state.run;
     if (state.recorded || run === "kept" || !isExpecting() || calm.matches) return;
-    play(ownStory());
+    play(ownStory(), () => setStage("end"));
   });
 }
 

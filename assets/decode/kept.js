@@ -44,15 +44,6 @@ function mark(isUnfinished) {
   }
 }
 
-// Removes the stored run, so that a reload does not show it again.
-export function forget() {
-  try {
-    sessionStorage.removeItem(NAME);
-  } catch {
-    // storage is forbidden, so nothing is stored
-  }
-}
-
 export function mountKept() {
   mark(false); // a reload is told once
   let last = state.phase;

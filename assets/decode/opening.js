@@ -1,75 +1,196 @@
-// The explanation of a run, one sentence per moment: guessed, checked, replaced.
+// The story for a new visitor: one line told slowly, then both bars in the recorded time, then what to press next.
 
-import { INVARIANT } from "../shared/catalogue.js";
-import { visible } from "../shared/labels.js";
-import { isMeasured, missingWords, resultWords } from "../shared/speed.js";
-import { decisionsOf, explain, isExpecting, lastDecision, seek, state } from "../shared/store.js";
-import { paceNow } from "./player.js";
+import { appendInk, appendText, visible } from "../shared/labels.js";
+import { isMeasured, missingWords } from "../shared/speed.js";
+import { decisionsOf, isExpecting, lastDecision, seek, showAll, state } from "../shared/store.js";
+import { make, setText } from "../shared/view.js";
+import { linesOf } from "./code.js";
+import { isPlaying, isReal, onPlayer, paceNow, skip } from "./player.js";
+
+/** @import { Round } from "../types.d.ts" */
+
+let view = null; // the line, its caption and the still pictures on the page
 
 const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-const count = (n, word) => `${NUMBERS[n] ?? n} ${word}${n === 1 ? "" : "s"}`;
+const number = (n) => NUMBERS[n] ?? String(n);
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
-const LANES = 6; // seconds that both lanes take in the opening
-const FEWER = "A call reads the large model once, for one token or for several: fewer calls, less to read.";
+const BARS = 6; // seconds of the bars of a run that is too fast to follow
+const BEFORE = 2; // lines before the one that is told
+const FEWER = "A step reads the large model once, for one token or for several: fewer steps, less to read.";
+const STEPS = ["guessed", "checked", "right", "written"]; // of a round
 
-// What both lanes show. The visitor may stop plain decoding meanwhile.
-function both() {
-  if (!isMeasured(state) && !isExpecting()) return missingWords(state);
-  return INVARIANT.includes(state.setup.method) ? `The same text. ${FEWER}` : FEWER;
+// The part of the story that is on the screen: "line", "bars", "end", or "" outside of it.
+export const stage = () => document.body.dataset.stage ?? "";
+export function setStage(name) {
+  document.body.dataset.stage = name;
 }
 
-function accepted(round) {
-  const tokens = state.rounds[round].tokens.filter(({ kind }) => kind === "accepted");
-  return tokens.length === 0 ? "none of them" : quoted(tokens.map(({ text }) => text).join(""));
+// What is said while both bars run. The visitor may stop plain decoding meanwhile.
+const both = () => (!isMeasured(state) && !isExpecting() ? missingWords(state) : FEWER);
+
+// The guesses along one path: the accepted ones, then the one that was rejected and what followed it.
+/** @param {Round} round */
+export function guessesOf({ nodes }) {
+  const line = [];
+  for (;;) {
+    const parent = (line.at(-1)?.path ?? []).join();
+    const below = nodes.filter(({ path }) => path.length === line.length + 1 && path.slice(0, -1).join() === parent);
+    const next = ["accepted", "rejected"].map((each) => below.find(({ status }) => status === each)).find(Boolean);
+    if (!next && below.length === 0) return line;
+    line.push(next ?? below[0]);
+  }
 }
 
-// The end of a round in words.
-function end(round) {
-  const { tokens } = state.rounds[round];
-  const { kind, text } = tokens.at(-1);
-  const own = quoted(text);
-  const gain = `${count(tokens.length, "token")} for one slow call`;
-  if (kind === "bonus") return `All guesses of a path are right, and the large model adds ${own}: ${gain}.`;
-  if (kind === "accepted") return `The large model accepts ${accepted(round)}: ${gain}.`;
-  return `Where no guess is right, the large model writes its own ${own}: ${gain}.`;
+const rightOf = ({ tokens }) => tokens.filter(({ kind }) => kind === "accepted").length;
+
+// The sentence of each step of a round. again: whether it is the second round that is told.
+/** @param {Round} round */
+export function captions(round, again = false) {
+  const guesses = guessesOf(round);
+  const [all, right, last] = [guesses.length, rightOf(round), round.tokens.at(-1)];
+  const [drafted, isTree] = [round.nodes.length, round.nodes.length > all];
+  const few = `${count(drafted, "token")}${isTree ? ", as a tree" : ""}`;
+  const gain = `${count(round.tokens.length, "token")} for one slow step`;
+  const kept = right === 0 ? "None is right." : right === drafted ? "All are right and stay." : "";
+  const wrong = guesses[right] ? `${quoted(guesses[right].text)} is wrong: the` : "The";
+  return {
+    guessed: again
+      ? `The small model guesses again: ${few}.`
+      : `The small model guesses ahead: ${few} (words or parts).`,
+    checked: `The large model checks ${drafted === 1 ? "it" : `all ${number(drafted)} at once`}, in one slow step.`,
+    right: kept || `${capital(number(right))} of them ${right === 1 ? "is right and stays" : "are right and stay"}.`,
+    written:
+      last.kind === "accepted"
+        ? `The text grows by ${gain}.`
+        : right === all
+          ? `The large model adds ${quoted(last.text)} of its own: ${gain}.`
+          : `${wrong} large model writes ${quoted(last.text)}: ${gain}.`,
+  };
 }
 
-// The moments of one round. move(round, decision) shows the decision on the page.
-function moments(round, move, seconds) {
-  const before = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
-  const { nodes } = state.rounds[round];
-  const isRow = nodes.every(({ path }) => path.length === 1 || path.every((index) => index === 0));
-  const shape = isRow && nodes.at(-1).path.length === nodes.length ? "in a row" : "as a tree";
-  const guesses = count(nodes.length, "token");
-  return [
-    {
-      move: () => move(round, 0),
-      words: `Guessed: the small model guesses ${guesses}, ${shape}.`,
-      seconds: seconds[0],
-    },
-    {
-      move: () => move(round, Math.max(before, 0)),
-      words: `Checked: one call of the large model checks all of them and accepts ${accepted(round)}.`,
-      seconds: seconds[1],
-    },
-    { move: () => move(round, lastDecision(round)), words: end(round), seconds: seconds[2] },
-  ];
+function word(kind, text) {
+  const element = make(kind === "rejected" ? "s" : "span", `token ${kind}`);
+  appendInk(element, text);
+  return element;
 }
 
-// The story for a new visitor: both lanes, then the most instructive round.
+// The words of a round at one of its steps.
+/** @param {Round} round */
+function words(round, step) {
+  const right = rightOf(round);
+  const [isRight, isWritten] = [STEPS.indexOf(step) >= 2, step === "written"];
+  const own = round.tokens.slice(right).map(({ kind, text }) => word(kind, text));
+  const guesses = guessesOf(round).slice(0, isWritten ? right + 1 : Infinity);
+  const kindOf = (i) => (i < right && isRight ? "accepted" : isWritten ? "rejected" : "ghost");
+  const drawn = guesses.map(({ text }, i) => {
+    const element = word(kindOf(i), i < right ? round.tokens[i].text : isWritten ? text.trim() || text : text);
+    element.style.setProperty("--at", String(i));
+    return element;
+  });
+  const group = make("span", `guesses ${step}`);
+  group.append(...drawn, ...(isWritten ? own : []));
+  return group;
+}
+
+// Writes the line: the text just before the first round that is told, the told rounds, and the current one at a step.
+function drawLine(line, first, round, step) {
+  const before = state.rounds
+    .slice(0, first)
+    .map(({ text, tokens }) => text || tokens.map((each) => each.text).join(""));
+  const lines = linesOf(before.join(""));
+  const shown = make("span", "before");
+  for (const each of lines.slice(-BEFORE)) appendText(shown, each.line);
+  line.classList.toggle("code", lines.at(-1)?.isCode ?? false);
+  const told = state.rounds.slice(first, round).map((each) => words(each, "written"));
+  line.replaceChildren(shown, ...told, words(state.rounds[round], step));
+}
+
+// The decision at which the page's other panels stand at a step of a round.
+function decisionAt(round, step) {
+  const accepted = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
+  return { guessed: 0, checked: 0, right: Math.max(accepted, 0), written: lastDecision(round) }[step];
+}
+
+const SECONDS = [
+  { guessed: 3.2, checked: 2, right: 1.6, written: 2.6 },
+  { guessed: 2, checked: 1.2, written: 2.4 },
+];
+
+// The rounds that are told: the most instructive one and the next.
+function toldRounds() {
+  const first = state.recorded?.round ?? 0;
+  return [first, first + 1].filter((round) => state.rounds[round]?.nodes.length > 0);
+}
+
+function tellStep(round, step) {
+  setStage("line");
+  seek(round, decisionAt(round, step));
+  const [first] = toldRounds();
+  const caption = captions(state.rounds[round], round > first)[step];
+  drawLine(view.line, first, round, step);
+  setText(view.caption, caption);
+  return caption;
+}
+
 export function story() {
-  const { recorded, rounds } = state;
-  const round = recorded?.round ?? 0;
-  if (rounds[round].nodes.length === 0) return [{}];
-  const lanes = { seconds: LANES, words: state.baseline.length > 0 ? both : "" };
-  const result = { move: () => {}, words: resultWords(state), seconds: 3 };
-  return [lanes, ...(result.words ? [result] : []), ...moments(round, explain, [3, 3.4, 3.4])];
+  const told = toldRounds();
+  if (told.length === 0) return [{}];
+  const moments = told.flatMap((round, i) =>
+    Object.entries(SECONDS[i]).map(([step, seconds]) => ({ move: () => tellStep(round, step), words: "", seconds })),
+  );
+  const seconds = isReal() ? undefined : BARS;
+  const bars = { again: true, seconds, words: both, begin: () => setStage("bars") };
+  return [...moments, ...(isMeasured(state) ? [bars] : [])];
 }
 
-// The story after Generate. In real time the answer plays as it comes, then once more beside plain decoding. A faster run
-// is slowed down: the first round, then the whole run.
+// Three still pictures for visitors who want no motion, until they press something.
+export function showStills() {
+  const [first] = toldRounds();
+  showAll();
+  if (first === undefined) return;
+  setStage("stills");
+  const all = captions(state.rounds[first]);
+  const pictures = ["guessed", "right", "written"].map((step) => {
+    const [line, caption] = [make("p", "line"), make("p", "caption", all[step])];
+    drawLine(line, first, first, step);
+    line.firstChild.remove();
+    const row = make("div");
+    row.append(caption, line);
+    return row;
+  });
+  view.stills.replaceChildren(...pictures);
+}
+
+// What Generate plays. In real time the answer plays as it comes, then once more beside plain decoding.
 export function ownStory() {
   if (state.rounds[0].nodes.length === 0) return [{}];
   if (paceNow() === "real") return [{}, { again: true, words: both }];
-  return [...moments(0, seek, [1.4, 1.6, 1.4]), { words: state.setup.baseline ? both : "" }];
+  return [{ words: state.setup.baseline ? both : "" }];
+}
+
+const FIELDS = "input, textarea, select, [contenteditable]";
+const SKIPPED = [" ", "ArrowLeft", "ArrowRight", "Escape"]; // keys that only end the story
+const isTold = () => ["line", "bars", "stills"].includes(stage());
+
+// Any key and any press ends the story; the player's own buttons do what they say.
+function end(event) {
+  if (!isTold() || ["Tab", "Shift", "Control", "Alt", "Meta"].includes(event.key)) return;
+  const target = /** @type {Element} */ (event.target);
+  if (event.type === "pointerdown" && target.closest("#stepper")) return;
+  if (SKIPPED.includes(event.key) && !target.closest(`${FIELDS}, button, a`)) event.preventDefault();
+  skip();
+  setStage("end");
+}
+
+export function mountOpening(element) {
+  view = { line: make("p", "line"), caption: make("p", "caption"), stills: make("div", "stills") };
+  const box = make("div", "slow");
+  box.append(view.line, view.caption, view.stills);
+  view.caption.setAttribute("aria-live", "polite");
+  element.querySelector("section").append(box);
+  document.addEventListener("keydown", end, true);
+  document.addEventListener("pointerdown", end, true);
+  onPlayer(() => ["line", "bars"].includes(stage()) && !isPlaying() && setStage("end"));
 }

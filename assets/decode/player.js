@@ -22,7 +22,7 @@ const USES_KEYS =
 const USES_SPACE = "button, summary, a, label, [role=button]";
 
 /** @typedef {{ move: () => void, words: string, seconds: number }} Moment */
-/** @typedef {{ seconds?: number, words?: string | (() => string), again?: boolean }} Clock */
+/** @typedef {{ seconds?: number, words?: string | (() => string), again?: boolean, begin?: () => void }} Clock */
 
 const listeners = new Set();
 let run = null; // the run that is being played, or null
@@ -42,7 +42,7 @@ const PACES = {
   fastest: { unit: "round", perSecond: 10 },
 };
 const TOO_FAST = "stories/target"; // the model of the story pair: nobody can follow it in real time
-const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
+export const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
 
 // The name of the pace: a run plays in real time where it can be followed.
 export const paceNow = () => pace || (isReal() ? "real" : "calm");
@@ -78,6 +78,7 @@ function begin(act) {
     return tell();
   }
   const { words: said = "" } = act;
+  act.begin?.();
   words = typeof said === "function" ? said : () => said;
   const { ends, plain } = measured();
   const whole = Math.max(ends.at(-1), plain);

@@ -20,7 +20,7 @@ import { onFrame, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
 import { INTERRUPTED, keptRun, mountKept, wasInterrupted } from "./kept.js";
-import { story } from "./opening.js";
+import { setStage, showStills, story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
 
@@ -145,10 +145,12 @@ class Replay {
   // instead.
   present(run, about, at) {
     pause();
+    setStage("");
     show(run, about);
+    const isOpening = about.name === this.entries[0]?.name;
     if (at) seek(at.round, at.decision);
-    else if (calm.matches) showAll();
-    else play(about.name === this.entries[0]?.name ? story() : [{}]);
+    else if (calm.matches) isOpening ? showStills() : showAll();
+    else play(isOpening ? story() : [{}]);
     adopt(run.setup, about === this.entries[0]);
     writeAddress();
   }

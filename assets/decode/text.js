@@ -10,6 +10,7 @@ import { make, onceDrawn, onFrame } from "../shared/view.js";
 import { Fences, linesOf } from "./code.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
+import { mountOpening } from "./opening.js";
 
 // The highlight of each element of the text, for link.js.
 const meaning = new WeakMap();
@@ -194,6 +195,7 @@ function copied(event) {
 
 export function mountText(element) {
   mountLanes(element);
+  mountOpening(element);
   const view = new TextView(element);
   subscribe(onFrame(() => view.draw()));
   view.tokens.addEventListener("click", (event) => {

@@ -107,7 +107,7 @@ function selectLatest() {
 
 // Selects the place at which a run comes to rest. A recorded run names its most instructive place. The last rounds of
 // any run may lack room for a whole tree, and one that ends the text accepts a token that nobody sees. Other runs
-// therefore rest on the last whole tree before the end, at the last position where both models raced.
+// therefore rest at the end of the last whole tree.
 function rest() {
   const { recorded, rounds } = state;
   state.veiled = false;
@@ -115,8 +115,7 @@ function rest() {
   const drafted = rounds.map(({ nodes, finish }, i) => (finish === "eos" && i > 0 ? 0 : nodes.length));
   const most = Math.max(...drafted);
   const round = most > 0 ? drafted.lastIndexOf(most) : rounds.length - 1;
-  const step = rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
-  place(round, emission(decisionsOf(round), Math.max(0, step)));
+  place(round, lastDecision(round));
 }
 
 // Shows the whole run where it comes to rest, and follows further rounds.
@@ -253,13 +252,6 @@ export function restore({ setup, rounds, prefillSeconds, baseline, timings = [] 
   notify();
 }
 
-// Shows no run, for a new conversation.
-export function clear() {
-  parked = null;
-  Object.assign(state, empty());
-  notify();
-}
-
 // Returns to the visitor's own run.
 export function unpark() {
   if (parked) Object.assign(state, parked, pending());
@@ -283,6 +275,8 @@ export const hasParked = () => parked !== null;
 export const isActive = () => active() && state.phase !== "waiting";
 // Whether the visitor expects an answer from the server.
 export const isExpecting = () => active();
+// Whether an answer is on its way. A finished text is finished, also while plain decoding is still timed behind it.
+export const isWriting = () => active() && state.phase !== "baseline";
 
 // The highlighted place, shared by all panels: {round, path, step, token_id, index, kind}, or null.
 const lights = observable();

@@ -41,12 +41,18 @@ _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for n
 BASELINE_INFO = TABLE["baseline"].setting.help
 SEED_INFO = TABLE["seed"].setting.help
 
-_NEW = (
-    '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
-)
+_TURNS = """
+<fieldset class="turns" hidden><legend class="visually-hidden">The next question</legend>
+  <label title="The next question goes on with this conversation"
+    ><input type="radio" name="turns" checked>Follow-up</label>
+  <label title="The next question begins a new conversation"><input type="radio" name="turns">New chat</label>
+</fieldset>
+"""
 _CHIP = '<button type="button" data-prompt="{0}" title="{0}">{1}</button>'
 _SETTINGS = """
 <label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
+<label class="open-more" title="Method, settings, recorded runs, saving and statistics"
+  ><input type="checkbox">More</label>
 """
 
 MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
@@ -64,7 +70,7 @@ def panel(pair: Pair) -> frame.Part:
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs") + _NEW
+    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs")
     return frame.joined(
         frame.box(
             "controls",
@@ -81,7 +87,7 @@ def panel(pair: Pair) -> frame.Part:
             button("stop", "Stop", disabled=True),
         ),
         frame.panel("drawer", _SETTINGS),
-        frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats),
+        frame.panel("prompts", f'{_TURNS}<p class="chips">{chips}</p>', chats=pair.chats),
         frame.box(
             "settings",
             _decoding(opening),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.decode import controls, race, replay, statistics, stepper, text, tree
+from components.decode import controls, race, replay, result, statistics, stepper, text, tree
 from components.page import frame
 from components.runs.lazy import shared
 
@@ -24,7 +24,8 @@ def panel(pair: Any) -> frame.Part:
         form,
         replay.panel(list(form.fields[controls.PART]), pair.chats),
         text.panel(),
-        frame.box("figures", tree.panel(), race.panel()),
+        frame.box("figures", result.panel(), tree.panel(), race.panel()),
         stepper.panel(),
         statistics.panel(pair),
+        class_="simple",
     )

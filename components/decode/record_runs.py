@@ -193,17 +193,6 @@ more than one over one token.
 
 WANTED = [
     Wanted(
-        "opening",
-        "A first look: a chat model answers",
-        "Why faster? A call reads the large model from memory once, for one word or five.",
-        None,
-        ("ersd",),
-        telling,
-        max_new_tokens=OPENING_TOKENS,
-        prompt=controls.QUESTIONS[5],
-        seed=30,
-    ),
-    Wanted(
         "code",
         "A model writes code: six tokens a call",
         "Code is easy to guess: the small model's next six tokens are often all right.",
@@ -214,6 +203,17 @@ WANTED = [
         prompt=controls.CODE[0],
         seed=4,
         pair="coder",
+    ),
+    Wanted(
+        "opening",
+        "A first look: a chat model answers",
+        "Why faster? A call reads the large model from memory once, for one word or five.",
+        None,
+        ("ersd",),
+        telling,
+        max_new_tokens=OPENING_TOKENS,
+        prompt=controls.QUESTIONS[5],
+        seed=30,
     ),
     Wanted(
         "story",

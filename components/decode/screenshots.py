@@ -1,6 +1,7 @@
-"""Take the README's screenshots: `python -m components.decode.screenshots`. It needs Playwright and Chromium.
+"""Take the README's pictures: `python -m components.decode.screenshots`. It needs Playwright and Chromium.
 
-A server of this page with SmolLM2 is started for them, and the pictures are written to `assets/screenshots`.
+A server of this page with SmolLM2 is started for them, and the pictures are written to `assets/screenshots`:
+stills, and the opening as a moving picture.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
+from io import BytesIO
 from typing import Any
 
 from components.page.assets import ASSETS
@@ -21,6 +24,11 @@ PICTURES = {
     "compare": ("?tab=compare", "document.querySelectorAll('#compare .tokens .token').length > 100"),
 }
 """The address of each picture and the condition that it waits for, by name."""
+MOVING = "opening.webp"
+"""The first seconds of the page, as a new visitor sees them."""
+_SECONDS, _EVERY = 22, 0.25
+_MOVING_SIZE: Any = {"width": 1120, "height": 720}
+_MOST_BYTES = 1_500_000
 _LOADED = "document.querySelector('#generate') && !document.body.hasAttribute('data-loading')"
 _MOST = 300_000  # milliseconds
 
@@ -45,6 +53,8 @@ def take() -> None:
             look = {"viewport": SIZE, "reduced_motion": "reduce", "color_scheme": "light"}
             context = browser.new_context(**look, bypass_csp=True)  # Playwright waits by evaluating texts
             _shoot(context.new_page(), f"http://127.0.0.1:{port}/")
+            new = browser.new_context(viewport=_MOVING_SIZE, color_scheme="light", bypass_csp=True)
+            _film(new.new_page(), f"http://127.0.0.1:{port}/")
             browser.close()
     finally:
         server.terminate()
@@ -58,10 +68,33 @@ def _shoot(page: Any, address: str) -> None:
         page.goto(address + query)
         page.wait_for_function(there)
         page.wait_for_function(_LOADED)
+        page.keyboard.press("Escape")  # ends the opening's still pictures
         page.mouse.move(0, 0)
         page.wait_for_timeout(1000)  # fonts and transitions
         page.screenshot(path=FOLDER / f"{name}.png")
         print(f"written: {name}.png", flush=True)
+
+
+def _film(page: Any, address: str) -> None:
+    """Write the moving picture. ValueError if it is too large."""
+    from PIL import Image
+
+    page.goto(address)
+    page.wait_for_selector("[data-stage=line]")
+    frames, times = [], []
+    begun = time.monotonic()
+    while (now := time.monotonic() - begun) < _SECONDS:
+        frames.append(Image.open(BytesIO(page.screenshot(type="png"))))
+        times.append(now)
+        page.wait_for_timeout(max(0.0, 1000 * (_EVERY - (time.monotonic() - begun - now))))
+    ends = [*times[1:], _SECONDS + 3]
+    shown = [round(1000 * (end - start)) for start, end in zip(times, ends, strict=True)]
+    options: dict[str, Any] = {"duration": shown, "loop": 0, "quality": 40, "method": 4}
+    frames[0].save(FOLDER / MOVING, save_all=True, append_images=frames[1:], **options)
+    size = (FOLDER / MOVING).stat().st_size
+    if size > _MOST_BYTES:
+        raise ValueError(f"{MOVING} has {size:,} bytes, more than {_MOST_BYTES:,}: take fewer frames")
+    print(f"written: {MOVING}, {len(frames)} frames, {size:,} bytes", flush=True)
 
 
 def _open(page: Any, address: str) -> None:

@@ -31,7 +31,7 @@ for _file in FOLDER.glob("*.json"):  # the browser loads a run as a file, withou
     assets.publish_made(f"{FOLDER.name}/{_file.name}", partial(_sent, _file), [_file])
 
 
-OPENINGS = {True: "opening", False: "story"}
+OPENINGS = {True: "code", False: "story"}
 """The run that a page opens with, by whether its models chat."""
 
 

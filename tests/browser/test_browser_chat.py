@@ -71,21 +71,9 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     chat.reload()
     ready(chat)
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
-    chat.get_by_role("button", name="New chat").click()
-    expect(chat.locator("#text .story")).to_be_hidden()
-    chat.wait_for_function("document.querySelector('#prompt textarea').value === ''")
+    chat.get_by_text("New chat").click()
     assert ask(chat, "Name an animal.")["setup"]["history"] == []
-
-
-def test_a_new_chat_is_not_undone_by_a_reload(chat):
-    ask(chat, "Name a colour.")
-    chat.get_by_role("button", name="New chat").click()
-    chat.wait_for_url(lambda address: "colour" not in address)
-    chat.reload()
-    ready(chat)
-    assert turns(chat) == []
-    assert chat.evaluate("window.specdec.store.state.setup") is None
-    assert chat.evaluate("sessionStorage.length") == 0
+    assert ask(chat, "Another one?")["setup"]["history"][0] == "Name an animal."
 
 
 def test_an_embedded_answer_is_decoded_with_the_chat_template(chat, someone):
@@ -162,7 +150,7 @@ def test_an_empty_question_and_one_that_is_too_long_are_refused_in_words(chat):
         generate(chat, until="error")
         expect(chat.locator("#feed .run-error")).to_contain_text(message)
         assert turns(chat) == ["Name a colour."]
-    expect(chat.get_by_role("button", name="New chat")).to_be_visible()
+    expect(chat.get_by_text("New chat")).to_be_visible()
 
 
 def test_a_saved_answer_is_opened_again_with_its_conversation(chat, tmp_path):

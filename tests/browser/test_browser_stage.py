@@ -101,15 +101,16 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.wait_for_function("document.querySelector('#text.block').getBoundingClientRect().top >= 0")
 
 
-def test_the_opening_plays_both_lanes_explains_a_round_and_rests_on_it(tab):
-    page = tab((1280, 720))
+def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_steps(tab):
+    page = tab((1280, 720), is_new=True)
     expect(page.locator("#claim")).to_have_text(re.compile("A small model guesses ahead, a large one checks"))
     assert page.locator("#claim p").evaluate("claim => getComputedStyle(claim).fontSize") == "22px"
-    page.wait_for_selector("[data-lanes]")
-    for words in ("Guessed: ", "Checked: ", "writes its own"):
+    for words in ("guesses ahead: six tokens", "checks all", "large model writes", "guesses"):
         page.wait_for_function(
-            "words => document.querySelector('.look').textContent.includes(words)", arg=words
+            "words => document.querySelector('.slow .caption').textContent.includes(words)", arg=words
         )
+    expect(page.locator("#race")).to_be_hidden()
+    page.wait_for_selector("[data-lanes]")
     page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
     at = page.evaluate("(({ selected, veiled }) => [selected, veiled])(window.specdec.store.state)")
     entry = page.evaluate("(({ round, step }) => ({ round, step }))(window.specdec.store.state.recorded)")
@@ -117,6 +118,28 @@ def test_the_opening_plays_both_lanes_explains_a_round_and_rests_on_it(tab):
     expect(page.locator(".lane .count").first).to_have_text("64 calls")
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
+    expect(page.locator("#result .guess")).to_have_attribute("href", "?tab=draft")
+    page.get_by_role("button", name="Try your own").click()
+    expect(page.locator("#prompt textarea")).to_be_focused()
+
+
+def test_any_key_ends_the_opening_and_the_race_opens_on_request_and_stays_open(tab):
+    page = tab((1280, 720), is_new=True)
+    page.wait_for_selector("[data-stage=line]")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Try your own")).to_be_visible()
+    expect(page.locator("#statistics")).to_be_hidden()
+    page.locator("#text .tokens .token.current").click()
+    page.get_by_role("button", name="Why this word?").click()
+    expect(page.locator("#race .figure")).to_be_visible()
+    page.get_by_label("More").check(force=True)
+    expect(page.locator("#method")).to_be_visible()
+    page.goto(page.url.partition("?")[0])
+    page.wait_for_selector("[data-stage=line]")
+    page.keyboard.press("Escape")
+    page.locator("#text .tokens .token.current").click()
+    expect(page.locator("#race .figure")).to_be_visible()
+    expect(page.locator("#method")).to_be_visible()
 
 
 WRITTEN = """() => [...document.querySelectorAll("#text .tokens .token:not(.rejected)")]
@@ -257,9 +280,6 @@ def test_a_link_offers_its_run_and_plays_no_other(tab):
     assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
     expect(page.get_by_role("button", name="Run it")).to_be_hidden()
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was not measured")
-    page.evaluate("window.specdec.store.clear()")  # as New chat does
-    settle(page.locator("#text"))
-    expect(page.get_by_role("button", name="Run it")).to_be_hidden()
 
 
 def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):

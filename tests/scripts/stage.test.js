@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { reasonWords } from "../../assets/decode/aside.js";
 import { account } from "../../assets/decode/lanes.js";
-import { ownStory, story } from "../../assets/decode/opening.js";
+import { captions, guessesOf, ownStory, story } from "../../assets/decode/opening.js";
 import { leading } from "../../assets/decode/race.js";
 import { thinned } from "../../assets/decode/tree.js";
 import { durations, speed, speedWords } from "../../assets/shared/speed.js";
@@ -20,26 +21,40 @@ test("the winner of a race runs on top, both winners run, and the others are cou
   }
 });
 
-test("the opening plays both lanes, then tells of one round in order, without holes", () => {
+test("the opening tells the most instructive round step by step and the next one, then plays both bars", () => {
   show(runs["story.json"], { name: "story", round: 1, step: 3 });
-  const [lanes, ...others] = story();
-  assert.equal(lanes.seconds, 6);
-  const moments = others.slice(-3); // after the result, if it can be said
-  const words = moments.map((moment) => moment.words).join(" ");
+  const acts = story();
+  assert.equal(acts.length, 8);
+  assert.deepEqual([acts[7].seconds, acts[7].again], [6, true]);
+  const seconds = acts.slice(0, 7).reduce((sum, act) => sum + act.seconds, 0);
+  assert.ok(seconds > 10 && seconds < 16, `${seconds} s`);
+});
+
+test("the sentences of a round say what was guessed, checked, kept and replaced, without holes", () => {
+  show(runs["story.json"], { name: "story", round: 1, step: 3 });
+  const [round] = [state.rounds[1]];
+  const told = captions(round);
+  const guesses = guessesOf(round);
+  const right = round.tokens.filter(({ kind }) => kind === "accepted").length;
+  assert.deepEqual(
+    guesses.slice(0, right).map(({ token_id }) => token_id),
+    round.tokens.slice(0, right).map(({ id }) => id),
+  );
+  assert.match(told.guessed, /^The small model guesses ahead: six tokens, as a tree/);
+  assert.match(told.checked, /^The large model checks .*in one slow step\.$/);
+  assert.match(told.written, /large model (writes|adds) “.*read.*”.*: four tokens for one slow step\.$/);
+  assert.doesNotMatch(Object.values(told).join(" "), /undefined|NaN|null|␣/);
+});
+
+test("a run's gain is compared with the recording's by its tokens and the cost of its guesses", () => {
+  const other = { times: 2.4, tokens: 6.1, cost: 0.4 };
+  const words = reasonWords({ times: 1.3, tokens: 1.9, cost: 0.25 }, other);
   assert.match(
     words,
-    /^Guessed: .* six tokens.*Checked: .*“.*with pictures to.*”.*large model writes its own “.*read.*”: four/s,
+    /^Less than the recording's 2\.4 times: .* 1\.9 tokens \(there 6\.1\), .* 25% .*\(there 40%\)\.$/,
   );
-  assert.doesNotMatch(words, /undefined|NaN|null|␣/);
-  const places = moments.map(({ move }) => {
-    move();
-    return [state.selected.round, state.decision, state.veiled];
-  });
-  assert.deepEqual(places, [
-    [1, 0, false],
-    [1, 3, false],
-    [1, 4, false],
-  ]);
+  assert.match(reasonWords({ ...other, times: 2.45 }, other), /^As much as/);
+  assert.match(reasonWords({ ...other, times: null }, other), /^Beside the recording: /);
 });
 
 // A run of two rounds with two tokens each, beside four tokens of plain decoding.
@@ -101,7 +116,7 @@ test("whoever stops plain decoding reads so while the run plays", () => {
   const words = ownStory().at(-1).words;
   assert.equal(words(), "Plain decoding was stopped after 24 tokens, so there is no comparison.");
   show({ setup, rounds, baseline }, {});
-  assert.match(words(), /^The same text\. .* fewer calls, less to read\.$/);
+  assert.match(words(), /fewer steps, less to read\.$/);
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {

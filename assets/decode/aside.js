@@ -1,0 +1,154 @@
+// The place beside the tree: what the run gained and what to do next, or the race of a word that a visitor asked about.
+
+/** @import { State } from "../types.d.ts" */
+
+import { INVARIANT } from "../shared/catalogue.js";
+import { equalTokens, isMeasured, speed, speedWords } from "../shared/speed.js";
+import { isExpecting, state, subscribe } from "../shared/store.js";
+import { Totals } from "../shared/totals.js";
+import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { remember, remembered } from "./choices.js";
+import { account } from "./lanes.js";
+import { setStage, stage } from "./opening.js";
+import { isPlaying, onPlayer } from "./player.js";
+
+const WHY = "specdec.why"; // whether the race is open
+const OF_LESS = 0.1; // gains that differ by less are the same
+
+let recording = null; // the figures of the recorded run that was shown last
+
+// The figures that decide a run's gain: tokens of a step, and the guesses' time beside that of checking them; `times`
+// is null where it was not measured well.
+/** @param {State} run */
+export function figuresOf(run) {
+  const totals = new Totals().addAll(run.rounds);
+  if (run.rounds.length === 0 || totals.drafted === 0) return null;
+  const found = isMeasured(run) ? speed(run) : null;
+  const { draft, evaluate } = totals.seconds;
+  const times = found && !found.isBusy ? found.times : null;
+  return { times, tokens: totals.tokens / totals.rounds, cost: draft / Math.max(evaluate, 1e-12), totals };
+}
+
+// Why a run gains less or more than the recorded one.
+export function reasonWords(own, other) {
+  const share = ({ cost }) => `${Math.round(100 * cost)}%`;
+  const why = `a slow step gives ${own.tokens.toFixed(1)} tokens (there ${other.tokens.toFixed(1)}), and guessing takes ${share(own)} of the time of checking (there ${share(other)}).`;
+  if (own.times === null || other.times === null) return `Beside the recording: ${why}`;
+  const by = own.times - other.times;
+  const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
+  return `${less} the recording's ${other.times.toFixed(1)} times: ${why}`;
+}
+
+// The set-up of “Will it pay?” with this run's acceptance and the cost of its guesses.
+function payoffLink({ totals }) {
+  const { rate_by_index: rates } = totals.acceptance;
+  const steps = totals.depth * totals.rounds;
+  const query = new URLSearchParams({
+    tab: "payoff",
+    "payoff.acceptance": (rates[0] ?? 0).toFixed(2),
+    "payoff.draft_step": Math.min(
+      1.5,
+      totals.seconds.draft / steps / (totals.seconds.evaluate / totals.rounds),
+    ).toFixed(3),
+  });
+  return `?${query}`;
+}
+
+function gainWords() {
+  const found = isMeasured(state) ? speed(state) : null;
+  if (found === null || found.isBusy || state.setup.method === "ar") return ["", account()];
+  const words = speedWords({ ...found, low: found.times, high: found.times });
+  const { length } = state.rounds.flatMap(({ tokens }) => tokens);
+  const isSame = equalTokens(state) === length;
+  const text = isSame
+    ? `the same ${length} tokens`
+    : INVARIANT.includes(state.setup.method)
+      ? ""
+      : "another text, as likely";
+  const steps = `${state.rounds.length} slow steps of the large model instead of ${state.baseline.length}.`;
+  const gain = [words, text].filter(Boolean).join(", ");
+  return [`${gain[0].toUpperCase()}${gain.slice(1)}`, steps];
+}
+
+function place(isOpen) {
+  if (["line", "bars"].includes(stage())) return "none";
+  if (["end", "stills"].includes(stage())) return "result";
+  if (isOpen) return "race";
+  const grows = isPlaying() || (isExpecting() && state.phase !== "baseline");
+  return grows || state.rounds.length === 0 ? "none" : "result";
+}
+
+// The button beside a pressed word, which opens its race.
+function whyButton(open) {
+  const button = Object.assign(make("button", "why", "Why this word?"), { type: "button", hidden: true });
+  const texts = document.querySelector("#text .texts");
+  texts.append(button);
+  button.addEventListener("click", () => {
+    button.hidden = true;
+    open();
+  });
+  let word = null;
+  texts.querySelector(".tokens").addEventListener("click", (event) => {
+    word = /** @type {Element} */ (event.target).closest(".token");
+    button.hidden = word === null;
+    if (word) onceDrawn(() => stand());
+  });
+  const stand = () => {
+    if (!word) return;
+    const [box, at] = [texts, word].map((element) => element.getBoundingClientRect());
+    const zoom = texts.currentCSSZoom ?? 1;
+    const left = Math.min(at.left - box.left, box.width - button.offsetWidth * zoom);
+    const top =
+      at.bottom + button.offsetHeight * zoom > box.bottom
+        ? at.top - box.top - button.offsetHeight * zoom
+        : at.bottom - box.top;
+    button.style.translate = `${Math.max(0, left) / zoom}px ${Math.max(0, top) / zoom}px`;
+  };
+  texts.querySelector(".story").addEventListener("scroll", () => (button.hidden = true));
+  return button;
+}
+
+export function mountAside(element) {
+  const find = (selector) => element.querySelector(selector);
+  const names = new URLSearchParams(location.search);
+  let isOpen = remembered(WHY) || names.has("round") || names.has("decision"); // a link to a moment shows its race
+  let run = null;
+  const draw = onFrame(() => {
+    if (state.run !== run && stage() === "end") setStage("");
+    if (state.run !== run || isPlaying()) button.hidden = true;
+    run = state.run;
+    if (state.recorded) recording = figuresOf(state) ?? recording;
+    const before = element.dataset.aside;
+    element.dataset.aside = place(isOpen);
+    if (element.dataset.aside !== "result") return;
+    if (before !== "result") onceDrawn(() => void (element.parentElement.scrollLeft = 0)); // on a phone it comes first
+    const [gain, same] = gainWords();
+    setText(find(".gain"), gain);
+    setText(find(".same"), same);
+    const own = state.recorded || isExpecting() ? null : figuresOf(state);
+    setText(find(".reason span"), own && recording ? reasonWords(own, recording) : "");
+    find(".pays").hidden = own === null;
+    if (own) find(".pays").href = payoffLink(own);
+  });
+  const open = () => {
+    isOpen = true;
+    remember(WHY, true);
+    setStage("");
+    draw();
+    onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone
+  };
+  const button = whyButton(open);
+  find(".try").addEventListener("click", () => {
+    const prompt = /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
+    prompt.focus();
+    prompt.select();
+  });
+  // Whoever knows the race looks at it when they press a word or move through the run.
+  document.addEventListener("click", ({ target }) => {
+    if (stage() !== "end" || !isOpen || !(/** @type {Element} */ (target).closest("#stepper, .token, .node"))) return;
+    setStage("");
+    draw();
+  });
+  subscribe(draw);
+  onPlayer(draw);
+}

@@ -1,0 +1,26 @@
+"""What a run gained, in one figure, and what to do next: in the race's place until a visitor asks why."""
+
+from __future__ import annotations
+
+from components.page import frame
+from components.server.standalone import alone
+
+_TEMPLATE = """
+<section aria-label="What it gained">
+  <p class="gain" aria-live="polite"></p>
+  <p class="same"></p>
+  <p class="reason"><span></span> <a class="pays" hidden>Will it pay for other models?</a></p>
+  <p class="next-steps"><button type="button" class="try">Try your own</button>
+    <a class="guess" href="?tab=draft">You guess</a></p>
+  <p class="note">Press a word of the text to ask why it stands there.</p>
+</section>
+"""
+
+
+def panel() -> frame.Part:
+    """The result. `assets/decode/aside.js` fills it and chooses between it and the race."""
+    return frame.panel("result", _TEMPLATE)
+
+
+if __name__ == "__main__":
+    alone(panel)
