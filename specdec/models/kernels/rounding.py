@@ -14,7 +14,7 @@ from specdec.models.kernels.vectors import FLOAT, INT, call, load, splat
 
 _STEP = np.float32(1 / 127)
 _WHOLE = 3 << 22
-"""Added to a float32 below 2 ** 22, it leaves the nearest whole number in the last bits, the even one of two."""
+"""Added to a float32 below 2 ** 22, it leaves the nearest whole number in the last bits (of two the even)."""
 _HALF = at.GROUP // 2
 _BYTE = ir.IntType(8)
 
@@ -78,7 +78,9 @@ def _round_group(typingctx, source, out):  # noqa: ARG001
         bits = load(builder, source, words)
         unsigned = builder.and_(bits, ir.Constant(words, [0x7FFFFFFF] * at.GROUP))
         # as numbers without signs are ordered
-        largest = builder.bitcast(call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned), FLOAT)
+        largest = builder.bitcast(
+            call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned), FLOAT
+        )
         usable = builder.fcmp_ordered(">", largest, ir.Constant(FLOAT, float(at.SMALLEST)))
         turned = builder.select(usable, builder.fdiv(FLOAT(127.0), largest), FLOAT(0.0))
         scaled = builder.fmul(builder.bitcast(bits, numbers), splat(builder, turned, at.GROUP))
