@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,8 +56,8 @@ def ends_of(model: PreTrainedModel) -> list[int]:
 
 def restrict(model: PreTrainedModel, output_ids: Tensor) -> None:
     """Make a model score these ids alone. ValueError where its output is not an ordinary linear layer."""
-    head: Any = model.get_output_embeddings()
-    if type(head) is not nn.Linear or head.bias is not None:
+    head = model.get_output_embeddings()
+    if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
         raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")
     weight = head.weight.detach()
     if weight.device.type != "meta":  # of a model whose matrices lie in a file
