@@ -72,6 +72,9 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
         "(default: auto)",
     )
     parser.add_argument("--draft-dtype", help="the draft's, by default the target's; also int8")
+    parser.add_argument(
+        "--draft-ids", type=int, help="let the draft score this many ids only, the first ones"
+    )
 
 
 def to_write(text: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from specdec.models.load import PACKED, ROUNDED, checked_device, checked_dtype, 
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
+from specdec.models.partial_head import chosen_ids
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, checked_name, fetch_file, find_source
 from specdec.models.tokenizer_files import load_tokenizer, same_tokenizers
@@ -30,6 +32,7 @@ def load_pair(
     dtype: str = "auto",
     draft_device: str | None = None,
     draft_dtype: str | None = None,
+    draft_ids: int | Sequence[int] | None = None,
     download: bool = False,
     report: Report = silent,
 ) -> ModelPair:
@@ -48,6 +51,9 @@ def load_pair(
     `bfloat16`, `float16`.
     draft_device, draft_dtype: those of the draft, by default the target's. `int8` rounds the draft's
     matrices, which changes neither the distribution of texts nor ERSD's text.
+    draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
+    the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
+    and those that end a text. None: all.
     download: whether "coder" may be fetched from the hub where its files are missing, which is 1.6 GB.
     report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
     names what is missing or does not fit. If memory is too small, it is raised before weights are fetched or
@@ -81,14 +87,20 @@ def load_pair(
     checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
-        parts.append(_Part(draft, draft_device, draft_dtype))
+        parts.append(_Part(draft, draft_device, draft_dtype, draft_ids))
+    elif draft_ids is not None:
+        raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     for part in parts:
         report(Progress("asking", str(part.name)))
         part.find()
+    if draft_ids is not None and parts[1:]:
+        chosen_ids(draft_ids, parts[1].source.config().get_text_config(decoder=True).vocab_size, ())
     check_fits(part.plan() for part in parts)
     target_model = parts[0].load(report)
     draft_model = parts[1].load(report) if parts[1:] else None
     tokenizer, draft_tokenizer = _tokenizers(parts)
+    if draft_ids is not None and draft_tokenizer is not None:
+        raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft with the target's tokenizer")
     if partial:
         assert draft is not None
         draft_model = load_partial(Path(draft), target_model, draft_device, draft_dtype)
@@ -116,7 +128,7 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
     options: the command's; those that are named as arguments of `load_pair` are used, where they are given.
     usual: the pair if none is given. changes: replace options.
     """
-    names = ("target", "draft", "device", "dtype", "draft_dtype", "download")
+    names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
     given = {name: getattr(options, name, None) for name in names} | changes
     given["target"] = given["target"] or getattr(options, "pair", None)
     if not given["target"] and not given["draft"]:
@@ -142,9 +154,11 @@ class _Part:
     source: Source
     folder: Path
 
-    def __init__(self, name: str | Path, device: str, dtype: str):
+    def __init__(
+        self, name: str | Path, device: str, dtype: str, output_ids: int | Sequence[int] | None = None
+    ):
         # by their names, as a plan has them, also where torch's own objects are given
-        self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
+        self.name, self.device, self.dtype, self.output_ids = name, str(device), _name_of(dtype), output_ids
         checked_device(self.device), checked_dtype(self.dtype)
 
     def find(self) -> None:
@@ -169,7 +183,7 @@ class _Part:
         return Placement(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:
-        model = load_hf_model(self.source, self.device, self.dtype, report=report)
+        model = load_hf_model(self.source, self.device, self.dtype, report=report, output_ids=self.output_ids)
         self.folder = model.folder if isinstance(model, PackedModel) else self.source.fetch()
         return model
 

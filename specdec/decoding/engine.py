@@ -90,17 +90,21 @@ class Engine:
         kind = IndependentDrafter if METHODS[self.settings.method].independent else ModelDrafter
         return kind(self.pair.drafting, size, sampling, topology)
 
+    @property
+    def _beside(self) -> Drafter:
+        """The drafter without the paths that are copied beside its trees."""
+        return self.drafter.beside if isinstance(self.drafter, CopyingDrafter) else self.drafter
+
     def plant(self, topology: Topology) -> None:
         """Sets the tree of the next rounds, which must be one of the draft model's."""
-        copying = self.drafter if isinstance(self.drafter, CopyingDrafter) else None
-        beside = copying.beside if copying else self.drafter
+        beside = self._beside
         if isinstance(beside, ModelDrafter):
             beside.plant(topology)
         elif topology.num_draft_tokens:
             sampling = self.settings.draft_sampling
             beside = ModelDrafter(self.pair.drafting, self.pair.vocab_size, sampling, topology)
-        if copying:
-            copying.plant(beside, topology.depth)
+        if isinstance(self.drafter, CopyingDrafter):
+            self.drafter.plant(beside, topology.depth)
         else:
             self.drafter = beside
 
@@ -128,7 +132,7 @@ class Engine:
         prefix = self.text_ids[:-1]
         # A draft without room never drafts, because a text only grows. A drafter that is planted later reads
         # the whole text by itself.
-        drafting = self.drafter.session if self._room() else None
+        drafting = self.drafter.session if self._room(self._beside) else None
         while prefix:
             count = most() if most else len(prefix)
             piece, prefix = prefix[:count], prefix[count:]
@@ -143,7 +147,7 @@ class Engine:
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
-        drafted = yield from self.drafter.draft(self.text_ids, self._room(), noise)
+        drafted = yield from self.drafter.draft(self.text_ids, self._room(self.drafter), noise)
         clock.launched()
         log_p = yield from self._evaluate(drafted)  # by row, [vocabulary]
         clock.launched()
@@ -169,7 +173,7 @@ class Engine:
             finish=finish,
         )
 
-    def _room(self) -> int:
+    def _room(self, drafter: Drafter) -> int:
         """The depth of the deepest tree that fits into both contexts.
 
         A round emits up to depth + 1 tokens, and the draft scores depth - 1. A target that has many accepted
@@ -178,7 +182,7 @@ class Engine:
         if self.target.must_catch_up:
             return 0
         length = len(self.text_ids)
-        return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)
+        return max(min(self.stop_length - length - 1, drafter.context_length - length + 1), 0)
 
     def _evaluate(self, drafted: Drafted) -> Requesting[LazyLogProbs]:
         tokens = upload(drafted.token_ids, self.pair.target.device)  # [1 + k]

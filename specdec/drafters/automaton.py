@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+_COUNTED = 64
+
 
 @dataclass(eq=False, slots=True)
 class Occurring:
@@ -25,7 +27,10 @@ class Occurring:
 
 
 class SuffixAutomaton:
-    """All strings of a text, in memory and time linear in its length but for the counts.
+    """All strings of a text, in memory and time linear in its length.
+
+    A token counts in the `_COUNTED` longest states that end with it. Only a text that repeats a few tokens
+    hundreds of times has more of them: its shorter strings keep smaller counts and earlier places.
 
     whole: the state of the text itself, whose `shorter` holds the longest suffix that occurred before.
     """
@@ -66,7 +71,9 @@ class SuffixAutomaton:
             state.next[token_id], state = new, state.shorter
         new.shorter = self.empty if state is None else _of_length(state, token_id)
         self.whole, state = new, new
-        while state is not None:
+        for _ in range(_COUNTED):
+            if state is None:
+                break
             state.count, state.before, state.last = state.count + 1, state.last, len(self.text)
             state = state.shorter
         self.text.append(token_id)

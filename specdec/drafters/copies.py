@@ -21,8 +21,9 @@ from typing import Any, Literal
 from torch import Tensor
 
 from specdec.drafters.automaton import SuffixAutomaton
-from specdec.drafters.base import Drafter, only_root
+from specdec.drafters.base import UNLIMITED, Drafter, only_root
 from specdec.methods import Drafted
+from specdec.models import Session
 from specdec.models.requests import Requesting
 from specdec.race import PositionNoise
 from specdec.topology import Topology
@@ -109,8 +110,11 @@ def _kind(length: int) -> int:
 class CopyingDrafter:
     """Copied paths beside the trees of another drafter: a `Drafter`.
 
-    beside: the other one. deepest: the most tokens of a path of its trees.
+    beside: the other one. deepest: the most tokens of a path of its trees. A path is copied also where the
+    text is too long for the other one.
     """
+
+    context_length = UNLIMITED
 
     def __init__(self, beside: Drafter, deepest: int):
         self.plant(beside, deepest)
@@ -122,7 +126,11 @@ class CopyingDrafter:
     def plant(self, beside: Drafter, deepest: int) -> None:
         """Sets the other drafter of the next rounds, and the most tokens of a path of its trees."""
         self.beside, self.deepest = beside, deepest
-        self.session, self.context_length = beside.session, beside.context_length
+
+    @property
+    def session(self) -> Session | None:
+        """The other drafter's."""
+        return self.beside.session
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """Drafts both; see `Drafter.draft`."""
@@ -132,8 +140,9 @@ class CopyingDrafter:
         self._start, self._disputed = len(text_ids), []
         path, expected = self._copies.path(min(depth, LONGEST))
         beside = only_root(text_ids)
-        if expected < min(depth, self.deepest):
-            beside = yield from self.beside.draft(text_ids, depth, noise)
+        room = min(depth, self.beside.context_length - len(text_ids) + 1)
+        if expected < min(room, self.deepest):
+            beside = yield from self.beside.draft(text_ids, room, noise)
             row, shared = shared_with(beside, path)
             if shared < len(path) and beside.topology.children[row]:
                 self._disputed = path[: shared + 1]

@@ -18,13 +18,16 @@ def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise:
     the path has this token after the last accepted node, the next token is a sample of p at the copied node,
     and so on. The noise of that sample is of a node that no rule has decided at. ERSD's last token is in no
     node of the tree, so that its verdict stays as it is.
+    A token is `sampled` where nothing but a copy was drafted, because no test of a draft has changed p.
     """
     rows, token_id, kind = [*verdict.rows], verdict.token_id, verdict.kind
     topology = drafted.topology
+    if kind == "residual" and not drafted.candidates([0, *rows][-1]):
+        kind = "sampled"
     for copy in drafted.copied:
         if topology.parents[copy] != [0, *rows][-1] or drafted.token_ids[copy] != token_id:
             break
         rows.append(copy)
         token_id = Residual(log_p[copy], None).sample(noise.last(topology.path(copy)))
-        kind = "residual" if topology.children[copy] else "bonus"
+        kind = "sampled" if topology.children[copy] else "bonus"
     return verdict._replace(rows=tuple(rows), token_id=token_id, kind=kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.packed import PackedError, PackedModel
+from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.progress import READING, Progress, Report, silent
 from specdec.models.source import Source, config_problem, find_source
 from specdec.models.verdicts import files_checksum
@@ -43,6 +44,7 @@ def load_hf_model(
     dtype: str | torch.dtype = "auto",
     revision: str | None = None,
     report: Report = silent,
+    output_ids: int | Sequence[int] | None = None,
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
@@ -50,6 +52,7 @@ def load_hf_model(
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED`, `PACKED` or a torch dtype.
     revision: branch, tag or commit of a hub id.
     report: is called with the progress of loading; if it raises, loading ends.
+    output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
     ValueError names the argument or file that does not fit.
     """
     rounded, own_bits = dtype == ROUNDED, dtype == PACKED
@@ -59,7 +62,7 @@ def load_hf_model(
     source.config()  # refuses a broken or unknown model before anything is fetched
     if packs is not None:
         try:
-            return _packed(source, report)
+            return _packed(source, report, output_ids)
         except PackedError:
             if own_bits:
                 raise
@@ -72,10 +75,16 @@ def load_hf_model(
         model = _read(source.name, folder, options)
     if placement is not None:
         model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    if output_ids is not None:
+        restrict(model, chosen_ids(output_ids, len(model.get_output_embeddings().weight), ends_of(model)))
     if rounded:
         round_matrices(model)
     report(Progress("checking", source.name))
-    files = None if rounded or placement != torch.device("cpu") else files_checksum(folder)
+    files = (
+        None
+        if rounded or output_ids is not None or placement != torch.device("cpu")
+        else files_checksum(folder)
+    )
     with _check_shown(_shown_name(source.name), report):
         return HFModel(model, _shown_name(source.name), files)
 
@@ -98,11 +107,11 @@ def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.
     return size
 
 
-def _packed(source: Source, report: Report) -> HFModel:
+def _packed(source: Source, report: Report, output_ids: int | Sequence[int] | None) -> HFModel:
     assert isinstance(source, GGUFSource)
     folder = source.fetch(report, packed=True)
     report(Progress("checking", source.name))
-    return PackedModel(folder, _shown_name(source.name), partial(_whole, source.path))
+    return PackedModel(folder, _shown_name(source.name), partial(_whole, source.path), output_ids)
 
 
 def _whole(path: Path) -> PreTrainedModel:

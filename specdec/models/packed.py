@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from specdec.models import verdicts
 from specdec.models.base import PreparedModel
 from specdec.models.gguf.conversion import LIST
 from specdec.models.gguf.matrices import PackedMatrices
-from specdec.models.gguf.packed import read_packed
+from specdec.models.gguf.packed import HEAD, read_packed
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
 from specdec.models.long_context import LongContextCheck
 from specdec.models.packed_check import packed_fault, skeleton
+from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.prepare import TREES, explained_model
 from specdec.models.selfcheck import explained
 from specdec.models.session_kinds import COMPILED
@@ -36,15 +38,24 @@ class PackedError(ValueError):
 class PackedModel(HFModel):
     """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU, on the matrices that `gguf.packed` wrote to a folder.
 
-    whole: makes the same model in memory, from the same file, in bfloat16. Raises PackedError if the model
-    does not pass its self-check.
+    whole: makes the same model in memory, from the same file, in bfloat16. output_ids: the only ids that it
+    scores, as `draft_ids` of `load_pair`; None for all. Raises PackedError if the model does not pass its
+    self-check.
     """
 
-    def __init__(self, folder: Path, name: str, whole: Callable[[], PreTrainedModel]):
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        whole: Callable[[], PreTrainedModel],
+        output_ids: int | Sequence[int] | None = None,
+    ):
         self.name, self.files = name, None
-        self.folder, self._whole = folder, whole
+        self.folder, self._whole, self._output_ids = folder, whole, output_ids
         with explained(name), torch.inference_mode():
             self._prepared = _prepared(folder, name)
+            if output_ids is not None:
+                self._prepared = _scoring(self._prepared, output_ids)
         self._weights = Weights.of(self._prepared.module)
 
     @cached_property
@@ -77,7 +88,7 @@ class PackedModel(HFModel):
         return f"compiled forward, the file's {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
 
     def __reduce__(self) -> tuple[type[PackedModel], tuple]:
-        return PackedModel, (self.folder, self.name, self._whole)
+        return PackedModel, (self.folder, self.name, self._whole, self._output_ids)
 
     def to(self, device: str | torch.device) -> HFModel:
         """The model itself on a CPU; ValueError elsewhere."""
@@ -87,6 +98,15 @@ class PackedModel(HFModel):
 
     def _follow_weights(self) -> None:
         """The weights lie in a file that does not change."""
+
+
+def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
+    """The checked model with the rows of these ids as its output matrix."""
+    assert isinstance(model.decoder, PackedDecoder)
+    assert isinstance(model.decoder.matrices, PackedMatrices)
+    ids = chosen_ids(output_ids, model.vocab_size, ends_of(model.module))
+    restrict(model.module, ids)
+    return replace(model, decoder=PackedDecoder(model.module, model.decoder.matrices.with_rows(HEAD, ids)))
 
 
 def _prepared(folder: Path, name: str) -> PreparedModel:

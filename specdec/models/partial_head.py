@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from specdec.checks import integer, integers, whole
 
 
 class PartialHead(nn.Linear):
@@ -23,6 +28,41 @@ class PartialHead(nn.Linear):
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits of hidden states [..., width]."""
         return spread(super().forward(hidden), self)
+
+
+def chosen_ids(wanted: int | Sequence[int], vocab_size: int, ends: Iterable[int]) -> Tensor:
+    """The ids of `load_pair(draft_ids=wanted)`, int64 in rising order; ValueError names a bad one.
+
+    wanted: the ids; or a number of them, which are the first ones and those that end a text. Tokenizers of
+    byte pairs number their strings in the order in which they were merged, the most frequent first.
+    """
+    if integer(wanted) is not None:
+        ids = {
+            *range(whole("draft_ids", wanted, 1, vocab_size)),
+            *(each for each in ends if each < vocab_size),
+        }
+    else:
+        ids = {*integers("draft_ids", wanted)}
+        if not ids or min(ids) < 0 or max(ids) >= vocab_size:
+            raise ValueError(f"draft_ids = {wanted!r:.60} are not ids from 0 to {vocab_size - 1:,}")
+    return torch.tensor(sorted(ids))
+
+
+def ends_of(model: PreTrainedModel) -> list[int]:
+    """The ids that end a text, as the model's settings of generation say."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    return [] if ends is None else [ends] if isinstance(ends, int) else [*ends]
+
+
+def restrict(model: PreTrainedModel, output_ids: Tensor) -> None:
+    """Make a model score these ids alone. ValueError where its output is not an ordinary linear layer."""
+    head = model.get_output_embeddings()
+    if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
+        raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")
+    weight = head.weight.detach()
+    if weight.device.type != "meta":  # of a model whose matrices lie in a file
+        output_ids = output_ids.to(weight.device)
+    model.set_output_embeddings(PartialHead(weight[output_ids], output_ids, len(weight)))
 
 
 def spread(logits: Tensor, head: nn.Module) -> Tensor:

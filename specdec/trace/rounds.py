@@ -17,7 +17,8 @@ class Token:
 
     kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (after a rejection,
     under all methods but ERSD), `correction` (the race's winner under P that ERSD's draft did not contain) or
-    `sampled` (autoregressive). text: what it adds to the text; empty while a character is
+    `sampled` (autoregressive, or nothing but a copy was drafted). text: what it adds to the text; empty while
+    a character is
     still incomplete.
     """
 

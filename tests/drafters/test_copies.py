@@ -234,6 +234,33 @@ def test_copied_nodes_do_not_count_as_the_draft_s():
     assert run.acceptance.num_accepted == len(copied(run))
 
 
+@pytest.mark.parametrize("method", OTHER_THAN_ERSD)
+def test_a_token_is_a_residual_s_only_after_a_test_of_a_draft(method):
+    alone, beside = (generated(method, drafter, detail=True) for drafter in COPYING)
+    assert {token.kind for round in alone.rounds for token in round.tokens} == {
+        *("accepted", "bonus", "sampled")
+    }
+    kinds = {}
+    for round in beside.rounds:
+        tested = any(node.status == "rejected" and not node.copied for node in round.nodes)
+        kinds.setdefault(round.tokens[-1].kind, set()).add(tested)
+    assert (kinds["residual"], False in kinds["sampled"]) == ({True}, True)
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_copying_goes_on_where_the_text_is_too_long_for_the_draft(method):
+    pair = repetitive_pair()
+    pair.draft.context_length = len(REPEATING) + 20
+    run = generated(method, MODEL_AND_COPIES, pair)
+    beyond = [round for round in run.rounds if round.position > pair.draft.context_length]
+    nodes = [node for round in beyond for node in round.nodes]
+    assert all(node.copied for node in nodes)
+    assert any(node.status == "accepted" for node in nodes)
+    assert any(not node.copied for round in run.rounds for node in round.nodes)
+    pair.draft.context_length = len(REPEATING) - 4  # less than the prompt
+    assert copied(generated(method, MODEL_AND_COPIES, pair))
+
+
 # ---------------------------------------------------------------- mistakes
 
 

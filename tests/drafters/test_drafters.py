@@ -1,6 +1,7 @@
 """Drafters that are no model change neither ERSD's text nor GSD's distribution. Mistakes are named."""
 
 import itertools
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -183,6 +184,16 @@ def test_the_automaton_knows_every_string_and_its_places():
             found = places(text, text[start:end])
             assert (state.count, state.last) == (len(found), found[-1])
             assert state.before == (found[-2] if len(found) > 1 else -1)
+
+
+def test_a_text_of_equal_tokens_takes_linear_time():
+    def seconds(count):
+        start = time.process_time()
+        SuffixAutomaton().follow([7] * count)
+        return time.process_time() - start
+
+    seconds(1000)
+    assert seconds(16_000) < 12 * min(seconds(2000) for _ in range(3))  # 64 times if it were quadratic
 
 
 def test_another_text_is_another_automaton():

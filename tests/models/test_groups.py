@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from specdec.models.gguf.fields import fields
-from specdec.models.kernels import compiled, forward
+from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED
 from specdec.models.kernels.quantised import blocks_of, rounded_rows, values_of
+from specdec.models.kernels.rounding import round_groups
 from tests.helpers.file_blocks import random_blocks
 from tests.models.test_lean import ROOT
 
@@ -113,7 +114,7 @@ def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
 
 @pytest.mark.parametrize("kind", ["Q4_K", "Q5_0", "Q6_K"])
 def test_inputs_are_rounded_as_described(kind):
-    rounding = numba.njit(lambda *given: forward._round_groups(*given))
+    rounding = numba.njit(lambda *given: round_groups(*given))
     x = numbers(4)
     x[0, :4] = [0.5 * 2.0**-5, 1.5, -2.5, 127]  # ties, with a step of 1
     x[0, 4:GROUP] = 0

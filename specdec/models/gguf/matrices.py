@@ -10,7 +10,7 @@ from torch import Tensor
 from specdec.models.gguf.rows import rows_of
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.packed_decoder import EMBEDDING
-from specdec.models.kernels.quantised import values_of
+from specdec.models.kernels.quantised import chosen_outputs, values_of
 
 
 class PackedMatrices:
@@ -30,6 +30,16 @@ class PackedMatrices:
     def embedded(self, token_ids: Tensor) -> Tensor:
         """float32 [n, width], rows of the embedding."""
         return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
+
+    def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
+        """The same matrices, but of one these outputs alone, in this order and padded to whole blocks."""
+        blocks, kind = self.tensors[name], self.kinds[name]
+        ids = torch.nn.functional.pad(ids[None], (0, -len(ids) % LANES), mode="replicate")[0]
+        if kind in QUANTISED:
+            rows = torch.from_numpy(chosen_outputs(blocks.numpy(), kind, ids.numpy()))
+        else:
+            rows = blocks[ids // LANES, :, ids % LANES].unflatten(0, (-1, LANES)).transpose(1, 2).contiguous()
+        return PackedMatrices({**self.tensors, name: rows}, self.kinds)
 
     def values(self, name: str, first: int = 0, end: int | None = None) -> Tensor:
         """float32 [outputs, inputs] of a matrix, or of its blocks from `first` to `end`.

@@ -31,9 +31,8 @@ def _at_address(kind):
     return read
 
 
-_float_pointer, _int8_pointer, _int16_pointer, _int32_pointer, _int64_pointer = (
-    _at_address(types.CPointer(kind))
-    for kind in (types.float32, types.int8, types.int16, types.int32, types.int64)
+_float_pointer, _int16_pointer, _int32_pointer, _int64_pointer = (
+    _at_address(types.CPointer(kind)) for kind in (types.float32, types.int16, types.int32, types.int64)
 )
 plan_record, layer_record, matrix_record, call_record, row_record = (
     _at_address(from_dtype(dtype))
@@ -132,12 +131,6 @@ def floats(address, count):
 def ints(address, count):
     """int64 [count] at an address."""
     return carray(_int64_pointer(address), (count,), np.int64)
-
-
-@inner()
-def bytes_at(address, count):
-    """int8 [count] at an address."""
-    return carray(_int8_pointer(address), (count,), np.int8)
 
 
 @inner()

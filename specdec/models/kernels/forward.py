@@ -19,7 +19,6 @@ import numpy as np
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.atomics import (
     add_to_word,
-    bytes_at,
     call_attention,
     call_product,
     call_record,
@@ -31,23 +30,17 @@ from specdec.models.kernels.atomics import (
     matrix_record,
     plan_record,
     row_record,
-    shorts,
-    small_ints,
     store_word,
     wait_for,
 )
 from specdec.models.kernels.attention import exp
+from specdec.models.kernels.rounding import rounded
 from specdec.models.kernels.sums import total_of_squares
-from specdec.models.kernels.tiles import DOTS
 
 SET, ADD, GATE = range(3)
 """What is done with the sums of a product."""
 
 _ONE = np.float32(1)
-_STEPS, _STEP = np.float32(127), np.float32(1 / 127)
-_WHOLE = np.float32(3 << 22)
-"""Added to a float32 below 2 ** 22 and taken away again, it leaves the nearest whole number, the even one of
-two."""
 
 
 @inner(error_model="numpy")
@@ -88,7 +81,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
                 record = matrix_record(record.next)
             if record.rounding != rounding:
                 rounding = record.rounding
-                x, stride = _rounded(rounding, rows, inputs, source, spare)
+                x, stride = rounded(rounding, rows, inputs, source, spare)
             _multiply(record, part * most, most, x, stride, rows, own + half * most * 4)
         for row in range(rows):
             _hand_over(what, own + row * at.PART * 4, part, limit, out + (row * across + column) * 4)
@@ -111,63 +104,6 @@ def _norm_rows(rows, width, source, norm, out):
     for row in range(rows):
         place = row * width * 4
         _normed(source + place, width, norm, out + place)
-
-
-@inner()
-def _rounded(rounding, rows, inputs, source, spare):
-    """The rows of `source` as a matrix takes them: their address, `spare` unless they stay as they are, and
-    the bytes of a row. rounding: as of a `layout.MATRIX`."""
-    if rounding == at.UNROUNDED:
-        return source, inputs * 4
-    if rounding == at.IN_PAIRS:
-        _round(source, spare, rows * inputs)
-        return spare, inputs * (2 if DOTS else 4)
-    stride = inputs + inputs // at.GROUP * 4 + inputs // (rounding & 255) * 4
-    for row in range(rows):
-        _round_groups(source + row * inputs * 4, spare + row * stride, inputs, rounding)
-    return spare, stride
-
-
-@inner(error_model="numpy")
-def _round_groups(source, out, inputs, rounding):
-    """Round a row of float32 numbers to int8 in groups, as `groups` describes it."""
-    numbers, bits = floats(source, inputs), small_ints(source, inputs)
-    whole, steps = bytes_at(out, inputs), floats(out + inputs, inputs // at.GROUP)
-    for group in range(inputs // at.GROUP):
-        first, largest = group * at.GROUP, np.int32(0)
-        for i in range(first, first + at.GROUP):
-            largest = max(largest, bits[i] & np.int32(0x7FFFFFFF))  # as floats are ordered
-        small_ints(out + inputs, inputs // at.GROUP)[group] = largest
-        turned = _STEPS / steps[group] if steps[group] > at.SMALLEST else np.float32(0)
-        for i in range(first, first + at.GROUP):
-            whole[i] = np.int8(np.int32((numbers[i] * turned + _WHOLE) - _WHOLE))
-        steps[group] *= _STEP
-    offset, scaled = rounding >> 8, rounding & 255
-    words = out + inputs + inputs // at.GROUP * 4
-    products, sums = floats(words, inputs // scaled), small_ints(words, inputs // scaled)
-    for number in range(inputs // scaled):
-        total = np.int32(0)
-        for i in range(number * scaled, (number + 1) * scaled):
-            total += np.int32(whole[i])
-        if offset == 0:
-            products[number] = steps[number] * np.float32(total)
-        else:
-            sums[number] = -offset * total
-
-
-@inner()
-def _round(source, out, count):
-    """Round float32 numbers to the nearest bfloat16; of two equally near, to the even one.
-
-    out: bfloat16 where pairs are multiplied by one instruction, and otherwise float32.
-    """
-    bits, words, halves = small_ints(source, count), small_ints(out, count), shorts(out, count)
-    for i in range(count):
-        rounded = (bits[i] + 0x7FFF + ((bits[i] >> 16) & 1)) >> 16
-        if DOTS:
-            halves[i] = rounded
-        else:
-            words[i] = rounded << 16
 
 
 @inner()

@@ -1,6 +1,6 @@
 """Products with weights of four to eight bits: whole numbers within a group of inputs, float32 between.
 
-The inputs of a matrix are rounded to int8 in groups of 32 (`forward`), a row of n inputs is stored as
+The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`), a row of n inputs is stored as
 
     int8 [n]    float32 [n / 32], the step of each group    a word for each scale of the weights: int32
     -offset * (sum of its inputs), or, for weights with minima, float32 step * (sum of its inputs)

@@ -79,6 +79,23 @@ def _lines(words: np.ndarray, bits: int) -> np.ndarray:
     return np.concatenate(lines, -2)
 
 
+def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray:
+    """Blocks of these outputs, int64 [n], of a matrix in blocks [blocks, units, bytes]; n is whole blocks."""
+    quantised, units = QUANTISED[kind], np.arange(blocks.shape[1])
+    parts, at, places = 1 + quantised.minima, 0, []
+    wholes = parts * quantised.scales * quantised.factored
+    lines = quantised.bits * quantised.span // 32
+    for count, size in ((parts, 2), (wholes, 1), (lines, 4)):  # that an output has in a unit, and their bytes
+        numbers = np.arange(at, at + count * LANES * size).reshape(count, LANES, size)
+        places.append(numbers.transpose(1, 0, 2).reshape(LANES, -1))
+        at += numbers.size
+    offsets = np.concatenate(places, 1)  # [LANES, bytes of an output in a unit]
+    rows = blocks[ids[:, None, None] // LANES, units[:, None], offsets[ids % LANES][:, None]]
+    result = np.empty((len(ids) // LANES, *blocks.shape[1:]), np.uint8)
+    result[:, :, offsets] = rows.reshape(-1, LANES, *rows.shape[1:]).transpose(0, 2, 1, 3)
+    return result
+
+
 def values_of(blocks: np.ndarray, kind: str) -> np.ndarray:
     """The weights of blocks [blocks, units, bytes], float32 [outputs, inputs]: the reverse of `blocks_of`."""
     quantised, (count, units, _) = QUANTISED[kind], blocks.shape

@@ -1,0 +1,104 @@
+"""Inputs of matrices rounded to bfloat16, or to int8 in groups of 32 as `groups` describes it."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from specdec.models.kernels import layout as at
+from specdec.models.kernels.atomics import floats, inner, shorts, small_ints
+from specdec.models.kernels.tiles import DOTS
+from specdec.models.kernels.vectors import FLOAT, INT, call, load, splat
+
+_STEP = np.float32(1 / 127)
+_WHOLE = 3 << 22
+"""Added to a float32 below 2 ** 22, it leaves the nearest whole number in the last bits (of two the even)."""
+_HALF = at.GROUP // 2
+_BYTE = ir.IntType(8)
+
+
+@inner()
+def rounded(rounding, rows, inputs, source, spare):
+    """The rows of `source` as a matrix takes them: their address, `spare` unless they stay as they are, and
+    the bytes of a row. rounding: as of a `layout.MATRIX`."""
+    if rounding == at.UNROUNDED:
+        return source, inputs * 4
+    if rounding == at.IN_PAIRS:
+        _round(source, spare, rows * inputs)
+        return spare, inputs * (2 if DOTS else 4)
+    stride = inputs + inputs // at.GROUP * 4 + inputs // (rounding & 255) * 4
+    for row in range(rows):
+        round_groups(source + row * inputs * 4, spare + row * stride, inputs, rounding)
+    return spare, stride
+
+
+@inner()
+def _round(source, out, count):
+    """Round float32 numbers to the nearest bfloat16; of two equally near, to the even one.
+
+    out: bfloat16 where pairs are multiplied by one instruction, and otherwise float32.
+    """
+    bits, words, halves = small_ints(source, count), small_ints(out, count), shorts(out, count)
+    for i in range(count):
+        rounded = (bits[i] + 0x7FFF + ((bits[i] >> 16) & 1)) >> 16
+        if DOTS:
+            halves[i] = rounded
+        else:
+            words[i] = rounded << 16
+
+
+@inner(error_model="numpy")
+def round_groups(source, out, inputs, rounding):
+    """Round a row of float32 numbers to int8 in groups. rounding: of a `layout.Quantised` kind."""
+    groups, offset, halves = inputs // at.GROUP, rounding >> 8, at.GROUP // (rounding & 255)
+    steps = floats(out + inputs, groups)
+    words = out + inputs + groups * 4
+    products, sums = floats(words, groups * halves), small_ints(words, groups * halves)
+    for group in range(groups):
+        whole = out + group * at.GROUP
+        steps[group] = _round_group(source + group * at.GROUP * 4, whole) * _STEP
+        first, second = _sum_of_half(whole), _sum_of_half(whole + _HALF)
+        if halves == 2:
+            sums[2 * group], sums[2 * group + 1] = -offset * first, -offset * second
+        elif offset == 0:
+            products[group] = steps[group] * np.float32(first + second)
+        else:
+            sums[group] = -offset * (first + second)
+
+
+@intrinsic
+def _round_group(typingctx, source, out):  # noqa: ARG001
+    """Round 32 numbers at an address to int8; the largest of them, without its sign."""
+
+    def codegen(_context, builder, _signature, values):
+        source, out = values
+        words, numbers = ir.VectorType(INT, at.GROUP), ir.VectorType(FLOAT, at.GROUP)
+        bits = load(builder, source, words)
+        unsigned = builder.and_(bits, ir.Constant(words, [0x7FFFFFFF] * at.GROUP))
+        # as numbers without signs are ordered
+        largest = builder.bitcast(
+            call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned), FLOAT
+        )
+        usable = builder.fcmp_ordered(">", largest, ir.Constant(FLOAT, float(at.SMALLEST)))
+        turned = builder.select(usable, builder.fdiv(FLOAT(127.0), largest), FLOAT(0.0))
+        scaled = builder.fmul(builder.bitcast(bits, numbers), splat(builder, turned, at.GROUP))
+        moved = builder.fadd(scaled, ir.Constant(numbers, [float(_WHOLE)] * at.GROUP))
+        whole = builder.trunc(builder.bitcast(moved, words), ir.VectorType(_BYTE, at.GROUP))
+        builder.store(whole, builder.inttoptr(out, whole.type.as_pointer()), align=1)
+        return largest
+
+    return types.float32(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _sum_of_half(typingctx, address):  # noqa: ARG001
+    """The sum of 16 numbers of int8 at an address."""
+
+    def codegen(_context, builder, _signature, values):
+        whole = load(builder, values[0], ir.VectorType(_BYTE, _HALF), 1)
+        words = builder.sext(whole, ir.VectorType(INT, _HALF))
+        return builder.sext(call(builder, f"llvm.vector.reduce.add.v{_HALF}i32", INT, words), ir.IntType(64))
+
+    return types.int64(types.int64), codegen

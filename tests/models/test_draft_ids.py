@@ -1,0 +1,127 @@
+"""A draft that scores some ids alone: the same logits there, no others drafted, and the laws of all rules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import specdec
+from specdec.decoding.engine import Engine
+from specdec.methods import DRAFTING
+from specdec.models.gguf.fields import fields
+from specdec.models.gguf.matrices import PackedMatrices
+from specdec.models.kernels.layout import LANES, QUANTISED
+from specdec.models.kernels.quantised import blocks_of
+from specdec.models.partial_head import chosen_ids, ends_of
+from specdec.probs import Sampling, log_probs
+from specdec.settings import RunSettings
+from specdec.topology import Topology
+from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
+from tests.helpers.file_blocks import random_blocks
+from tests.models.test_gguf import IDS, own_cache  # noqa: F401
+from tests.models.test_packed import any_type_is_written, check_texts, file, scored  # noqa: F401
+
+TREE = Topology([(0,), (1,), (0, 0)])
+SOME = [0, 3, 4, 17, 40, 64, 65, 99, 101, 200]
+
+
+@pytest.mark.parametrize("kind", QUANTISED)
+def test_chosen_outputs_keep_their_numbers(kind):
+    blocks = torch.from_numpy(blocks_of(fields(random_blocks(kind, 90, 512), kind), kind))
+    whole = PackedMatrices({"a": blocks}, {"a": kind})
+    ids = torch.tensor([0, 5, 16, 17, 33, 34, 35, 50, 60, 61, 62, 63, 64, 65, 66, 80, 89])
+    some = whole.with_rows("a", ids)
+    assert len(some.tensors["a"]) == 2
+    assert torch.equal(some.values("a")[: len(ids)], whole.values("a")[ids])
+
+
+def test_chosen_outputs_of_plain_numbers_keep_them():
+    blocks = torch.randn(3, 8, LANES, 1)
+    whole = PackedMatrices({"a": blocks}, {"a": "float32"})
+    ids = torch.tensor([1, 20, 40])
+    assert torch.equal(whole.with_rows("a", ids).values("a")[:3], whole.values("a")[ids])
+
+
+@pytest.fixture(params=["packed", "float32"])
+def paths(request, tmp_path):
+    draft = file(tmp_path / "draft.gguf", num_hidden_layers=1)
+    return (file(tmp_path / "model.gguf"), draft), {"dtype": request.param}
+
+
+def test_the_draft_s_logits_are_those_of_all_ids_and_no_others(paths):
+    files, options = paths
+    whole = specdec.load_pair(*files, **options).draft
+    some = specdec.load_pair(*files, **options, draft_ids=SOME).draft
+    assert some.vocab_size == whole.vocab_size
+    have, want = (scored(model, IDS, range(-1, len(IDS) - 2)) for model in (some, whole))
+    assert torch.equal(have[:, SOME], want[:, SOME])
+    assert have.isfinite().sum() == len(SOME) * len(have)
+
+
+def test_a_number_of_ids_is_the_first_ones_and_the_ends(paths):
+    assert chosen_ids(3, 50, [40, 60]).tolist() == [0, 1, 2, 40]
+    files, options = paths
+    draft = specdec.load_pair(*files, **options, draft_ids=20).draft
+    there = scored(draft, IDS, range(-1, len(IDS) - 2))[0].isfinite().nonzero()[:, 0]
+    assert there.tolist() == sorted({*range(20), *ends_of(draft)})
+
+
+def test_ersd_keeps_the_text_of_plain_decoding(paths):
+    files, options = paths
+    pair = specdec.load_pair(*files, **options, draft_ids=SOME)
+    pair.eos_ids = frozenset()
+    drafted = set()
+    for seed in (1, 2, 3):
+        run = {"seed": seed, "max_new_tokens": 20}
+        plain = specdec.generate(pair, IDS[:5], method="ar", **run)
+        have = specdec.generate(pair, IDS[:5], method="ersd", topology=TREE, **run)
+        assert have.token_ids == plain.token_ids
+        drafted |= {node.token_id for round in have.rounds for node in round.nodes}
+    assert drafted
+    assert drafted <= {*SOME}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", DRAFTING)
+def test_every_rule_keeps_the_target_s_distribution(tmp_path, method):
+    """χ² of the first token over 16 likely ids, half of which the draft scores. The law of a decoder that
+    takes its tokens from these alone every other time is refused by the same counts."""
+    files = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
+    sampling = Sampling(0.7, top_k=16)
+    target = specdec.load_pair(files[0]).target
+    logits = scored(target, IDS[:5], range(-1, 3))[-1:]
+    p = log_probs(logits, sampling, target.vocab_size)[0].exp()
+    likely = p.nonzero()[:, 0]
+    ids = likely[::2].tolist()
+    pair = specdec.load_pair(*files, draft_ids=ids)
+    settings = RunSettings(method, 4, sampling, 0)
+
+    def first(seed):
+        return next(Engine(pair, settings, TREE, IDS[:5], seed).rounds()).tokens[0].id
+
+    tokens = [first(seed) for seed in range(1500)]
+    assert chi_square_p_value(tokens, {i: p[i].item() for i in likely.tolist()}) > FALSE_ALARM
+    p[ids] *= 0.5 + 0.5 / p[ids].sum()
+    p[likely[1::2]] *= 0.5
+    assert chi_square_p_value(tokens, {i: p[i].item() for i in likely.tolist()}) < FALSE_ALARM
+
+
+def test_an_ordinary_folder_may_have_few_ids():
+    pair = specdec.load_pair("stories", draft_ids=800)
+    assert pair.draft.decoder.scored_ids <= 801
+    settings = {"max_new_tokens": 40, "seed": 3}
+    plain = specdec.generate(pair, "Once upon a time", method="ar", **settings)
+    have = specdec.generate(pair, "Once upon a time", method="ersd", topology=TREE, **settings)
+    assert have.token_ids == plain.token_ids
+    assert have.block_efficiency > 1.2
+
+
+@pytest.mark.parametrize("wanted", [0, -1, 10**9, [], [5, -1], [10**9], "many", 1.5])
+def test_mistakes_are_named(wanted):
+    with pytest.raises(ValueError, match="draft_ids"):
+        specdec.load_pair("stories", draft_ids=wanted)
+
+
+def test_a_draft_with_another_tokenizer_has_no_ids_of_the_target(tmp_path):
+    with pytest.raises(ValueError, match=r"draft_ids.*tokenizer"):
+        specdec.load_pair(file(tmp_path / "model.gguf"), "stories", draft_ids=100)
