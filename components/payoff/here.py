@@ -11,8 +11,10 @@ import time
 
 from components.server import lazy
 from components.server.queue import QUEUE, Job, Nobody, Queue
-from specdec.decoding.auto import Choice, Steps, choosing
+from specdec.decoding.acceptance import Steps
 from specdec.pair import ModelPair, Pair
+from specdec.payoff.measuring import measuring
+from specdec.payoff.setups import SetUp
 from specdec.settings import RunSettings
 
 PATIENCE = 5.0
@@ -31,8 +33,8 @@ class Measurement:
         self._job: Job | None = None
         self._asked = 0.0
 
-    def ask(self, here: ModelPair) -> Choice | None:
-        """The choice for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
+    def ask(self, here: ModelPair) -> SetUp | None:
+        """The set-up for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
@@ -46,10 +48,10 @@ class Measurement:
                 self._job = None
         return job.wait()
 
-    def _steps(self, here: ModelPair) -> Steps[Choice | None]:
+    def _steps(self, here: ModelPair) -> Steps[SetUp | None]:
         """The steps of the measurement, as long as somebody waits for it. Returns None if nobody does."""
         lazy.use_threads(here)
-        steps = choosing(here, RunSettings("ersd", max_new_tokens=1))
+        steps = measuring(here, RunSettings("ersd", max_new_tokens=1))
         try:
             while time.monotonic() - self._asked < PATIENCE and lazy.present(self.pair) is here:
                 next(steps)

@@ -19,7 +19,7 @@ from components.server import lazy
 from specdec.checks import among
 from specdec.figures import labs, looks
 from specdec.pair import ModelPair, Pair
-from specdec.payoff import Payoff, SetUp, changed, measured
+from specdec.payoff import Payoff, SetUp, changed
 from specdec.payoff.setups import ROWS
 
 MOST_TEXTS = 256
@@ -94,14 +94,13 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
     here = lazy.present(pair)
     if not isinstance(here, ModelPair):
         raise ValueError("The models of this server run elsewhere and are not measured; take another set-up")
-    if (choice := measurement.ask(here)) is None:
+    if (setup := measurement.ask(here)) is None:
         return None
-    setup = measured(choice)
     draft = "no draft" if here.draft is None else here.draft.name
     return setup, (
         f"Measured on this server, once for each pair: {here.target.name} with {draft}, ERSD at temperature "
-        "1. Acceptance and the work outside the models are from a trial on fixed prompts, and each forward "
-        "was timed several times."
+        "1. Acceptance and the work outside the models are of texts after fixed prompts, and the times "
+        "are those of their rounds on a few trees."
     )
 
 

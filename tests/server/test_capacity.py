@@ -10,7 +10,7 @@ from components.server import capacity, seats
 from components.server.capacity import FEWEST, LONGEST
 from components.server.lazy import shared
 from components.server.queue import Queue
-from specdec.decoding.auto import finished
+from specdec.decoding.acceptance import finished
 from specdec.models import free_memory, memory
 from tests.helpers.distributions import markov_pair
 
