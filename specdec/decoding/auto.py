@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -35,7 +35,7 @@ from specdec.topology import Topology, sequence
 from specdec.trace import Candidate, Milliseconds, Round
 
 if TYPE_CHECKING:
-    from specdec.decoding.run import Run
+    from specdec.context import ContextTree
     from specdec.pair import ModelPair
 
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
@@ -59,6 +59,20 @@ _REMEMBERED = 64
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
 """Where plain decoding is fastest, `_LOOK` rounds draft again after a pause, which doubles each time. Rounds
 of the first and of the longest pause."""
+
+
+class Run(Protocol):
+    """What trees depend on of a run, `specdec.decoding.run.Run`."""
+
+    settings: RunSettings
+    seed: int
+    rounds: list[Round]
+    follows: bool
+    repeated: Mapping[int, Topology]
+
+    @property
+    def planted(self) -> Topology | ContextTree:
+        """The tree of the latest round."""
 
 
 class Choice(NamedTuple):
@@ -198,6 +212,9 @@ class _Own:
         return sequence(1) if self.look else best
 
 
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
 class AutoTrees:
     """Chooses the trees of runs of "auto" that are decoded together, or of one run, again and again.
 
@@ -211,7 +228,7 @@ class AutoTrees:
         self._own: WeakKeyDictionary[Run, _Own] = WeakKeyDictionary()
         self._due = 0.0
 
-    def trees(self, runs: Sequence[Run]) -> dict[Run, Topology]:
+    def trees(self, runs: Sequence[AnyRun]) -> dict[AnyRun, Topology]:
         """New trees for the next round of these runs; those that keep theirs are missing."""
         repeated = {run: tree for run in runs if (tree := run.repeated.get(len(run.rounds))) is not None}
         start = time.perf_counter()
@@ -235,7 +252,7 @@ class AutoTrees:
         costs = self._times.costs(self._pair.target.most_repeated)
         return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
 
-    def learn(self, rounds: Mapping[Run, Round], draft: float, target: float) -> None:
+    def learn(self, rounds: Mapping[AnyRun, Round], draft: float, target: float) -> None:
         """Counts what these rounds of a step tell; draft, target: seconds of the forwards for all of them."""
         self._times.add(list(rounds.values()), draft, target)
         for run, round in rounds.items():

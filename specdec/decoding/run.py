@@ -27,7 +27,7 @@ from specdec.race import PositionNoise
 from specdec.settings import RunSettings
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
-from specdec.trace import Generation, Method, Round
+from specdec.trace import Generation, Method, Planted, Round
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -245,7 +245,7 @@ class Run(Iterator[Round]):
             paths=self.topology.paths
             if isinstance(self.topology, Topology) and len(self._planted) < 2
             else (),
-            trees=tuple((number, tree.paths) for number, tree in self._planted)
+            trees=tuple(Planted(number, tree.paths) for number, tree in self._planted)
             if len(self._planted) > 1
             else (),
             prompt=text,
@@ -275,7 +275,7 @@ def _trees_of(record: Generation, settings: RunSettings) -> tuple[Mapping[int, T
 
     ValueError if it does not hold them, or if these settings can't repeat them.
     """
-    trees = {number: Topology(paths) for number, paths in record.trees}
+    trees = {each.round: Topology(each.paths) for each in record.trees}
     if (
         not trees
         and not record.paths

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from specdec.commands import columns
-from specdec.trace import Candidate, Generation, Token
+from specdec.trace import Candidate, Generation, Planted, Token
 
 _COLOURS = {
     "accepted": "\033[38;5;214m",
@@ -54,8 +54,8 @@ def legend(tokens: Iterable[Token], colours: bool) -> str:
 
 def explained(record: Generation) -> str:
     """How the tree of "auto" changed in a run, and the table of its last choice, with a mark at the tree."""
-    trees = record.trees or ((0, record.paths),)
-    moved = ", ".join(f"{len(paths)} from round {number}" for number, paths in trees)
+    trees = record.trees or (Planted(0, record.paths),)
+    moved = ", ".join(f"{len(each.paths)} from round {each.round}" for each in trees)
     return f"drafted tokens: {moved}\n{_table(record.choice or ())}"
 
 

@@ -54,7 +54,7 @@ def clock(monkeypatch):
 
 def trees_of(generation) -> list[Topology]:
     """The tree of each round."""
-    planted = dict(generation.trees) or {0: generation.paths}
+    planted = {each.round: each.paths for each in generation.trees} or {0: generation.paths}
     found = []
     for round in generation.rounds:
         found.append(Topology(planted[round.number]) if round.number in planted else found[-1])

@@ -19,6 +19,7 @@ from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence
+from specdec.trace import Planted
 from tests.helpers.distributions import random_table
 
 
@@ -202,14 +203,14 @@ def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method
 def test_a_record_that_can_t_be_repeated_is_refused():
     pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
     record = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=4, seed=0)
-    changing = dataclasses.replace(record, paths=(), trees=((0, ((0,),)), (1, ())))
+    changing = dataclasses.replace(record, paths=(), trees=(Planted(0, ((0,),)), Planted(1, ())))
     with pytest.raises(ValueError, match="change between rounds"):
         specdec.generate(pair, [0], topology=changing, drafter=specdec.drafters.NGram())
     with pytest.raises(ValueError, match="holds no trees"):
         specdec.generate(pair, [0], topology=dataclasses.replace(record, paths=()))
-    for trees in (((1, ((0,),)),), ((0, ((0,),)), (0, ())), ((0, ((1, 0),)),)):
-        text = dataclasses.replace(record, paths=(), trees=trees).to_json()
-        with pytest.raises(ValueError, match=r"trees\[\d\]\[\d\]"):
+    for trees in ([Planted(1, ((0,),))], [Planted(0, ((0,),)), Planted(0, ())], [Planted(0, ((1, 0),))]):
+        text = dataclasses.replace(record, paths=(), trees=tuple(trees)).to_json()
+        with pytest.raises(ValueError, match=r"trees\[\d\]\."):
             specdec.Generation.from_json(text)
     assert specdec.generate(pair, [0], topology=record, max_new_tokens=4, seed=0).paths == batch(2).paths
 
