@@ -38,6 +38,12 @@ export interface Node {
   copied: boolean;
 }
 
+/** A tree of some rounds in a row. */
+export interface Planted {
+  round: number;
+  paths: number[][];
+}
+
 /** One target call and what it yielded. */
 export interface Round {
   number: number;
@@ -118,4 +124,5 @@ export interface Generation {
   chat: boolean;
   history: string[];
   choice: Candidate[] | null;
+  trees: Planted[];
 }

@@ -8,11 +8,15 @@ decoded several at once. As a control, GSD decodes some of them: its texts depen
 
 from __future__ import annotations
 
+from typing import Any
+
 import specdec
 from research.packed import PROMPTS
 from specdec import topology
 from specdec.commands import Parser, add_pair, ended
 from specdec.loading import load_with_progress
+from specdec.topology import Topology
+from specdec.trace import Method
 
 TREES = (topology.sequence(4), topology.Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]))
 TEMPERATURES = (0.3, 0.7, 1.0)
@@ -33,12 +37,17 @@ def main() -> None:
         prompts = [PROMPTS[seed % len(PROMPTS)] for seed in seeds]
         ids = [pair.chat_prompt(each) if pair.chats else pair.encode(each) for each in prompts]
         tree, temperature = TREES[groups // 2 % len(TREES)], TEMPERATURES[groups % len(TEMPERATURES)]
-        settings = {"temperature": temperature, "max_new_tokens": options.tokens}
+        settings: dict[str, Any] = {"temperature": temperature, "max_new_tokens": options.tokens}
 
-        def alone(method, settings=settings, ids=ids, seeds=seeds, tree=tree):
-            beside = {} if method == "ar" else {"topology": tree}
+        def alone(
+            method: Method,
+            settings: dict[str, Any] = settings,
+            ids: list[list[int]] = ids,
+            seeds: range = seeds,
+            tree: Topology = tree,
+        ) -> list[list[int]]:
             return [
-                specdec.generate(pair, each, method=method, seed=seed, **beside, **settings).token_ids
+                specdec.generate(pair, each, method=method, seed=seed, topology=tree, **settings).token_ids
                 for each, seed in zip(ids, seeds, strict=True)
             ]
 

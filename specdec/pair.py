@@ -31,7 +31,7 @@ class Pair(Protocol):
     draft: Model | None
     tokenizer: Any | None
     measurements: dict[Any, Any]
-    choices: dict[Any, Any]
+    learned: dict[str, Any]
 
     @property
     def arithmetic(self) -> str:
@@ -78,10 +78,8 @@ class ModelPair:
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
-        # what `auto` measured of this pair, by method and sampling
-        self.measurements: dict[Any, Any] = {}
-        self.choices: dict[Any, Any] = {}
-        self.forward_costs: dict[int, Any] = {}  # by the number of texts
+        self.measurements: dict[Any, Any] = {}  # acceptance, by method and sampling
+        self.learned: dict[str, Any] = {}  # by "auto", of the runs so far
 
     @property
     def drafting(self) -> Model:

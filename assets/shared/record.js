@@ -32,6 +32,10 @@ export const RECORD = {
     p: {type: "number", wanted: "a probability", minimum: 0, maximum: 1.000001, nullable: true, default: null},
     copied: {type: "boolean", default: false},
   },
+  Planted: {
+    round: {type: "integer", minimum: 0},
+    paths: {type: "array", items: {type: "array", items: {type: "integer", minimum: 0}}},
+  },
   Round: {
     number: {type: "integer", minimum: 0},
     position: {type: "integer", minimum: 0},
@@ -99,5 +103,6 @@ export const RECORD = {
     chat: {type: "boolean", default: false},
     history: {type: "array", items: {type: "string"}, default: []},
     choice: {type: "array", items: {record: "Candidate"}, nullable: true, default: null},
+    trees: {type: "array", items: {record: "Planted"}, default: []},
   },
 };

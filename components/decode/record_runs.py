@@ -28,7 +28,7 @@ from components.decode import controls, screenshots, traces
 from components.runs import lazy, topologies
 from components.runs.timing import Repeats
 from specdec import Generation, Round, Topology
-from specdec.decoding.auto import Steps
+from specdec.decoding.acceptance import Steps
 from specdec.trace import Timing
 
 NAMES = {

@@ -11,13 +11,15 @@ import time
 
 from components.runs import lazy
 from components.runs.queue import QUEUE, Job, Nobody, Queue
-from specdec.decoding.auto import Choice, Steps, choosing
+from specdec.decoding.acceptance import Steps
 from specdec.pair import ModelPair, Pair
+from specdec.payoff.measuring import measuring
+from specdec.payoff.setups import SetUp
 from specdec.settings import RunSettings
 
 PATIENCE = 5.0
 """Seconds without a question after which nobody waits for the measurement any more."""
-_TYPICAL = 200
+_TYPICAL = 290
 """Steps of a measurement, about."""
 _SOON = 0.2
 """Seconds that a question waits: a pair that was measured before is answered at once."""
@@ -34,8 +36,8 @@ class Measurement:
         self._asked = self._begun = 0.0
         self._done = 0
 
-    def ask(self, here: ModelPair) -> Choice | None:
-        """The choice for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
+    def ask(self, here: ModelPair) -> SetUp | None:
+        """The set-up for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
@@ -56,11 +58,11 @@ class Measurement:
         seconds = time.monotonic() - self._begun if self._done else 0.0
         return {"share": share, "left": seconds * (1 / share - 1)}
 
-    def _steps(self, here: ModelPair) -> Steps[Choice | None]:
+    def _steps(self, here: ModelPair) -> Steps[SetUp | None]:
         """The steps of the measurement, as long as somebody waits for it. Returns None if nobody does."""
         lazy.use_threads(here)
         self._begun, self._done = time.monotonic(), 0
-        steps = choosing(here, RunSettings("ersd", max_new_tokens=1))
+        steps = measuring(here, RunSettings("ersd", max_new_tokens=1))
         try:
             while time.monotonic() - self._asked < PATIENCE and lazy.present(self.pair) is here:
                 next(steps)

@@ -22,7 +22,7 @@ from components.server.loading import Loading
 from specdec.checks import among
 from specdec.figures import labs, looks
 from specdec.pair import ModelPair, Pair
-from specdec.payoff import Payoff, SetUp, changed, measured
+from specdec.payoff import Payoff, SetUp, changed
 from specdec.payoff.setups import ROWS
 
 MOST_TEXTS = 256
@@ -102,14 +102,13 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
         raise ValueError(
             "Copies of the text cost almost nothing. What they gain depends on the text: watch a run"
         )
-    if (choice := measurement.ask(here)) is None:
+    if (setup := measurement.ask(here)) is None:
         return None
-    setup = measured(choice)
     draft = short(here.draft.name)
     return setup, (
         f"Measured on this computer, once for each pair: {short(here.target.name)} with {draft}, ERSD "
-        "at temperature 1. Acceptance and the work outside the models are from a trial on fixed prompts, and "
-        "each forward was timed several times."
+        "at temperature 1. Acceptance is that of texts after fixed prompts, and the times are those of "
+        "their rounds on a few trees."
     )
 
 

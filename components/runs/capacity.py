@@ -13,7 +13,7 @@ import time
 from components.runs import lazy
 from components.runs.queue import QUEUE, Nobody, Queue
 from components.runs.topologies import can_draft
-from specdec.decoding.auto import Steps
+from specdec.decoding.acceptance import Steps
 from specdec.decoding.run import Run, stream
 from specdec.pair import ModelPair, Pair
 from specdec.topology import sequence

@@ -19,8 +19,10 @@ from components.page.settings import VisitorSettings
 from components.runs import feed, lazy, seats, topologies, zero_gpu
 from components.runs.queue import Job
 from components.runs.timing import Repeats
-from components.runs.zero_gpu import BorrowedJob, Decoding
-from specdec.decoding.auto import finished
+from components.runs.zero_gpu import BorrowedJob, BorrowedRun, Decoding
+from specdec import Generation
+from specdec.decoding.acceptance import finished
+from specdec.decoding.run import Run
 from specdec.pair import Pair
 from specdec.probs import Sampling
 from specdec.trace import Acceptance
@@ -64,8 +66,7 @@ def _decoded(log: feed.Log, seat: seats.Seat, pair: Pair, settings: VisitorSetti
         assert run is not None, "a run that has begun"
         setup = _setup(pair, settings) | {"prompt_ids": run.prompt_ids}
         setup |= _tree(run.topology, topologies.has_to_measure(settings))
-        setup["choice"] = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
-        yield log.flush("running", setup=setup, **note)
+        yield log.flush("running", setup=setup | _choice(run), **note)
         decoded: list[specdec.Round] = []
         for rounds in job.batches(log.interval):
             decoded += rounds
@@ -74,11 +75,14 @@ def _decoded(log: feed.Log, seat: seats.Seat, pair: Pair, settings: VisitorSetti
     if settings.baseline and settings.method != "ar":
         message = yield from _baseline(log, seat, run, settings)
     acceptance = asdict(Acceptance.of(decoded))
-    yield log.flush("done", prefill_seconds=run.prefill_seconds, acceptance=acceptance, **message)
+    setup |= _choice(run)
+    yield log.flush(
+        "done", setup=setup, prefill_seconds=run.prefill_seconds, acceptance=acceptance, **message
+    )
 
 
 def _baseline(
-    log: feed.Log, seat: seats.Seat, run: Decoding, settings: VisitorSettings
+    log: feed.Log, seat: seats.Seat, run: Run | BorrowedRun, settings: VisitorSettings
 ) -> Generator[str, None, dict[str, Any]]:
     """Time plain decoding after a run: in turns with the run, or once if other runs are being decoded.
 
@@ -95,10 +99,11 @@ def _baseline(
         except ValueError as error:  # The visitor's settings are correct: no shared GPU was available.
             return {"message": f"Plain decoding could not be measured to its end. {error}"}
         return {}
-    if topologies.has_to_measure(settings) and isinstance(run.topology, specdec.Topology):
-        settings = replace(settings, tree=topologies.written(run.topology))
+    record = None
+    if isinstance(run, Run) and isinstance(run.topology, specdec.Topology):
+        record = run.generation
     repeats = Repeats(
-        partial(starting, run.pair, settings, False, run.prompt_ids),
+        partial(starting, run.pair, settings, False, run.prompt_ids, record=record),
         partial(starting, run.pair, plain, False, run.prompt_ids),
         alone=lambda: seats.MODEL.num_seated == 1,
     )
@@ -135,12 +140,13 @@ def starting(
     prompt_ids: tuple[int, ...] = (),
     *,
     alone: bool = False,
+    record: Generation | None = None,
 ) -> topologies.KeyedSteps:
     """Create the run of checked settings in the thread that will decode it, without decoding anything yet.
 
     It takes several steps because a tree may have to be measured. prompt_ids: the prompt's tokens if they are
-    known. alone: the run is decoded by itself, not in the batch. ValueError as in `specdec.stream`, and if
-    the prompt has more tokens than the limit.
+    known. alone: the run is decoded by itself, not in the batch. record: of a run whose trees it has again.
+    ValueError as in `specdec.stream`, and if the prompt has more tokens than the limit.
     """
     pair = lazy.present(pair)
     assert isinstance(pair, specdec.ModelPair), "a pair in this process"
@@ -148,15 +154,14 @@ def starting(
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
     decoding = settings.decoding()
     sampling = {each.name: decoding[each.name] for each in fields(Sampling)}
-    topology = None
-    if topologies.has_tree(settings):
+    topology: Any = record
+    if topologies.has_tree(settings) and record is None:
         topology = yield from topologies.steps(
             pair,
             settings.topology,
             settings.k,
             tree=settings.tree,
             method=settings.method,
-            at_once=1 if alone else seats.MODEL.num_seated,
             **sampling,
         )
     return specdec.stream(
@@ -164,6 +169,7 @@ def starting(
         prompt_ids,
         topology=topology,
         detail=detail,
+        at_once=1 if alone else seats.MODEL.num_seated,
         **decoding,
     )
 
@@ -199,6 +205,11 @@ def _chats(pair: Pair, settings: VisitorSettings) -> bool:
 def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
     about = {"models": models(pair), "arithmetic": pair.arithmetic, "chat": _chats(pair, settings)}
     return asdict(settings) | about
+
+
+def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
+    """What "auto" would choose now, and among what."""
+    return {"choice": None if run.choice is None else [asdict(each) for each in run.choice.candidates]}
 
 
 def _tree(topology: Any, measured: bool) -> dict[str, Any]:

@@ -15,11 +15,9 @@ from components.guard import limits
 from components.runs.queue import QUEUE, Nobody
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
-from specdec.decoding.auto import Choice, choosing, finished
-from specdec.decoding.trial import measured_as, measuring
+from specdec.decoding.acceptance import finished, measured_as, measuring
 from specdec.drafters.copies import COPIES
 from specdec.figures.topologies import TOPOLOGIES
-from specdec.methods import METHODS
 from specdec.pair import ModelPair, Pair
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
@@ -33,15 +31,13 @@ _TEMPERATURE, _TOP_P = 0.1, 0.05
 all visitors within a step.
 """
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
-_AT_ONCE = (1, 4, 16)
-"""The numbers of runs for which `auto` measures a tree."""
 
 KeyedSteps = Generator[Hashable, None, Any]
 """Small steps of a measurement. The first one yields its key, the others None."""
 
 
 def has_to_measure(settings: Any) -> bool:
-    """Whether these settings leave the choice of the tree to a measurement."""
+    """Whether these settings leave the choice of the tree to this pair's acceptance."""
     return has_tree(settings) and settings.topology in MEASURED and not settings.tree
 
 
@@ -65,47 +61,35 @@ def prepare(pair: Pair, opening: dict[str, Any]) -> None:
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
-    """The topology that `steps` chooses."""
+    """The topology that `steps` chooses; of "auto", the first tree that a run would have."""
     chosen = finished(steps(pair, name, k, **settings))
-    return chosen.topology if isinstance(chosen, Choice) else chosen
+    return specdec.stream(pair, [0], topology=chosen, **settings).topology if chosen == "auto" else chosen
 
 
-def steps(
-    pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, at_once: int = 1, **sampling: Any
-) -> KeyedSteps:
+def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> KeyedSteps:
     """Choose the topology of that name for `specdec.stream`, in small steps if it must be measured.
-
-    For "auto" it is a `Choice`.
 
     The first step yields the key of the measurement: all runs with the same key can use its result.
 
-    tree: for a measured topology, the tree to use instead, in the notation of `written`; at_once: the number
-    of runs that are decoded together, used by `auto` if the tree does not affect the text; sampling:
-    temperature, top_k and top_p, since acceptance is measured at nearby values. ValueError lists the known
-    names or says which value does not fit.
+    tree: for a topology that follows the pair's acceptance, the tree to use instead, in the notation of
+    `written`; sampling: temperature, top_k and top_p, since acceptance is measured at nearby values.
+    ValueError lists the known names or says which value does not fit.
     """
-    if among("topology", name, NAMES) in MEASURED:
-        if tree:
-            return read(tree)
-        return (yield from _measured(pair, name, k, method, at_once, Sampling(**sampling)))
+    if among("topology", name, NAMES) == "auto":
+        return name
+    if name in MEASURED:
+        return read(tree) if tree else (yield from _optimal(pair, k, method, Sampling(**sampling)))
     if name == "context":
         return _context_tree(pair, k, method)
     return specdec.topology.named(name, k)
 
 
-def _measured(
-    pair: ModelPair, name: str, k: int, method: str, at_once: int, sampling: Sampling
-) -> KeyedSteps:
+def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> KeyedSteps:
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
-    if name == "auto":
-        at_once = _about(at_once) if METHODS[method].drafter_invariant else 1
-        yield id(pair), method, settings.sampling, at_once
-        return (yield from choosing(pair, settings, at_once))
     if shipped := _shipped(pair, settings):
         return specdec.optimal_topology(shipped, k)
     yield id(pair), measured_as(method), settings.sampling
-    trial = yield from measuring(pair, settings)
-    return specdec.optimal_topology(trial.acceptance, k)
+    return specdec.optimal_topology((yield from measuring(pair, settings)), k)
 
 
 def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
@@ -128,11 +112,6 @@ def is_embedded(pair: ModelPair) -> bool:
 @cache
 def _shipped_acceptance() -> dict[str, list[float]]:
     return json.loads((specdec.loading.EMBEDDED / "measurements.json").read_text())["acceptance"]["by_index"]
-
-
-def _about(at_once: int) -> int:
-    """The number of runs to measure for: nearby numbers share one measurement."""
-    return next((number for number in _AT_ONCE if at_once <= number), _AT_ONCE[-1])
 
 
 def neighbour(sampling: Sampling) -> Sampling:

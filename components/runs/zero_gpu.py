@@ -25,8 +25,8 @@ import specdec
 from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import known_pairs, topologies
+from specdec.decoding.acceptance import measured_as
 from specdec.decoding.auto import Choice
-from specdec.decoding.trial import measured_as
 from specdec.pair import Pair
 
 DEFAULT = "qwen3-8b"
@@ -125,7 +125,7 @@ class Ending(NamedTuple):
 
     prefill_seconds: float
     measurements: dict[Any, Any]
-    choices: dict[Any, Any]
+    learned: dict[str, Any]
 
 
 class Lender:
@@ -168,7 +168,7 @@ class Lender:
         with closing(run):
             yield Beginning(run.topology, run.prompt_ids, run.seed, run.choice)
             yield from run
-            yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.choices)
+            yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.learned)
 
 
 class BorrowedRun(Iterator[specdec.Round]):
@@ -189,7 +189,7 @@ class BorrowedRun(Iterator[specdec.Round]):
             return update
         self.prefill_seconds = update.prefill_seconds
         self.pair.measurements.update(update.measurements)
-        self.pair.choices.update(update.choices)
+        self.pair.learned.update(update.learned)
         raise StopIteration
 
     def close(self) -> None:

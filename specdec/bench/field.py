@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
-from specdec.decoding.auto import forget
 from specdec.decoding.run import measure_acceptance
 from specdec.drafters.copies import COPIES
 from specdec.drafters.proposed import MODEL
@@ -119,7 +118,8 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
     trees: dict[tuple[str, Method], Any] = {}
     if _has_draft(field):
         # Measure again, on the chosen number of threads.
-        forget(pair)
+        pair.measurements.clear()
+        pair.learned.clear()
         for method in field.methods:
             trees |= _trees(field, pair, method)
     runs = {"specdec autoregressive": ours(pair, "ar", None, field.sampling)}

@@ -1,133 +1,280 @@
-"""Topology "auto": measure this pair on this machine, and take the tree with the most tokens per second.
+"""Topology "auto": trees that follow what the rounds of the run tell, with the most tokens per second.
 
-Two measurements: what a forward over n tokens costs each model, and a trial, which tells how often the child
-with each index is accepted and what a round costs besides its forwards. Expected tokens over expected seconds
-then chooses among optimal trees of several sizes and depths (`forest`), plain decoding (the empty tree)
-included. The `Choice` keeps what it was chosen among.
+A run begins at once, with a tree from what earlier runs of its pair told, or from what is assumed of any
+pair. From then on its own rounds tell how often the child with each index is accepted, and what rows and
+drafted tokens cost on this machine (`costs.RoundTimes`). Expected tokens over expected seconds then chooses
+among trees of Algorithm 3 (`forest`), plain decoding (the empty tree) included, again and again. The first
+rounds of a pair are plain, because all trees are compared with them. Runs that are decoded together share one
+budget of rows.
 
-Both take many small steps, and `measuring` and `choosing` stop between them, so that a server can decode for
-others meanwhile. Acceptance is a function of pair, method and sampling; costs are not.
+No tree depends on noise that decides later. A tree follows only the verified nodes of earlier rounds of its
+own text, and texts with other seeds; docs/offers.md says why every rule allows that. Under ERSD the text does
+not depend on the trees at all. Under the other rules a seed gives the same text again with the same trees,
+which the record holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+import time
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from specdec.decoding import forest
-from specdec.decoding.costs import JointCost, Overhead, RoundCost, Steps, forward_costs
+from specdec.decoding.acceptance import only_sequences
+from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.forest import Node, queue, rounds, tree
-from specdec.decoding.trial import Measurement, measuring, remember
 from specdec.settings import RunSettings
+from specdec.stats import acceptance_vector, index_counts
 from specdec.theory import node_acceptance
-from specdec.topology import Topology
-from specdec.trace import Candidate, Milliseconds
+from specdec.topology import Topology, sequence
+from specdec.trace import Candidate, Milliseconds, Round
 
 if TYPE_CHECKING:
+    from specdec.context import ContextTree
     from specdec.pair import ModelPair
 
-_MOST_ROWS = 96
-"""Rows of the largest forward of many runs that is measured."""
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
 """Numbers of drafted tokens of the candidates."""
 QUEUE = 64
 """Nodes among which the candidates are cut: more than the largest, so that shallow trees have wide levels."""
-_TOGETHER = 4
-"""Texts of the second trial, which measures what the work outside the forwards costs in a batch."""
-_T = TypeVar("_T")
+_MOST_NODES = 64
+"""Drafted tokens of all texts that are decoded together."""
+_SHARE = 0.03
+"""Part of the time that choosing may take: trees are chosen again after 30 times its seconds."""
+_ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
+"""Acceptance by child index of a pair of which nothing is known."""
+_PLAIN = Topology([])
+_PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
+"""Verified nodes for which the assumption counts; those of earlier runs that count at most; and those after
+which all counts are halved, because a text changes."""
+_RUNS = 8
+"""Earlier runs of each method and sampling that are remembered."""
+_REMEMBERED = 64
+"""Methods and samplings of which runs are remembered."""
+_LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
+"""Where plain decoding is fastest, `_LOOK` rounds draft again after a pause, which doubles each time. Rounds
+of the first and of the longest pause."""
 
 
-def finished(steps: Generator[object, None, _T]) -> _T:
-    """Runs a generator to its end and returns its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+class Run(Protocol):
+    """What trees depend on of a run, `specdec.decoding.run.Run`."""
+
+    settings: RunSettings
+    seed: int
+    rounds: list[Round]
+    follows: bool
+    repeated: Mapping[int, Topology]
+
+    @property
+    def planted(self) -> Topology | ContextTree:
+        """The tree of the latest round."""
 
 
 class Choice(NamedTuple):
     """A tree, and what it was chosen among.
 
     topology: the candidate with the most tokens per second. acceptance: R by child index, and costs: of a
-    round, from which candidates and forests are computed. at_once: the number of texts that it is for.
+    round, from which the candidates are computed.
     """
 
     topology: Topology
     candidates: tuple[Candidate, ...]
     acceptance: np.ndarray
     costs: RoundCost
-    at_once: int
 
 
-def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1, thorough: int = 1) -> Steps[Choice]:
-    """The topology with the most expected tokens per second, chosen on first use.
+class Counts:
+    """How many verified nodes of one text reached each child index, and how many accepted it.
 
-    at_once: runs that are decoded together (`batch`), rounded up to a power of two. More runs make a drafted
-    token more expensive, so that the tree is smaller. thorough: the trial is this many times as long.
-
-    The choice depends on measured times, so it may differ between two runs. Under ERSD, a seed gives the same
-    text for every tree. Under GSD it does so on the same tree, which `Generation.paths` records.
+    vector: R by child index, from counts that contain what was known before.
     """
-    at_once = 1 << (at_once - 1).bit_length()
-    key = (settings.method, settings.sampling, settings.draft_sampling, at_once, thorough)
-    choice = pair.choices.get(key)
-    if choice is None:
-        trials = {1: (yield from measuring(pair, settings, thorough=thorough))}
-        if at_once > 1:
-            trials[_TOGETHER] = yield from measuring(pair, settings, texts=_TOGETHER, thorough=thorough)
-        costs = yield from _costs(pair, trials, at_once)
-        choice = chosen(trials[1].acceptance, costs, at_once)
-        remember(pair.choices, key, choice)
-    return choice
+
+    def __init__(self, reached: np.ndarray, accepted: np.ndarray):
+        self.reached, self.accepted = reached, accepted
+
+    @classmethod
+    def assumed(cls) -> Counts:
+        """What is assumed of any pair."""
+        before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
+        return cls(_PRIOR * before, _PRIOR * _ASSUMED)
+
+    @classmethod
+    def none(cls) -> Counts:
+        """No counts."""
+        return cls(np.zeros(1), np.zeros(1))
+
+    def add(self, round: Round, planted: Topology) -> None:
+        """Counts the verified nodes of a round on this tree."""
+        counts = index_counts([round], planted)
+        self.include(Counts(np.array(counts.reached, float), np.array(counts.accepted, float)))
+        if self.reached[0] > _MEMORY:
+            self.at_most(_MEMORY / 2)
+
+    def include(self, other: Counts) -> None:
+        """Adds the counts of another text."""
+        if (missing := len(other.reached) - len(self.reached)) > 0:
+            self.reached, self.accepted = np.pad([self.reached, self.accepted], ((0, 0), (0, missing)))
+        self.reached[: len(other.reached)] += other.reached
+        self.accepted[: len(other.accepted)] += other.accepted
+
+    def at_most(self, nodes: float) -> None:
+        """Lets the counts weigh at most this many verified nodes."""
+        if self.reached[0] > nodes:
+            share = nodes / self.reached[0]
+            self.reached, self.accepted = share * self.reached, share * self.accepted
+
+    def vector(self) -> np.ndarray:
+        """Acceptance [indices] at present, whose first value is above 0."""
+        vector = acceptance_vector(self.accepted.tolist(), self.reached.tolist())
+        vector[0] = max(vector[0], 1e-4)
+        return vector
 
 
-def forget(pair: ModelPair) -> None:
-    """Everything is measured again on its next use."""
-    for known in (pair.measurements, pair.choices, pair.forward_costs):
-        known.clear()
+class Learned:
+    """What the runs of a pair told: times of rounds, and the verified nodes of the latest runs.
 
-
-def _costs(pair: ModelPair, trials: Mapping[int, Measurement], at_once: int) -> Steps[RoundCost]:
-    """The cost of a round of up to `at_once` texts. Forwards are measured once for each number of texts.
-
-    trials: by the number of texts.
+    runs: by method, temperature and draft temperature, the seed and the counts of each run.
     """
-    models = (pair.target, pair.drafting)
-    # the largest forward that is measured must fit into the contexts of both models
-    room = min(1 + max(SIZES), *(model.context_length for model in models))
-    texts = 1
-    while texts <= max(at_once, *trials):
-        if texts not in pair.forward_costs:
-            most = room if texts == 1 else max(2, min(room, _MOST_ROWS // texts))
-            pair.forward_costs[texts] = yield from forward_costs(models, most, texts)
-        texts *= 2
-    measured = {number: costs for number, costs in pair.forward_costs.items() if number < texts}
-    target, draft = (
-        JointCost({number: costs[model] for number, costs in measured.items()}) for model in (0, 1)
-    )
-    costs = RoundCost(target, draft, {}, pair.target.most_repeated)
-    overheads = {number: _overhead(trial, trials[1], number, costs) for number, trial in trials.items()}
-    return replace(costs, overheads=overheads)
+
+    def __init__(self) -> None:
+        self.times = RoundTimes()
+        self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
+
+    def before(self, settings: RunSettings, seed: int) -> Counts:
+        """What is known of acceptance before a run. A run with its seed has its noise, and is left out."""
+        known, before = Counts.assumed(), Counts.none()
+        for other, counts in self.runs.get(_kind(settings), ()):
+            if other != seed:
+                before.include(counts)
+        before.at_most(_EARLIER)
+        known.include(before)
+        return known
+
+    def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
+        """The counts of a run, empty at first."""
+        own = Counts.none()
+        self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
+        for oldest in list(self.runs)[:-_REMEMBERED]:
+            self.runs.pop(oldest, None)  # another visitor's run may have done so in between
+        return own
 
 
-def _overhead(trial: Measurement, alone: Measurement, texts: int, costs: RoundCost) -> Overhead:
-    """What the rounds of a trial of this many texts took besides their forwards.
+def learned_of(pair: ModelPair) -> Learned:
+    """What the runs of this pair told so far."""
+    return pair.learned.setdefault("auto", Learned())
 
-    That includes what forwards take longer than alone, because each model pushes the other's weights out of
-    the processor's cache. alone: the trial of one text.
+
+def _kind(settings: RunSettings) -> tuple[str, float, float]:
+    target, draft = (round(each.temperature, 1) for each in (settings.sampling, settings.draft_sampling))
+    return settings.method, target, draft
+
+
+def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int = 1) -> Choice:
+    """The first tree of a run that is decoded together with `at_once` - 1 others."""
+    learned = learned_of(pair)
+    if not learned.times.know_plain(at_once):
+        return Choice(_PLAIN, (), _ASSUMED, learned.times.costs())
+    vector = _for_pair(pair, learned.before(settings, seed).vector())
+    return chosen(vector, learned.times.costs(pair.target.most_repeated), at_once)
+
+
+@dataclass
+class _Own:
+    """What is known of one run. counts: with what was known before it; told: without. idle: rounds without
+    drafts, and pause: after how many of them it drafts again. look: rounds that it still drafts to look."""
+
+    counts: Counts
+    told: Counts
+    idle: int = 0
+    pause: int = _FIRST_PAUSE
+    look: int = 0
+
+    def learn(self, round: Round, planted: Topology) -> None:
+        """Counts what the target accepted of this tree, and rounds without drafts."""
+        self.counts.add(round, planted)
+        self.told.add(round, planted)
+        self.idle = 0 if round.nodes else self.idle + 1
+        self.look = max(self.look - 1, 0)
+
+    def looked(self, best: Topology) -> Topology:
+        """The next tree, where this one is the best: where that is empty, now and then a token is drafted."""
+        if best.num_draft_tokens:
+            self.pause = _FIRST_PAUSE
+            return best
+        if self.idle >= self.pause:
+            self.look, self.idle, self.pause = _LOOK, 0, min(2 * self.pause, _LONGEST_PAUSE)
+            self.counts.at_most(_PRIOR)
+        return sequence(1) if self.look else best
+
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+class AutoTrees:
+    """Chooses the trees of runs of "auto" that are decoded together, or of one run, again and again.
+
+    Trees of other runs stay as they are; the rows of these runs count as those of a text without drafts.
+    Runs that repeat a record get its trees. times: where the times of rounds are kept; None is the pair's.
     """
-    besides = {}
-    for k, seconds in trial.seconds.items():
-        rows = texts * _rows(Topology([(0,) * depth for depth in range(1, k + 1)]), alone.acceptance, costs)
-        forwards = costs.target.seconds(texts, rows) + k * costs.draft.seconds(texts, texts)
-        besides[k] = max(seconds - forwards, 0.0) / texts
-    none, one, longest = besides[0], besides[1], max(besides)
-    level = max((besides[longest] - one) / (longest - 1) - alone.node, 0.0)
-    return Overhead(none, max(one - none - level, 0.0), alone.node, level)
+
+    def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
+        self._pair, self._learned = pair, learned_of(pair)
+        self._times = self._learned.times if times is None else times
+        self._own: WeakKeyDictionary[Run, _Own] = WeakKeyDictionary()
+        self._due = 0.0
+
+    def trees(self, runs: Sequence[AnyRun]) -> dict[AnyRun, Topology]:
+        """New trees for the next round of these runs; those that keep theirs are missing."""
+        repeated = {run: tree for run in runs if (tree := run.repeated.get(len(run.rounds))) is not None}
+        start = time.perf_counter()
+        following = [run for run in runs if run.follows]
+        if not self._times.know_plain(len(runs)):
+            return repeated | dict.fromkeys(following, _PLAIN)
+        if start < self._due or not following:
+            return repeated
+        if self._pair.target.most_repeated:
+            # a target that reads tokens again costs more than the rows of a round: each tree by itself
+            trees = [self.choice(run, len(runs)).topology for run in following]
+        else:
+            trees = self._shared(following, len(runs))
+        now = time.perf_counter()
+        self._due = now + (now - start) / _SHARE
+        looked = (self._of(run).looked(tree) for run, tree in zip(following, trees, strict=True))
+        return repeated | dict(zip(following, looked, strict=True))
+
+    def choice(self, run: Run, texts: int = 1) -> Choice:
+        """The tree that fits this run best now, among texts that all are like it."""
+        costs = self._times.costs(self._pair.target.most_repeated)
+        return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
+
+    def learn(self, rounds: Mapping[AnyRun, Round], draft: float, target: float) -> None:
+        """Counts what these rounds of a step tell; draft, target: seconds of the forwards for all of them."""
+        self._times.add(list(rounds.values()), draft, target)
+        for run, round in rounds.items():
+            if run.follows:
+                self._of(run).learn(round, cast(Topology, run.planted))
+
+    def _shared(self, runs: Sequence[Run], texts: int) -> list[Topology]:
+        all_texts = max(SIZES) if texts == 1 else _MOST_NODES
+        most = max(1, min(all_texts, 4 * _MOST_NODES // len(runs)))
+        vectors = [_for_pair(self._pair, self._of(run).counts.vector()) for run in runs]
+        queues = [queue(vector, most, number) for number, vector in enumerate(vectors)]
+        return forest.forest(queues, self._times.costs(), all_texts, texts)
+
+    def _of(self, run: Run) -> _Own:
+        if run not in self._own:
+            before = self._learned.before(run.settings, run.seed)
+            self._own[run] = _Own(before, self._learned.of_new_run(run.settings, run.seed))
+        return self._own[run]
+
+
+def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:
+    return acceptance[:1] if only_sequences(pair) else acceptance
 
 
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
@@ -183,7 +330,7 @@ def chosen(
         )
         for size, (round, drafted) in sorted(best.items())
     )
-    return Choice(_tree(best[fastest][1]), candidates, acceptance, costs, at_once)
+    return Choice(_tree(best[fastest][1]), candidates, acceptance, costs)
 
 
 def _tree(nodes: Sequence[Node]) -> Topology:

@@ -13,6 +13,7 @@ positions. This is exact on the compiled forward; on torch's it holds as far as 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -21,13 +22,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from specdec.checks import whole
+from specdec.decoding.auto import AutoTrees
 from specdec.decoding.run import Run, stream
-from specdec.decoding.shared_trees import SharedTrees
 from specdec.devices import one_thread
 from specdec.models.requests import Request
 from specdec.trace import Generation, Round
 
 if TYPE_CHECKING:
+    from specdec.decoding.costs import RoundTimes
+    from specdec.decoding.engine import Engine
     from specdec.models.batching import Answer
     from specdec.pair import ModelPair
 
@@ -44,16 +47,17 @@ error ended the run."""
 
 
 class Batch:
-    """Runs of one pair that are advanced together. members: those that have not ended, by run.
+    """Runs of one pair that are advanced together. members: those that have not ended, by run. times: where
+    the times of rounds are kept; None is the pair's own place, which "auto" reads.
 
     Models without a lean forward answer one run after the other, which is correct but no faster than turns. A
     batch must not be used by several threads at once.
     """
 
-    def __init__(self, pair: ModelPair):
+    def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
         self.pair = pair
         self.members: dict[Run, Member] = {}
-        self._trees = SharedTrees()
+        self._trees = AutoTrees(pair, times)
 
     def __len__(self) -> int:
         """Number of runs that have not ended."""
@@ -70,7 +74,7 @@ class Batch:
         """
         if run.pair is not self.pair:
             raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
-        self.members[run] = Member(run, self._piece)
+        self.members[run] = Member(run, run.begin(self._trees), self._piece)
         return run
 
     def remove(self, run: Run) -> None:
@@ -88,20 +92,26 @@ class Batch:
         """
         called = self._called(self.members if runs is None else runs)
         for run, topology in self._trees.trees([member.run for member in called]).items():
-            run.changed_tree |= topology != run.topology
-            run.planted = topology
             self.members[run].engine.plant(topology)
+        start = time.perf_counter()
         for member in called:
             member.resume()
         while drafting := [member for member in called if member.drafts]:
             _answer(drafting)
+        drafted = time.perf_counter()
         _answer(called)
+        self._learn(called, drafted - start, time.perf_counter() - drafted)
         for member in called:
-            if member.round is not None:
-                self._trees.learn(member.run, member.round)
             if member.ended:
                 del self.members[member.run]
         return [member for member in called if member.round or member.error]
+
+    def _learn(self, called: Sequence[Member], draft: float, target: float) -> None:
+        """Counts a step in which no prompt was taken in. draft, target: seconds of its two halves."""
+        rounds = {member.run: member.round for member in called if member.round is not None}
+        if rounds and len(rounds) == len(called):
+            own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
+            self._trees.learn(rounds, draft, max(target - own, 0.0))
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
@@ -123,8 +133,8 @@ class Member:
     request: the request whose answer the run waits for. round, error: of the last step; None without one.
     """
 
-    def __init__(self, run: Run, piece: Callable[[], int]):
-        self.run, self.engine = run, run.begin()
+    def __init__(self, run: Run, engine: Engine, piece: Callable[[], int]):
+        self.run, self.engine = run, engine
         self.state: State = "waiting"
         self.request: Request | None = None
         self.round: Round | None = None
@@ -233,7 +243,7 @@ def decode_together(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Itera
 
 def _each(name: str, value: Any, count: int) -> list[Any]:
     """A list with one value for each run."""
-    if type(value) not in (list, tuple):  # a `Choice` is a tuple too, but one value
+    if type(value) not in (list, tuple):
         return [value] * count
     if len(value) != count:
         raise ValueError(

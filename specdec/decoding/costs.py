@@ -1,32 +1,28 @@
-"""The cost of a round on this machine: forwards of one text or of many at once, timed in small steps."""
+"""The cost of a round on this machine, from the times of rounds that were decoded."""
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
-from collections.abc import Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
-import torch
 
-from specdec.devices import one_thread
-from specdec.models import Model, Session
-from specdec.models.requests import Request
+from specdec.trace import Round
 
-_PREFIX = 32
-"""Cached tokens while forwards are timed."""
-REPEATS, IN_A_ROW = 8, 8
-"""Repetitions of each timing, half as many for many texts, and forwards of one size in a row. Decoding
-repeats a size too, and a small model then finds its weights in the processor's cache."""
-_ROW_SECONDS = 0.01
-"""Seconds after which no further forward of a size is timed in a row."""
-
-_T = TypeVar("_T")
-Steps = Generator[None, None, _T]
-"""Work that stops after each small step and returns its result at its end."""
+_KEPT = 16
+"""Latest times that are kept of rounds with equal numbers of texts and rows."""
+_LEAST = 3
+"""Times of a number of rows before they are believed: the first forwards of a size are slow."""
+_ROW, _DRAFT = 0.03, 0.12
+"""Assumed until it is known: what a further row adds to a forward, and the time of a draft forward, as parts
+of a target forward over one row. They are low, so that larger trees are tried, and their true cost is seen.
+"""
+_FAR = 32
+"""Further rows of a text for which a time is assumed."""
 
 
 class ForwardCost:
@@ -128,58 +124,91 @@ class RoundCost:
         return Overhead(*(max(a + share * (b - a), min(a, b)) / texts for a, b in together))
 
 
-def forward_costs(models: Sequence[Model], most: int, at_once: int = 1) -> Steps[list[ForwardCost]]:
-    """The costs of each model, up to `most` tokens of each of `at_once` texts.
+def work_of(round: Round) -> tuple[int, int]:
+    """How many forwards the draft model made for a round, and the rows of all of them together."""
+    above = {node.path[:-1] for node in round.nodes if not node.copied}
+    return len({len(path) for path in above}), len(above)
 
-    All sizes take turns, so that a busy moment of the machine falls on all of them alike.
+
+class RoundTimes:
+    """The latest times of a pair's rounds, alone and of several texts together, and the costs they tell.
+
+    Times of the forwards are kept by the number of texts and the rows of each text; times of the rest of a
+    text's round by its drafted tokens. kept: how many of each; None keeps all.
     """
-    counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
-    sessions = [[_prefilled(model, most) for _ in range(at_once)] for model in models]
-    seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
-    for _ in range(REPEATS if at_once == 1 else -(-REPEATS // 2)):
-        for model, its_sessions, its_seconds in zip(models, sessions, seconds, strict=True):
-            for count in counts:
-                its_seconds[count] += _in_a_row(its_sessions, model.device, count)
-        yield
-    return [ForwardCost(by_count) for by_count in seconds]
+
+    def __init__(self, kept: int | None = _KEPT):
+        self._kept = kept
+        self._target: dict[tuple[int, int], deque[float]] = {}
+        self._draft: dict[tuple[int, int], deque[float]] = {}
+        self._rest: dict[int, deque[float]] = {}
+
+    def add(self, rounds: Sequence[Round], draft: float, target: float) -> None:
+        """Adds the seconds of the drafts' and the target's forwards for these rounds of a step."""
+        texts = len(rounds)
+        rows = sum(1 + len(round.nodes) for round in rounds)
+        self._keep(self._target, (texts, max(1, int(rows / texts + 0.5))), target)
+        drafting = [work for round in rounds if (work := work_of(round))[0]]
+        if drafting:
+            levels = max(forwards for forwards, _ in drafting)
+            each = sum(nodes for _, nodes in drafting) / levels / len(drafting)
+            self._keep(self._draft, (len(drafting), max(1, int(each + 0.5))), draft / levels)
+        for round in rounds:
+            self._keep(self._rest, len(round.nodes), round.seconds.verify + round.seconds.rest)
+
+    def know_plain(self, texts: int) -> bool:
+        """Whether enough rounds without drafts were timed of about this many texts."""
+        known = (other for other, rows in self._target if rows == 1 and self._often(other))
+        return any(other <= 2 * texts and texts <= 2 * other for other in known)
+
+    def _often(self, texts: int) -> bool:
+        return len(self._target.get((texts, 1), ())) >= _LEAST
+
+    def costs(self, most_repeated: int = 0) -> RoundCost:
+        """The costs at present. most_repeated: as of `RoundCost`."""
+        compared = {key: seen for key, seen in self._target.items() if self._often(key[0])}
+        target = _joint(compared or self._target, 1.0)
+        draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
+        return RoundCost(target, draft, {1: self._overhead()}, most_repeated)
+
+    def _keep(self, times: dict[Any, deque[float]], key: Any, seconds: float) -> None:
+        times.setdefault(key, deque(maxlen=self._kept)).append(seconds)
+
+    def _overhead(self) -> Overhead:
+        known = _believed(self._rest)
+        if not known:
+            return Overhead(0.0, 0.0, 0.0, 0.0)
+        fewest, most = min(known), max(known)
+        node = max(known[most] - known[fewest], 0.0) / (most - fewest) if most > fewest else 0.0
+        return Overhead(max(known[fewest] - fewest * node, 0.0), node, node, 0.0)
 
 
-def _prefilled(model: Model, count: int) -> Session:
-    """A session with some text, and room for `count` tokens after it."""
-    session = model.session()
-    if prefix := min(_PREFIX, model.context_length - count):
-        session.prefill([0] * prefix)
-    return session
+def _believed(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
+    """The undisturbed time of each key that was seen often enough; the lowest ones where none was."""
+    often = {key: undisturbed(seen) for key, seen in times.items() if len(seen) >= _LEAST}
+    return often or {key: min(seen) for key, seen in times.items()}
 
 
-def _in_a_row(sessions: Sequence[Session], device: torch.device, count: int) -> list[float]:
-    seconds: list[float] = []
-    while len(seconds) < IN_A_ROW and sum(seconds) < _ROW_SECONDS:
-        seconds.append(_forward_seconds(sessions, device, count))
-    return seconds
+def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> JointCost:
+    """The cost of a forward. one: seconds of one row where nothing is known."""
+    by_texts = {}
+    for texts in sorted({texts for texts, _ in times}):
+        known = _believed({rows: seen for (other, rows), seen in times.items() if other == texts})
+        by_texts[texts] = _extended(known, texts)
+    return JointCost(by_texts or {1: _extended({1: one}, 1)})
 
 
-@torch.inference_mode()
-@one_thread()
-def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: int) -> float:
-    tokens = torch.zeros(count, dtype=torch.int64, device=device)
-    requests = [Request(session, tokens, range(-1, count - 1)) for session in sessions]
-    start = time.perf_counter()
-    answer: torch.Tensor | Exception | None
-    if len(requests) == 1:
-        answer = requests[0].answer()
-    else:
-        from specdec.models.batching import answers  # late, because it waits for transformers
+def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:
+    """The cost of rows of each of these texts, known for some numbers. One row is added where it is missing,
+    and many rows where only one number is known."""
+    table, fewest = {**known}, min(known)
+    for rows in (1, *((fewest + _FAR,) if len(known) == 1 else ())):
+        table.setdefault(rows, known[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))
+    return ForwardCost({rows: [seconds] for rows, seconds in table.items()})
 
-        answer = answers(requests)[-1]
-    if isinstance(answer, Exception):
-        raise answer
-    assert answer is not None
-    answer[-1, 0].item()  # waits for a GPU
-    seconds = time.perf_counter() - start
-    for session in sessions:
-        session.commit(())
-    return seconds
+
+def _assumed(rows: int) -> float:
+    return 1 + _ROW * (rows - 1)
 
 
 def undisturbed(seconds: Sequence[float]) -> float:

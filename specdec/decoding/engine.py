@@ -49,7 +49,8 @@ def verifier_of(method: Method) -> Verifier:
 class Engine:
     """The models' caches, the noise and the text of one run; `round()` advances all of them.
 
-    verifier: decides which nodes are accepted; the method's own where it is None.
+    verifier: decides which nodes are accepted; the method's own where it is None. changes: whether `plant`
+    may change the tree. trees: the trees so far, each with the number of its first round.
     """
 
     def __init__(
@@ -60,26 +61,28 @@ class Engine:
         prompt_ids: Sequence[int],
         seed: int,
         verifier: Verifier | None = None,
+        changes: bool = False,
     ):
         self.verifier = verifier or verifier_of(settings.method)
         self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
-        self.drafter = self._new_drafter()
+        self.trees: list[tuple[int, Topology]] = []
+        self.drafter = self._new_drafter(changes)
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
         self.prefill_seconds = 0.0
 
-    def _new_drafter(self) -> Drafter:
-        beside, tree = self._drafter_of_trees(), self.topology
+    def _new_drafter(self, changes: bool) -> Drafter:
+        beside, tree = self._drafter_of_trees(changes), self.topology
         if self.settings.drafter not in COPYING or not METHODS[self.settings.method].drafts:
             return beside
         return CopyingDrafter(beside, tree.k if isinstance(tree, ContextTree) else tree.depth)
 
-    def _drafter_of_trees(self) -> Drafter:
+    def _drafter_of_trees(self, changes: bool) -> Drafter:
         size, sampling, topology = self.pair.vocab_size, self.settings.draft_sampling, self.topology
-        if not topology.num_draft_tokens:
+        if not topology.num_draft_tokens and not changes:
             return NoDrafter()
         if isinstance(topology, ContextTree):
             return ContextDrafter(self.pair.drafting, size, sampling, topology)
@@ -96,17 +99,9 @@ class Engine:
         return self.drafter.beside if isinstance(self.drafter, CopyingDrafter) else self.drafter
 
     def plant(self, topology: Topology) -> None:
-        """Sets the tree of the next rounds, which must be one of the draft model's."""
-        beside = self._beside
-        if isinstance(beside, ModelDrafter):
-            beside.plant(topology)
-        elif topology.num_draft_tokens:
-            sampling = self.settings.draft_sampling
-            beside = ModelDrafter(self.pair.drafting, self.pair.vocab_size, sampling, topology)
-        if isinstance(self.drafter, CopyingDrafter):
-            self.drafter.plant(beside, topology.depth)
-        else:
-            self.drafter = beside
+        """Sets the tree of the next rounds of an engine whose tree may change."""
+        self.topology = topology
+        cast(ModelDrafter | CopyingDrafter, self.drafter).plant(topology)
 
     def rounds(self) -> Iterator[Round]:
         """Decodes this run alone. Yields its rounds until the text ends."""
@@ -145,6 +140,8 @@ class Engine:
     def _decode(self, number: int) -> Requesting[Round]:
         """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
+        if isinstance(self.topology, Topology) and [self.topology] != [tree for _, tree in self.trees[-1:]]:
+            self.trees.append((number, self.topology))
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
         drafted = yield from self.drafter.draft(self.text_ids, self._room(self.drafter), noise)

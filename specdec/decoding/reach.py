@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from specdec.decoding.acceptance import fixed_prompts
 from specdec.decoding.engine import Engine
-from specdec.decoding.trial import fixed_prompts
 from specdec.methods import METHODS, Drafted, Verdict
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.probs import Sampling

@@ -9,16 +9,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specdec.checks import whole
 from specdec.context import ContextTree
-from specdec.decoding.auto import Choice, choosing, finished
+from specdec.decoding.acceptance import drafting_models, finished, measuring
+from specdec.decoding.auto import AutoTrees, Choice, first_choice
 from specdec.decoding.engine import Engine
-from specdec.decoding.trial import drafting_models, measuring
 from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
 from specdec.drafters.proposed import MODEL, Drafting, drafter_name
 from specdec.drafters.strings import STRINGS, check_strings
@@ -27,13 +27,13 @@ from specdec.race import PositionNoise
 from specdec.settings import RunSettings
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
-from specdec.trace import Generation, Method, Round
+from specdec.trace import Generation, Method, Planted, Round
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
-Shape = Topology | ContextTree | Choice | str | None
+Shape = Topology | ContextTree | Generation | str | None
 """The values of `topology`, before they are checked."""
 
 
@@ -57,12 +57,12 @@ def stream(
 
     prompt: text or token ids.
     method: one of `specdec.methods.METHODS`.
-    topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine, or the
-    `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` and copies alone ignore it. Except
-    under ERSD, the text depends on the tree, and the tree of "auto" depends on timings. To repeat such a
-    text, pass its seed, its drafter and the tree of its record, `Topology(generation.paths)`. Each round cuts
-    the tree to the depth for which both contexts have room; when the draft's context is full, the target goes
-    on alone.
+    topology: a `Topology`; "auto", which follows what the run's rounds tell to the fastest tree for this
+    text, pair and machine; a `ContextTree`; the `Generation` of an earlier run, whose trees are used again
+    round by round; or None for sequence(4). `ar` and copies alone ignore it. Except under ERSD, the text
+    depends on the trees, and those of "auto" depend on timings. To repeat such a text, pass its settings and
+    its record. Each round cuts the tree to the depth for which both contexts have room; when the draft's
+    context is full, the target goes on alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it.
     detail: whether to collect the probabilities of nodes and the races of every verified position too, which
@@ -155,16 +155,16 @@ def measure_acceptance(
     prompt_ids = None if prompt is None else pair.encode(prompt)
     if prompt_ids is not None:
         _check_room(pair, len(prompt_ids))
-    return finished(measuring(pair, settings, prompt_ids)).acceptance.copy()
+    return finished(measuring(pair, settings, prompt_ids)).copy()
 
 
 class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
-    topology, seed: those in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so
-    far. begun: whether a caller advances it. choice: of "auto"; else None. changed_tree: whether it had other
-    trees than `topology` too. planted: the tree of the last step of a batch. `close()` frees the caches
-    early; so does the end of the run.
+    topology: the first tree. seed: the one in use. prompt_ids: the prompt's tokens. generation: the record of
+    all rounds so far. begun: whether a caller advances it. follows: whether "auto" chooses its trees.
+    repeated: the trees of the record that it repeats, by the number of their first round. `close()` frees the
+    caches early; so does the end of the run.
     """
 
     def __init__(
@@ -180,38 +180,50 @@ class Run(Iterator[Round]):
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
         at_once = whole("at_once", at_once, 1)
-        self.topology, self.choice = _chosen_topology(pair, self.settings, topology, at_once)
-        self.planted = self.topology
         self.seed = secrets.randbits(53) if self.settings.seed is None else self.settings.seed
+        self.repeated: Mapping[int, Topology] = {}
+        if isinstance(topology, Generation):
+            self.repeated, topology = _trees_of(topology, self.settings)
+        self._first: Choice | None = None
+        self._trees: AutoTrees | None = None
+        chosen = _chosen_topology(pair, self.settings, topology)
+        self.follows = chosen is None
+        if chosen is None:
+            self._first = first_choice(pair, self.settings, self.seed, at_once)
+            chosen = self._first.topology
+        self.topology: Topology | ContextTree = chosen
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
-        self.begun = self.changed_tree = False
+        self.begun = False
+        self._planted: list[tuple[int, Topology]] = []
         self._iterator = self._decode()
 
     def __next__(self) -> Round:
         return next(self._iterator)
 
-    def begin(self) -> Engine:
+    def begin(self, trees: AutoTrees) -> Engine:
         """Creates the caches and the noise of a run that has not begun.
 
-        From now on the caller advances it.
+        From now on the caller advances it, and plants what `trees` chooses.
         """
         if self.begun:
             raise ValueError("the run has begun already, and only one can advance it; start another one")
-        self.begun = True
-        return Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
+        self.begun, self._trees = True, trees
+        changes = self.follows or bool(self.repeated)
+        engine = Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed, changes=changes)
+        self._planted = engine.trees
+        return engine
 
     @property
-    def may_change_tree(self) -> bool:
-        """Whether its tree may change between rounds: "auto" chose it, and the text does not depend on it."""
-        choice = self.choice
-        # a target that reads tokens again costs more than the rows of a round
-        return (
-            choice is not None
-            and METHODS[self.settings.method].drafter_invariant
-            and not choice.costs.most_repeated
-        )
+    def choice(self) -> Choice | None:
+        """The tree that "auto" would choose now, and among what; None where the tree was given."""
+        return self._trees.choice(self) if self._trees and self.rounds and self.follows else self._first
+
+    @property
+    def planted(self) -> Topology | ContextTree:
+        """The tree of the latest round; the first one before there is any."""
+        return self._planted[-1][1] if self._planted else self.topology
 
     def close(self) -> None:
         """Ends the run and frees its caches; its record stays."""
@@ -231,7 +243,10 @@ class Run(Iterator[Round]):
         return Generation(
             **self.settings._replace(seed=self.seed).recorded(),
             paths=self.topology.paths
-            if isinstance(self.topology, Topology) and not self.changed_tree
+            if isinstance(self.topology, Topology) and len(self._planted) < 2
+            else (),
+            trees=tuple(Planted(number, tree.paths) for number, tree in self._planted)
+            if len(self._planted) > 1
             else (),
             prompt=text,
             prompt_ids=self.prompt_ids,
@@ -244,11 +259,35 @@ class Run(Iterator[Round]):
         )
 
     def _decode(self) -> Generator[Round, None, None]:
-        engine = self.begin()
+        trees = AutoTrees(self.pair)
+        engine = self.begin(trees)
         for round in engine.rounds():
             self.prefill_seconds = engine.prefill_seconds
             self.rounds.append(round)
+            trees.learn({self: round}, round.seconds.draft, round.seconds.evaluate)
+            if (planted := trees.trees([self]).get(self)) is not None:
+                engine.plant(planted)
             yield round
+
+
+def _trees_of(record: Generation, settings: RunSettings) -> tuple[Mapping[int, Topology], Topology]:
+    """The trees of a record by the number of their first round, where there are several, and the first one.
+
+    ValueError if it does not hold them, or if these settings can't repeat them.
+    """
+    trees = {each.round: Topology(each.paths) for each in record.trees}
+    if (
+        not trees
+        and not record.paths
+        and any(not node.copied for round in record.rounds for node in round.nodes)
+    ):
+        raise ValueError("topology is a record that holds no trees: each of its rounds grew its own")
+    if trees and settings.drafter not in (MODEL, MODEL_AND_COPIES):
+        raise ValueError(
+            f"drafter = {drafter_name(settings.drafter)!r}: the trees of this record change between rounds, "
+            "as only those of a draft model can"
+        )
+    return trees, trees[0] if trees else Topology(record.paths)
 
 
 def _checked_pair(pair: ModelPair) -> ModelPair:
@@ -258,17 +297,14 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
 
 
 def _chosen_topology(
-    pair: ModelPair,
-    settings: RunSettings,
-    topology: Shape,
-    at_once: int,
-) -> tuple[Topology | ContextTree, Choice | None]:
-    """The tree, and the choice that it comes from; None where it was given."""
+    pair: ModelPair, settings: RunSettings, topology: Shape
+) -> Topology | ContextTree | None:
+    """The tree; None where "auto" chooses it."""
     if settings.method == "ar":
-        return Topology([]), None
+        return Topology([])
     models = drafting_models(pair, settings)
     if settings.drafter == COPIES:
-        return Topology([]), None
+        return Topology([])
     if settings.drafter == MODEL_AND_COPIES and pair.target.capability != "tree":
         raise ValueError(
             f"drafter = {settings.drafter!r}: {pair.target.name} can score sequences only; use 'copies'"
@@ -284,12 +320,12 @@ def _chosen_topology(
         if not isinstance(topology, Topology | None):
             raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")
     if isinstance(topology, str) and topology == "auto":
-        topology = finished(choosing(pair, settings, at_once))
-    if isinstance(topology, Choice):
-        return topology.topology, topology
+        return None
     topology = sequence(4) if topology is None else topology
     if not isinstance(topology, Topology | ContextTree):
-        raise ValueError(f"topology = {topology!r} is neither a Topology, a ContextTree nor 'auto'")
+        raise ValueError(
+            f"topology = {topology!r} is neither a Topology, a ContextTree, a Generation nor 'auto'"
+        )
     if isinstance(topology, ContextTree) and topology.acceptance.method != settings.method:
         raise ValueError(
             f"method = {settings.method!r}, but the tree's acceptance was learnt for "
@@ -298,7 +334,7 @@ def _chosen_topology(
     for model in models:
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
-    return topology, None
+    return topology
 
 
 def _check_room(pair: ModelPair, prompt_length: int) -> None:

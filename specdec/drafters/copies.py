@@ -16,12 +16,13 @@ drafts differed from copies at positions that are decided; so they depend on no 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from torch import Tensor
 
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.drafters.base import UNLIMITED, Drafter, only_root
+from specdec.drafters.model import ModelDrafter
 from specdec.methods import Drafted
 from specdec.models import Session
 from specdec.models.requests import Requesting
@@ -117,15 +118,16 @@ class CopyingDrafter:
     context_length = UNLIMITED
 
     def __init__(self, beside: Drafter, deepest: int):
-        self.plant(beside, deepest)
+        self.beside, self.deepest = beside, deepest
         self._copies = Copies()
         self._rows: list[int | None] = [0]  # of the other drafter's tree, by row
         self._disputed: list[int] = []  # the last path to the first token that its tree had not
         self._start = 0  # of the last path
 
-    def plant(self, beside: Drafter, deepest: int) -> None:
-        """Sets the other drafter of the next rounds, and the most tokens of a path of its trees."""
-        self.beside, self.deepest = beside, deepest
+    def plant(self, topology: Topology) -> None:
+        """Sets the topology of the next trees of the other drafter, which must be a draft model's."""
+        cast(ModelDrafter, self.beside).plant(topology)
+        self.deepest = topology.depth
 
     @property
     def session(self) -> Session | None:

@@ -63,7 +63,7 @@ def wrapped_pair(
     pair = ModelPair(wrapped.model, draft_model, tokenizer)
     pair.eos_ids = frozenset(eos_ids)
     if draft is not None:
-        pair.measurements, pair.choices = wrapped.measured.setdefault(draft, ({}, {}))
+        pair.measurements, pair.learned = wrapped.measured.setdefault(draft, ({}, {}))
     return pair
 
 

@@ -48,9 +48,7 @@ TOPOLOGIES = {
         colour="optimal",
     ),
     "context": TopologyEntry("context", "context tree", "another tree each round"),
-    "auto": TopologyEntry(
-        "auto", "measured tree", "measured, the fastest here", takes_k=False, measured=True
-    ),
+    "auto": TopologyEntry("auto", "following tree", "follows the text, the fastest here", takes_k=False),
 }
 """All topologies by the name that settings and addresses give them."""
 

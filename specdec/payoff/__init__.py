@@ -6,7 +6,7 @@ check     predicted and measured speed-up of six set-ups
 command   `python -m specdec.payoff`
 """
 
-from specdec.payoff.setups import SetUp, changed, measured, roofline
+from specdec.payoff.setups import SetUp, changed, roofline
 from specdec.payoff.verdict import Payoff
 
-__all__ = ["Payoff", "SetUp", "changed", "measured", "roofline"]
+__all__ = ["Payoff", "SetUp", "changed", "roofline"]

@@ -1,9 +1,9 @@
 """Predicted and measured speed-up of six set-ups: `python -m specdec.payoff --check`.
 
-The prediction comes from what "auto" measures: acceptance on a few fixed prompts, and the times of single
-forwards. For the measurement plain and speculative decoding of the same prompts take turns, half a text
-each, so that other work on the machine slows both alike. Prefills are not counted. All set-ups take turns,
-and each prediction is the median of several, because a machine is faster at some times than at others.
+The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. For
+the measurement plain and speculative decoding of the same prompts take turns, half a text each, so that other
+work on the machine slows both alike. Prefills are not counted. All set-ups take turns, and each prediction is
+the median of several, because a machine is faster at some times than at others.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specdec.commands import columns
-from specdec.decoding.auto import choosing, finished, forget
+from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import stream
-from specdec.decoding.trial import fixed_prompts
 from specdec.pair import ModelPair
-from specdec.payoff.setups import THOROUGH, SetUp, measured
+from specdec.payoff.measuring import measuring
+from specdec.payoff.setups import THOROUGH, SetUp
 from specdec.payoff.verdict import gain_of
 from specdec.probs import Sampling
 from specdec.race import derived_seed
@@ -76,7 +76,7 @@ def checked(
     groups: dict[Case, list[tuple[Spent, Spent]]] = {case: [] for case in cases}
     for repeat in range(repeats):
         for pair in pairs.values():
-            forget(pair)
+            pair.measurements.clear()
         for case in cases:
             numbers = range(repeat * texts, (repeat + 1) * texts)
             setups[case].append(setup_of(pairs[case.pair], case))
@@ -115,7 +115,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def setup_of(pair: ModelPair, case: Case) -> SetUp:
     """The measured set-up of a case."""
     settings = RunSettings(case.method, 1, Sampling(case.temperature), None, False)
-    return measured(finished(choosing(pair, settings, case.texts, THOROUGH)), case.texts)
+    return finished(measuring(pair, settings, case.texts, THOROUGH))
 
 
 class Spent(NamedTuple):

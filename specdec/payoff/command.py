@@ -19,12 +19,13 @@ import torch
 
 from specdec.checks import among, whole
 from specdec.commands import Parser, add_pair, to_write, write_json
-from specdec.decoding.auto import choosing, finished
+from specdec.decoding.acceptance import finished
 from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
 from specdec.payoff import check
-from specdec.payoff.setups import THOROUGH, SetUp, measured
+from specdec.payoff.measuring import measuring
+from specdec.payoff.setups import THOROUGH, SetUp
 from specdec.payoff.verdict import Payoff
 from specdec.probs import Sampling
 from specdec.settings import RunSettings, add_options
@@ -72,4 +73,4 @@ def _measured(options: Namespace) -> SetUp:
     texts = whole("texts", options.texts, 1)
     pair = load_with_progress(options)
     settings = RunSettings(options.method, 1, sampling, None, False)
-    return measured(finished(choosing(pair, settings, texts, THOROUGH)), texts)
+    return finished(measuring(pair, settings, texts, THOROUGH))

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from specdec.checks import whole
-from specdec.decoding.auto import QUEUE, SIZES, Choice
+from specdec.decoding.auto import QUEUE, SIZES
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
 from specdec.decoding.forest import Node, queue
 
 THOROUGH = 4
-"""The trial is this many times as long as that of "auto": a command may take longer than a first click."""
+"""The measurement is this many times as long as on the page: a command may take longer than a click."""
 MOST_DRAFTED = max(SIZES)
 """Drafted tokens of the largest tree that is considered."""
 ROWS = (2, 4, 8, 16, 32, 64)
@@ -108,11 +108,6 @@ class SetUp(NamedTuple):
         costs = RoundCost(target, draft, overheads, entry["most_repeated"])
         shape = entry.get("shape", "best")
         return cls(np.array(entry["acceptance"]), costs, entry["texts"], shape)
-
-
-def measured(choice: Choice, texts: int = 1) -> SetUp:
-    """The set-up of this many texts that "auto" measured; it may have measured more of them."""
-    return SetUp(choice.acceptance, choice.costs, texts)
 
 
 def cost_of(table: Mapping[Any, float]) -> ForwardCost:

@@ -116,14 +116,13 @@ def _decode(
     explain: bool,
 ) -> None:
     colours = in_colours(sys.stdout)
-    with Waiting("choosing a tree"):
-        rounds = Run(pair, prompt, settings, topology)
-    if explain and rounds.choice is not None:
-        print(explained(rounds.choice.candidates), file=sys.stderr)
+    rounds = Run(pair, prompt, settings, topology)
     for round in rounds:
         if not as_json:
             print("".join(painted(token, colours) for token in round.tokens), end="", flush=True)
     generation = rounds.generation
+    if explain and generation.choice is not None:
+        print(f"\n{explained(generation)}", file=sys.stderr)
     numbers = measured(generation)
     if as_json:
         print(json.dumps(numbers | {"generation": json.loads(generation.to_json())}))
@@ -150,7 +149,7 @@ def _compare(
         generations = compared(pair, prompt, settings, topology)
     for each in generations:
         if explain and each.choice is not None:
-            print(f"{METHODS[each.method].name}\n{explained(each.choice)}", file=sys.stderr)
+            print(f"{METHODS[each.method].name}\n{explained(each)}", file=sys.stderr)
     plain = generations[0].token_ids
     rows = [measured(each) | {"same_text": each.token_ids == plain} for each in generations]
     if as_json:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from specdec.commands import columns
-from specdec.trace import Candidate, Token
+from specdec.trace import Candidate, Generation, Planted, Token
 
 _COLOURS = {
     "accepted": "\033[38;5;214m",
@@ -52,8 +52,14 @@ def legend(tokens: Iterable[Token], colours: bool) -> str:
     return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in there)
 
 
-def explained(candidates: Iterable[Candidate]) -> str:
-    """The table that "auto" chose from, with a mark at its tree."""
+def explained(record: Generation) -> str:
+    """How the tree of "auto" changed in a run, and the table of its last choice, with a mark at the tree."""
+    trees = record.trees or (Planted(0, record.paths),)
+    moved = ", ".join(f"{len(each.paths)} from round {each.round}" for each in trees)
+    return f"drafted tokens: {moved}\n{_table(record.choice or ())}"
+
+
+def _table(candidates: Iterable[Candidate]) -> str:
     head = ["drafted", "depth", "expected tokens", "draft ms", "target ms", "rest ms", "tokens/s", ""]
     rows = []
     for each in candidates:

@@ -10,7 +10,7 @@ Records are plain data (no tensors). What is only collected with `detail=True` i
 
 from specdec.methods import Kind
 from specdec.trace.acceptance import Acceptance
-from specdec.trace.generation import Candidate, Generation, Milliseconds, Timing, json_schema
+from specdec.trace.generation import Candidate, Generation, Milliseconds, Planted, Timing, json_schema
 from specdec.trace.rounds import Arrival, Node, Round, Seconds, Step, Token, Trial
 from specdec.trace.values import MOST_WHOLE, Finish, Method, Status
 
@@ -25,6 +25,7 @@ __all__ = [
     "Method",
     "Milliseconds",
     "Node",
+    "Planted",
     "Round",
     "Seconds",
     "Status",

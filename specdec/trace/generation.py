@@ -60,6 +60,14 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Planted:
+    """A tree of some rounds in a row. round: the number of the first one."""
+
+    round: Count
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
     """A whole run: its set-up, its rounds and what follows from them.
 
@@ -73,6 +81,7 @@ class Generation:
     chat: whether prompt is a question that the chat template formats; prompt_ids are of the formatted text.
     history: the conversation before it, questions and answers in turn.
     choice: what "auto" chose the tree among; None where the tree was given.
+    trees: all trees, where they changed between rounds; else empty.
     """
 
     method: Method
@@ -96,6 +105,7 @@ class Generation:
     chat: bool = False
     history: tuple[str, ...] = ()
     choice: tuple[Candidate, ...] | None = None
+    trees: tuple[Planted, ...] = ()
 
     @property
     def token_ids(self) -> list[int]:
@@ -148,6 +158,13 @@ class Generation:
         """The record that `to_json` wrote; ValueError says what does not fit, and where."""
         generation = read(cls, text)
         check_tree(generation.paths, "paths[{}]")
+        for i, planted in enumerate(generation.trees):
+            number, before = planted.round, generation.trees[i - 1].round if i else -1
+            must(
+                before < number and (i or not number),
+                f"trees[{i}].round = {number} is not in order from round 0",
+            )
+            check_tree(planted.paths, f"trees[{i}].paths[{{}}]")
         for number, round in enumerate(generation.rounds):
             where = f"rounds[{number}]."
             must(round.number == number, f"{where}number = {round.number}: rounds are counted from 0")

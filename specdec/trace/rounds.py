@@ -18,8 +18,7 @@ class Token:
     kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (after a rejection,
     under all methods but ERSD), `correction` (the race's winner under P that ERSD's draft did not contain) or
     `sampled` (autoregressive, or nothing but a copy was drafted). text: what it adds to the text; empty while
-    a character is
-    still incomplete.
+    a character is still incomplete.
     """
 
     id: Count

@@ -9,7 +9,6 @@ import torch
 
 import specdec
 from specdec import methods
-from specdec.decoding.auto import Choice
 from specdec.models import MarkovModel
 from specdec.models.kernels.compiled import crew
 from specdec.topology import Topology, batch, sequence, specinfer
@@ -189,7 +188,7 @@ def test_a_draft_whose_context_ends_is_no_longer_asked():
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3"])
-@pytest.mark.parametrize("topology", [TREE, Choice(TREE, (), None, None, 1)], ids=["tree", "choice"])
+@pytest.mark.parametrize("topology", [TREE, "auto"], ids=["tree", "auto"])
 def test_a_draft_that_has_no_room_takes_in_no_prompt(family, topology):
     context = "n_positions" if family == "gpt2" else "max_position_embeddings"
     pair = endless_pair(tiny_model("llama"), tiny_model(family, seed=1, **{context: 32}))
@@ -393,12 +392,11 @@ def test_closing_a_run_ends_it_and_keeps_its_record():
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_auto_measures_chooses_and_says_what_it_chose(method):
+def test_auto_decodes_and_its_record_repeats_the_text(method):
     pair = endless_pair(tiny_model("llama"), tiny_model("llama", seed=1))
     g = specdec.generate(pair, [1, 2], method=method, topology="auto", max_new_tokens=20, seed=0)
-    again = specdec.generate(pair, [1, 2], method=method, topology="auto", max_new_tokens=20, seed=0)
-    assert (again.paths, again.token_ids) == (g.paths, g.token_ids)
-    assert len(pair.choices) == 1
+    again = specdec.generate(pair, [1, 2], method=method, topology=g, max_new_tokens=20, seed=0)
+    assert (again.paths, again.trees, again.token_ids) == (g.paths, g.trees, g.token_ids)
     plain = specdec.generate(pair, [1, 2], method="ar", max_new_tokens=20, seed=0)
     assert method == "gsd" or g.token_ids == plain.token_ids
 

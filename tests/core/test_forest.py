@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from itertools import product
 from random import Random
@@ -11,13 +12,14 @@ import pytest
 import torch
 
 import specdec
-from specdec.decoding import costs, forest, run, shared_trees
-from specdec.decoding.auto import Choice
+from specdec.decoding import auto, costs, forest, run
+from specdec.decoding.auto import AutoTrees, Choice, Counts
 from specdec.decoding.batch import Batch
-from specdec.decoding.shared_trees import OwnAcceptance, SharedTrees
+from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence
+from specdec.trace import Planted
 from tests.helpers.distributions import random_table
 
 
@@ -114,10 +116,10 @@ def test_rows_of_several_texts_cost_what_was_measured_in_between():
 
 def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
     pair = specdec.ModelPair(MarkovModel(random_table(8, 0, 3)), MarkovModel(random_table(8, 0, 3)))
-    own = OwnAcceptance(np.array([0.2, 0.1]))
+    own = Counts(np.array([10.0, 8.0]), np.array([2.0, 1.0]))
     assert own.vector() == pytest.approx([0.2, 0.1])
     for round in specdec.generate(pair, [0], topology=batch(2), max_new_tokens=100, seed=0).rounds:
-        own.add(round)
+        own.add(round, batch(2))
     assert own.vector()[0] > 0.8
 
 
@@ -137,21 +139,15 @@ def changing(monkeypatch):
 
     def trees(self, runs):
         self.step = getattr(self, "step", -1) + 1
-        return {
-            each: shapes[(self.step + n) % len(shapes)] for n, each in enumerate(runs) if each.may_change_tree
-        }
+        return {each: shapes[(self.step + n) % len(shapes)] for n, each in enumerate(runs) if each.follows}
 
-    monkeypatch.setattr(SharedTrees, "trees", trees)
+    monkeypatch.setattr(AutoTrees, "trees", trees)
 
 
 def auto_runs(pair, monkeypatch, **settings):
-    """Six runs of "auto", whose choice is to draft nothing."""
-
-    def choosing(*_):
-        return Choice(Topology([]), (), np.array([0.5]), costs.RoundCost(FREE, FREE, NOTHING), 1)
-        yield
-
-    monkeypatch.setattr(run, "choosing", choosing)
+    """Six runs of "auto", whose first tree is empty."""
+    first = Choice(Topology([]), (), np.array([0.5]), costs.RoundCost(FREE, FREE, NOTHING))
+    monkeypatch.setattr(run, "first_choice", lambda *_: first)
     return [specdec.stream(pair, [n], topology="auto", seed=n, **settings) for n in range(6)]
 
 
@@ -175,9 +171,48 @@ def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypat
         assert each.generation.token_ids == plain.token_ids[: len(each.generation.token_ids)]
         assert len({round.nodes[-1].path if round.nodes else () for round in each.rounds}) > 2
         assert each.generation.paths == ()
-    gsd = auto_runs(pair, monkeypatch, method="gsd", max_new_tokens=60, detail=False)
-    decoded(pair, gsd)
-    assert not any(round.nodes for each in gsd for round in each.rounds)  # the tree of its choice, to the end
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method):
+    """In a batch and alone, and after a way through JSON."""
+    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    runs = auto_runs(pair, monkeypatch, method=method, max_new_tokens=60, detail=False)
+    decoded(pair, runs)
+    records = [
+        specdec.Generation.from_json(each.generation.to_json()) for each in runs if each is not runs[1]
+    ]
+    settings = {"method": method, "max_new_tokens": 60}
+    monkeypatch.undo()
+    alone = [
+        specdec.generate(pair, each.prompt_ids, topology=each, seed=each.seed, **settings) for each in records
+    ]
+    together = specdec.generate_many(
+        pair,
+        [each.prompt_ids for each in records],
+        topology=records,
+        seeds=[each.seed for each in records],
+        **settings,
+    )
+    for record, again, beside in zip(records, alone, together, strict=True):
+        assert len(record.trees) > 5
+        assert again.trees == beside.trees == record.trees
+        assert again.token_ids == beside.token_ids == record.token_ids
+
+
+def test_a_record_that_can_t_be_repeated_is_refused():
+    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    record = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=4, seed=0)
+    changing = dataclasses.replace(record, paths=(), trees=(Planted(0, ((0,),)), Planted(1, ())))
+    with pytest.raises(ValueError, match="change between rounds"):
+        specdec.generate(pair, [0], topology=changing, drafter=specdec.drafters.NGram())
+    with pytest.raises(ValueError, match="holds no trees"):
+        specdec.generate(pair, [0], topology=dataclasses.replace(record, paths=()))
+    for trees in ([Planted(1, ((0,),))], [Planted(0, ((0,),)), Planted(0, ())], [Planted(0, ((1, 0),))]):
+        text = dataclasses.replace(record, paths=(), trees=tuple(trees)).to_json()
+        with pytest.raises(ValueError, match=r"trees\[\d\]\."):
+            specdec.Generation.from_json(text)
+    assert specdec.generate(pair, [0], topology=record, max_new_tokens=4, seed=0).paths == batch(2).paths
 
 
 def test_a_draft_that_paused_goes_on_from_the_whole_text(changing, monkeypatch):
@@ -191,16 +226,12 @@ def test_a_draft_that_paused_goes_on_from_the_whole_text(changing, monkeypatch):
 
 def test_a_batch_of_auto_drafts_more_for_the_text_that_accepts_more(monkeypatch):
     """Behind token 0 the draft is always right, behind token 1 never."""
-    monkeypatch.setattr(shared_trees, "_SHARE", 1e9)  # chosen in each step, however fast the machine is
+    monkeypatch.setattr(auto, "_SHARE", 1e9)  # chosen in each step, however fast the machine is
     p = np.eye(3)
     q = np.array([[1.0, 0, 0], [0, 0, 1], [0, 0, 1]])
     pair = specdec.ModelPair(*(MarkovModel(torch.tensor(table)) for table in (p, q)))
-    pair.forward_costs.update(
-        {
-            n: [costs.ForwardCost({1: [1e3], 9: [1e3 + 100.0]}), costs.ForwardCost({1: [1.0]})]
-            for n in (1, 2, 4)
-        }
-    )
+    cost = costs.RoundCost(joint(lambda n: 1e3 + 10.0 * n), joint(lambda n: 1.0), NOTHING)
+    monkeypatch.setattr(costs.RoundTimes, "costs", lambda *_: cost)
     g = specdec.generate_many(pair, [[0], [1]], topology="auto", max_new_tokens=200, seeds=[1, 2])
     drafted = [sum(len(round.nodes) for round in each.rounds[-4:-2]) for each in g]
     assert drafted[0] > drafted[1]

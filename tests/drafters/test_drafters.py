@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import specdec
+from specdec.decoding import auto
 from specdec.decoding.engine import Engine
 from specdec.drafters import NGram, Suffix
 from specdec.drafters.automaton import SuffixAutomaton
@@ -149,11 +150,11 @@ def test_a_draft_temperature_leaves_gsd_s_distribution(temperature):
     assert chi_square_p_value(runs, joint_distribution(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM
 
 
-def test_auto_measures_each_draft_temperature():
+def test_auto_learns_for_each_draft_temperature():
     pair = markov_pair(8, seed=3)
     for temperature in (None, 0.5, None):
         generated("ersd", None, "auto", pair, tokens=5, draft_temperature=temperature)
-    assert len(pair.choices) == 2
+    assert [len(runs) for runs in auto.learned_of(pair).runs.values()] == [2, 1]
 
 
 # ---------------------------------------------------------------- what drafters know of the text

@@ -5,9 +5,8 @@ import torch
 
 import specdec
 from specdec.context import ContextTree
-from specdec.decoding import auto, costs, run
+from specdec.decoding import auto, run
 from specdec.decoding.batch import PIECE, Batch
-from specdec.decoding.shared_trees import SharedTrees
 from specdec.exactness.batched import compared, plans
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, attention, batching
@@ -230,10 +229,9 @@ def test_generate_many_takes_one_setting_for_all_or_one_for_each():
     assert specdec.generate_many(pair, []) == []
 
 
-def test_generate_many_takes_one_choice_for_all(monkeypatch):
-    pair, choice = markov_pair(6), auto.Choice(sequence(2), (), None, None, 1)
-    monkeypatch.setattr(SharedTrees, "trees", lambda *_: {})
-    for topology in (choice, [choice, sequence(2)], (sequence(2), choice)):
+def test_generate_many_takes_one_tree_for_all_or_one_for_each():
+    pair = markov_pair(6)
+    for topology in (sequence(2), [sequence(2)] * 2, (sequence(2), sequence(2))):
         many = specdec.generate_many(pair, [[0], [1]], seeds=[5, 6], topology=topology)
         assert [g.paths for g in many] == [sequence(2).paths] * 2
 
@@ -242,10 +240,11 @@ def test_a_tree_is_planted_on_runs_whose_draft_has_no_room(monkeypatch):
     pair = specdec.ModelPair(
         HFModel(tiny_model("llama")), HFModel(tiny_model("llama", max_position_embeddings=64))
     )
-    plain = auto.Choice(sequence(2).limited(0), (), None, None, 1)
-    monkeypatch.setattr(SharedTrees, "trees", lambda _, runs: dict.fromkeys(runs, sequence(2)))
+    monkeypatch.setattr(
+        auto.AutoTrees, "trees", lambda _, runs: {run: sequence(2) for run in runs if run.follows}
+    )
     prompts, settings = [[7] * 70, [8] * 100], {"seeds": [1, 2], "max_new_tokens": 8}
-    many = specdec.generate_many(pair, prompts, topology=[plain, plain], **settings)
+    many = specdec.generate_many(pair, prompts, topology="auto", **settings)
     alone = specdec.generate_many(pair, prompts, method="ar", **settings)
     assert [g.token_ids for g in many] == [g.token_ids for g in alone]
 
@@ -286,21 +285,15 @@ def test_an_error_of_one_run_ends_generate_many():
 def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
     asked = []
 
-    def choosing(pair, settings, at_once):
+    def first_choice(pair, settings, seed, at_once):
         asked.append(at_once)
-        return auto.Choice(sequence(1), (), None, None, 1)
-        yield
+        return auto.Choice(sequence(1), (), None, None)
 
-    monkeypatch.setattr(run, "choosing", choosing)
-    monkeypatch.setattr(SharedTrees, "trees", lambda *_: {})
+    monkeypatch.setattr(run, "first_choice", first_choice)
+    monkeypatch.setattr(auto.AutoTrees, "trees", lambda *_: {})
+    monkeypatch.setattr(auto.AutoTrees, "choice", lambda *_: first_choice(None, None, 0, None))
     settings = {"topology": "auto", "max_new_tokens": 4}
     specdec.generate_many(pair, [[3], [4], [5]], **settings)
     specdec.generate_many(pair, [[3], [4], [5]], at_once=2, **settings)
     specdec.generate(pair, [3], **settings)
-    assert asked == [3, 3, 3, 2, 2, 2, 1]
-
-
-def test_forwards_of_many_runs_can_be_timed(pair):
-    found = costs.forward_costs((pair.target, pair.draft), most=3, at_once=3)
-    target, draft = auto.finished(found)
-    assert 0 < draft.seconds(1) <= target.seconds(3)
+    assert [each for each in asked if each] == [3, 3, 3, 2, 2, 2, 1]

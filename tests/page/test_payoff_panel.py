@@ -96,7 +96,7 @@ def endless(monkeypatch):
         finally:
             cancelled.set()
 
-    monkeypatch.setattr(here, "choosing", steps)
+    monkeypatch.setattr(here, "measuring", steps)
     return cancelled
 
 

@@ -10,7 +10,7 @@ from components.runs import capacity, seats
 from components.runs.capacity import FEWEST, LONGEST
 from components.runs.lazy import shared
 from components.runs.queue import Queue
-from specdec.decoding.auto import finished
+from specdec.decoding.acceptance import finished
 from specdec.models import free_memory, memory
 from tests.helpers.distributions import markov_pair
 

@@ -10,11 +10,10 @@ import specdec
 from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import topologies
-from specdec.decoding import auto, costs, trial
+from specdec.decoding import acceptance
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
-from specdec.topology import sequence
 from tests.helpers.distributions import markov_pair, random_table
 
 
@@ -100,7 +99,7 @@ def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
 def test_the_shipped_acceptance_is_that_of_the_embedded_pair(method):
     """A trial, which has more than 150 first children, is within four standard errors of what ships."""
     pair, settings = specdec.load_pair("stories"), RunSettings(method, 1, Sampling(), None, False)
-    measured = auto.finished(trial.measuring(pair, settings)).acceptance[0]
+    measured = acceptance.finished(acceptance.measuring(pair, settings))[0]
     shipped = topologies._shipped(pair, settings)[0]
     assert abs(measured - shipped) < 4 * (shipped * (1 - shipped) / 150) ** 0.5
     assert topologies._shipped(pair, settings._replace(sampling=Sampling(0.7))) is None
@@ -119,9 +118,7 @@ SAMPLINGS = [
 @pytest.mark.parametrize("name", [name for name in topologies.NAMES if name != "context"])
 def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
     """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
-    monkeypatch.setattr(trial, "_WIDE_TOKENS", 48)
-    monkeypatch.setattr(trial, "_TIMED", dict.fromkeys(trial._TIMED, (8, 0.0)))
-    monkeypatch.setattr(costs, "REPEATS", 1)
+    monkeypatch.setattr(acceptance, "_TOKENS", 48)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     for sampling in SAMPLINGS:
         tree = topologies.topology(pair, name, 5, method=method, **sampling)
@@ -133,7 +130,7 @@ def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
 
 
 def test_neighbours_share_a_measurement(monkeypatch):
-    monkeypatch.setattr(trial, "_WIDE_TOKENS", 16)
+    monkeypatch.setattr(acceptance, "_TOKENS", 16)
     pair = markov_pair(6)
     for temperature, top_p in itertools.product((0.66, 0.7, 0.72, 0.74), (0.88, 0.9, 0.91)):
         sampling = {"temperature": temperature, "top_k": 0, "top_p": top_p}
@@ -177,20 +174,3 @@ def test_a_pair_without_a_draft_is_told_before_anything_is_measured():
     pair = specdec.ModelPair(markov_pair(6).target)
     with pytest.raises(ValueError, match="needs a draft"):
         topologies.topology(pair, "optimal", 4, method="gsd")
-
-
-@pytest.mark.parametrize(("method", "measured"), [("ersd", [1, 4, 4, 16, 16]), ("gsd", [1] * 5)])
-def test_auto_knows_how_many_runs_there_are_where_the_text_does_not_depend_on_the_tree(
-    method, measured, monkeypatch
-):
-    asked = []
-
-    def choosing(pair, settings, at_once):
-        asked.append(at_once)
-        return sequence(1)
-        yield
-
-    monkeypatch.setattr(topologies, "choosing", choosing)
-    for at_once in (1, 2, 4, 5, 40):
-        topologies.topology(markov_pair(6), "auto", 1, method=method, at_once=at_once)
-    assert asked == measured

@@ -9,9 +9,8 @@ import torch
 
 import specdec
 from specdec import algorithms, other_rules
-from specdec.decoding import run
-from specdec.decoding.auto import Choice
-from specdec.decoding.costs import RoundCost
+from specdec.decoding import auto
+from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.engine import Engine
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
@@ -178,17 +177,11 @@ def short_draft():
     return pair
 
 
-def chosen_by_auto(*_):
-    """Auto's choice, for a machine on which a tree of two levels is the fastest."""
-    return Choice(TREE, (), np.array([0.5, 0.2]), RoundCost(FREE, FREE, NOTHING), 1)
-    yield
-
-
 RUNS = 800
 
 
 def in_batches(pair, method, **settings):
-    """Runs of `auto` that are decoded together, 50 at a time, where `SharedTrees` looks at each step."""
+    """Runs of `auto` that are decoded together, 50 at a time, whose trees are chosen at each step."""
     for first in range(0, RUNS, 50):
         seeds = range(first, first + 50)
         yield from specdec.generate_many(pair, [[0]] * 50, method=method, seeds=seeds, **settings)
@@ -215,7 +208,8 @@ def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkey
     """First two tokens of 800 runs; χ², false alarm 1e-6 each. ContextTree: tests/core/test_context.py."""
     make, decode, settings = PLACES[place]
     pair = make()
-    monkeypatch.setattr(run, "choosing", chosen_by_auto)
+    monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each round, however fast the machine is
+    monkeypatch.setattr(RoundTimes, "costs", lambda *_: RoundCost(FREE, FREE, NOTHING))
     distribution = joint_distribution(pair.target, [0], 2)
     for text in [text for text in distribution if text[0] in pair.eos_ids]:
         distribution[text[:1]] = distribution.get(text[:1], 0) + distribution.pop(text)

@@ -1,0 +1,148 @@
+"""Acceptance by child index of a pair, counted on texts that are decoded for it, a round a step."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from specdec.checks import among
+from specdec.decoding.engine import Engine
+from specdec.drafters.copies import MODEL_AND_COPIES
+from specdec.drafters.proposed import MODEL
+from specdec.drafters.strings import STRINGS
+from specdec.methods import METHODS
+from specdec.models import Model
+from specdec.race import derived_seed
+from specdec.settings import RunSettings
+from specdec.stats import acceptance_vector, index_counts
+from specdec.topology import Topology, sequence
+from specdec.trace import Method, Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+_T = TypeVar("_T")
+Steps = Generator[None, None, _T]
+"""Work that stops after each small step and returns its result at its end."""
+LONGEST = sequence(4)
+"""Tried out where a model scores sequences only."""
+WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
+"""Tried out elsewhere: eight alternatives at each of three positions in a row."""
+_TOKENS = 256
+"""Tokens decoded on it."""
+_TEXTS = (
+    "Once upon a time, there was a little",
+    "The weather that morning was",
+    "One day, her best friend asked",
+    "They went to the market to",
+)
+"""Default prompts. With the first user's prompt, all results would depend on who came first."""
+_PROMPT = 64
+"""Most tokens of a prompt that are read, which are its last."""
+_SEED = 0x7472_6961_6C73
+"""The texts do not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
+_RARE = 1e-4
+"""Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
+_REMEMBERED = 16
+"""Measurements that a pair keeps, each of a method and a sampling."""
+
+
+def finished(steps: Generator[object, None, _T]) -> _T:
+    """Runs a generator to its end and returns its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
+    """The target, and the draft if it drafts. ValueError if they can't decode speculatively."""
+    method, drafter = settings.method, settings.drafter
+    with_model = drafter in (MODEL, MODEL_AND_COPIES)
+    if pair.draft is None and with_model:
+        raise ValueError(
+            f"method = {method!r} needs a draft model, and this pair has none; use method 'ar' or drafter "
+            "'copies'"
+        )
+    models = [pair.target]
+    if (with_model or drafter == STRINGS) and pair.draft is not None:
+        models.append(pair.draft)
+    for model in models:
+        if model.capability == "ar":
+            raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
+    return models
+
+
+def measured_as(method: Method) -> Method:
+    """The method whose acceptance is measured for this method's trees.
+
+    It is GSD for a method whose acceptance depends on the rest of the tree.
+    """
+    return method if METHODS[among("method", method, METHODS)].by_index else "gsd"
+
+
+def only_sequences(pair: ModelPair) -> bool:
+    """Whether one of the models can't score trees."""
+    return "sequence" in (pair.target.capability, pair.drafting.capability)
+
+
+def measuring(
+    pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None, thorough: int = 1
+) -> Steps[np.ndarray]:
+    """Acceptance by child index [up to 8] of this pair, from texts that are decoded on first use.
+
+    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: they are this many times as
+    long. ValueError where the pair can't draft.
+    """
+    drafting_models(pair, settings)
+    settings = settings._replace(method=measured_as(settings.method), drafter=MODEL)
+    prompts = fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
+    key = (settings.method, settings.sampling, prompts, settings.draft_sampling, thorough)
+    tree, rounds = LONGEST if only_sequences(pair) else WIDE, list[Round]()
+    number, missing = 0, thorough * _TOKENS
+    while missing > 0:
+        for round in trial(pair, settings, tree, prompts, number).rounds():
+            if key in pair.measurements:  # perhaps another run has measured it meanwhile
+                return pair.measurements[key]
+            rounds.append(round)
+            missing -= len(round.tokens)
+            if missing <= 0:
+                break
+            yield
+        number += 1
+    counts = index_counts(rounds, tree)
+    acceptance = acceptance_vector(counts.accepted, counts.reached)
+    remember(pair.measurements, key, acceptance if acceptance.any() else np.array([_RARE]))
+    return pair.measurements[key]
+
+
+def trial(
+    pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
+) -> Engine:
+    """The text with this number: its prompt, its length and its seed, which are no user's."""
+    settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
+    # short enough that every tree fits behind it in both contexts
+    room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
+    prompt = prompts[number % len(prompts)][-max(1, min(_PROMPT, room)) :]
+    return Engine(pair, settings, tree, prompt, derived_seed(_SEED, number))
+
+
+def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
+    """Fixed texts, as messages to a chat model; fixed tokens where there is no tokenizer."""
+    if pair.tokenizer is None:
+        seeds = (derived_seed(_SEED, number) for number in range(len(_TEXTS)))
+        return tuple((seed % pair.vocab_size,) for seed in seeds)
+    try:
+        return tuple(tuple(pair.chat_prompt(text)) for text in _TEXTS)
+    except ValueError:  # no template, or a broken one
+        return tuple(tuple(pair.encode(text)) for text in _TEXTS)
+
+
+def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
+    """Adds an entry and removes the oldest ones, because visitors may choose any number of temperatures."""
+    entries[key] = value
+    for oldest in list(entries)[:-_REMEMBERED]:
+        entries.pop(oldest, None)  # another visitor's run may have done so in between

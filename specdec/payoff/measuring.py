@@ -1,0 +1,76 @@
+"""Measures the set-up of a pair on this machine: acceptance on fixed prompts, and rounds on a few trees.
+
+The rounds take turns, so that a busy moment of the machine falls on all trees alike. All takes many small
+steps, so that a server can decode for others meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import count
+
+from specdec.decoding.acceptance import WIDE, Steps, fixed_prompts, only_sequences
+from specdec.decoding.acceptance import measuring as measuring_acceptance
+from specdec.decoding.batch import Batch
+from specdec.decoding.costs import RoundTimes
+from specdec.decoding.run import Run, stream
+from specdec.pair import ModelPair
+from specdec.payoff.setups import SetUp
+from specdec.race import derived_seed
+from specdec.settings import RunSettings
+from specdec.topology import Topology, sequence, specinfer
+
+_TREES = (Topology([]), sequence(1), sequence(4), specinfer(9), WIDE)
+_SEQUENCES = (Topology([]), sequence(1), sequence(4), sequence(8))
+"""Trees whose rounds are timed: where both models score trees, and elsewhere."""
+_ROUNDS, _TURNS = 8, 4
+"""Rounds on a tree in a row, because the first rounds after a change of the tree are slow; and turns."""
+_LENGTH = 64
+"""Tokens of a text, at most."""
+_SEED = 0x7469_6D65
+
+
+def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: int = 1) -> Steps[SetUp]:
+    """The set-up of this pair. texts: decoded together. thorough: the measurement is this many times as long.
+
+    ValueError where the pair can't draft.
+    """
+    acceptance = yield from measuring_acceptance(pair, settings, thorough=thorough)
+    times = RoundTimes(kept=None)
+    for together in sorted({1, texts}):
+        trees = _SEQUENCES if only_sequences(pair) else _TREES
+        sides = [_side(pair, settings, tree, together, times) for tree in trees]
+        for _ in range(_TURNS * thorough):
+            for side in sides:
+                for _ in range(_ROUNDS):
+                    next(side)
+                    yield
+    return SetUp(acceptance, times.costs(pair.target.most_repeated), texts)
+
+
+def _side(
+    pair: ModelPair, settings: RunSettings, tree: Topology, texts: int, times: RoundTimes
+) -> Iterator[None]:
+    """Decodes texts together on this tree for ever, a step at a time."""
+    batch, prompts = Batch(pair, times), fixed_prompts(pair)
+    for number in count():
+        prompt, seed = prompts[number % len(prompts)], derived_seed(_SEED, number)
+        batch.add(_run(pair, settings, tree, prompt, seed))
+        while len(batch) == texts:
+            batch.step()
+            yield
+
+
+def _run(pair: ModelPair, settings: RunSettings, tree: Topology, prompt: tuple[int, ...], seed: int) -> Run:
+    return stream(
+        pair,
+        prompt,
+        method=settings.method,
+        topology=tree,
+        max_new_tokens=_LENGTH,
+        seed=seed,
+        detail=False,
+        draft_temperature=settings.draft_temperature,
+        **asdict(settings.sampling),
+    )
