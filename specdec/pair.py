@@ -59,6 +59,7 @@ class ModelPair:
     eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
     vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
     padding of the logits is cut off. Raises ValueError where draft and target score different tokens.
+    After a change of a model in memory, such as training, call `refresh`.
     A pair can be pickled where its models can; they are checked again where it is read.
     """
 
@@ -87,6 +88,17 @@ class ModelPair:
         if self.draft is None:
             raise ValueError("this pair has no draft model")
         return self.draft
+
+    def refresh(self) -> None:
+        """Packs and checks both models again, and forgets what `auto` measured.
+
+        Call it after a change of weights, dtype, device, parts or hooks of a model in memory. ValueError as
+        of `HFModel.refresh`.
+        """
+        for model in (self.target, self.draft):
+            getattr(model, "refresh", lambda: None)()
+        for remembered in (self.measurements, self.choices, self.forward_costs):
+            remembered.clear()
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt. An empty text becomes the token that texts begin with.

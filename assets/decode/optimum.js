@@ -1,9 +1,9 @@
 // The accepted share of a run, relative to the most that any rule could accept.
 
+import { JOINT, METHODS } from "../shared/catalogue.js";
 import { percent } from "../shared/labels.js";
 
-const JOINTLY =
-  "; traversal verification decides on several positions at once, so single ones may lie above their own optimum";
+const JOINTLY = "decides on several positions at once, so single ones may lie above their own optimum";
 const LARGE = "so many drafts, or of so large a vocabulary, that it takes too long to work out";
 
 // The share of the optimum and its terms in words. reached: the sums of `Totals`.
@@ -16,7 +16,7 @@ export function reachedWords({ reached, rounds }, setup) {
         `accepted at ${accepted} of ${positions} positions with drafts; the best rule would accept at ` +
         `${optimum.toFixed(1)} ± ${(1.96 * Math.sqrt(variance)).toFixed(1)} of them (95%)` +
         (unknown > 0 ? `; left out are ${unknown} with ${LARGE}` : "") +
-        (setup?.method === "traversal" ? JOINTLY : ""),
+        (JOINT.includes(setup?.method) ? `; ${METHODS[setup.method]} ${JOINTLY}` : ""),
     };
   return { share: "–", note: rounds > 0 ? missing(setup, unknown) : "" };
 }

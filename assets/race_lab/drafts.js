@@ -3,7 +3,7 @@
 import { Figure } from "../shared/figure.js";
 import { legend } from "../shared/legend.js";
 import { fillTable, setText } from "../shared/view.js";
-import { COLUMNS, draftsSentence, fillDrafts, share } from "./several.js";
+import { columns, draftsSentence, fillDrafts, share } from "./several.js";
 
 export class Drafts {
   drafts = null;
@@ -18,7 +18,7 @@ export class Drafts {
   show({ drafts }) {
     this.drafts = drafts;
     setText(this.find(".outcome"), draftsSentence(drafts));
-    const rows = drafts.optimum.map((_, i) => [i + 1, ...COLUMNS.map((name) => share(drafts[name][i]))]);
+    const rows = drafts.optimum.map((_, i) => [i + 1, ...columns(drafts).map((name) => share(drafts[name][i]))]);
     fillTable(this.find("tbody"), rows);
     this.figure.draw();
   }

@@ -32,3 +32,7 @@ export const METHOD_SENTENCES = {
 };
 // Methods whose text for a seed does not depend on the draft.
 export const INVARIANT = ["ar", "ersd"];
+// Methods whose drafts are independent draws.
+export const INDEPENDENT = ["specinfer", "spectr"];
+// Methods that decide on several positions at once.
+export const JOINT = ["traversal"];

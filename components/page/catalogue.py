@@ -8,7 +8,7 @@ Menus, figures and the endpoint's documentation read this module. The scripts re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from components.page.assets import ASSETS
@@ -17,6 +17,7 @@ from specdec.drafters.proposed import MODEL
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.methods.catalogue import Entry
+from specdec.race import RoundNoise
 
 SCRIPT = ASSETS / "shared" / "catalogue.js"
 _WIDTH = 120  # line width of the scripts
@@ -47,6 +48,18 @@ STATUSES = {
 """Statuses of drafted tokens, `specdec.trace.Status`."""
 
 
+_LISTS: tuple[tuple[str, str, Callable[[Entry], bool]], ...] = (
+    (
+        "whose text for a seed does not depend on the draft",
+        "INVARIANT",
+        lambda entry: entry.drafter_invariant,
+    ),
+    ("whose drafts are independent draws", "INDEPENDENT", lambda entry: entry.independent),
+    ("that decide on several positions at once", "JOINT", lambda entry: entry.noise is RoundNoise),
+)
+"""Lists of methods for the scripts: what they have in common, the list's name, and the condition."""
+
+
 def method_menu() -> list[tuple[str, str]]:
     """(label, value) of every method: first the three that are always visible, ERSD, GSD and plain
     decoding."""
@@ -72,7 +85,6 @@ def topology_menu(*names: str) -> list[tuple[str, str]]:
 def script() -> str:
     """The names as a module for the browser."""
     tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
-    invariant = [name for name, entry in METHODS.items() if entry.drafter_invariant]
     lines = [
         "// Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.",
         "",
@@ -86,8 +98,10 @@ def script() -> str:
         *(_in_words(entry) for entry in METHODS.values()),
         "};",
     ]
-    comment = "// Methods whose text for a seed does not depend on the draft."
-    return "\n".join([*lines, comment, f"export const INVARIANT = {json.dumps(invariant)};", ""])
+    for comment, table, holds in _LISTS:
+        names = [name for name, entry in METHODS.items() if holds(entry)]
+        lines += [f"// Methods {comment}.", f"export const {table} = {json.dumps(names)};"]
+    return "\n".join([*lines, ""])
 
 
 def _in_words(entry: Entry) -> str:

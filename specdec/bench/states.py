@@ -26,7 +26,6 @@ from specdec.models import HFModel
 from specdec.models.load import DTYPES
 from specdec.models.sessions import StateSession
 from specdec.models.sessions.states import copied
-from specdec.models.weights import Weights
 from specdec.pair import ModelPair
 from specdec.topology import sequence
 
@@ -101,7 +100,6 @@ def hybrid_pair(family: str, dtype: torch.dtype, acceptance: float) -> tuple[Mod
     # In half precision the check proves nothing: these logits depend little on more than the last token.
     wrapped.module.to(dtype)  # type: ignore[arg-type]  # transformers' decorator hides a method
     wrapped._prepared = replace(wrapped._prepared, dtype=dtype)
-    wrapped._weights = Weights.of(wrapped.module)
     draft.to(dtype)  # type: ignore[arg-type]
     return ModelPair(wrapped, HFModel(draft, "draft")), reached
 

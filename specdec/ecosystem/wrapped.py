@@ -1,7 +1,8 @@
 """Models of transformers, wrapped for decoding once and stored with the model.
 
-Wrapping a model checks its abilities, which takes longer than a short text. The wrapper is deleted with the
-model, and is left out when the model is copied or pickled.
+Wrapping a model checks its abilities, which takes longer than a short text. A model whose weights have
+changed since is wrapped again. The wrapper is deleted with the model, and is left out when the model is
+copied or pickled.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ _NAME = "_specdec_wrapped"
 class _Wrapped:
     """A wrapped model, and the measurements of `auto` with each draft.
 
+    weights: as `_weights` described them when it was wrapped.
     over_target_ids: the tokenizers and the number of target ids for which it last became a draft with another
     tokenizer, and that draft. It stays with its module: a copy or a pickle of it is None.
     """
 
     def __init__(self, module: PreTrainedModel):
-        self.model = HFModel(module)
+        self.model, self.weights = HFModel(module), _weights(module)
         self.over_target_ids: tuple[Any, Any, int, Model] | None = None
         self.measured: WeakKeyDictionary[PreTrainedModel, tuple[dict[Any, Any], dict[Any, Any]]] = (
             WeakKeyDictionary()
@@ -79,7 +81,15 @@ def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_token
 
 def _wrapped(module: PreTrainedModel) -> _Wrapped:
     cache = vars(module).get(_NAME)
-    if cache is None:
+    if cache is None or cache.weights != _weights(module):
         # past nn.Module's own, which would take it for a part
         cache = vars(module)[_NAME] = _Wrapped(module)
     return cache
+
+
+def _weights(module: PreTrainedModel) -> list[tuple[Any, ...]]:
+    """Address, dtype and number of changes in place of each weight; writes to `.data` are not counted."""
+    return [
+        (weight.data_ptr(), weight.dtype, -1 if weight.is_inference() else weight._version)
+        for weight in module.parameters()
+    ]

@@ -7,11 +7,16 @@ from torch import Tensor
 
 from specdec import theory
 from specdec.figures.looks import BOUND, axes, colour, line
-from specdec.methods import METHODS
+from specdec.methods import DRAFTING, METHODS
 
 MOST = 8
 """Drafts up to which it is told."""
-RULES = ("ersd", "gsd", "specinfer", "spectr")
+RULES = tuple(
+    name
+    for name in DRAFTING
+    if any(hasattr(theory, f"{name}_{what}") for what in ("acceptance", "acceptance_by_index"))
+)
+"""The methods of whose acceptance with several drafts `specdec.theory` has a function."""
 OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
@@ -25,14 +30,18 @@ def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
     Names: the keys of `RULES` and `OPTIMA`. p and q: the target's and the draft's distribution.
     """
     counts = range(1, MOST + 1)
-    return {
-        "ersd": _with_more(theory.ersd_acceptance_by_index(p, q, len(p))),
-        "gsd": _with_more(theory.gsd_acceptance_by_index(p, q, len(p))),
-        "specinfer": [float(theory.specinfer_acceptance(p, q, n)) for n in counts],
-        "spectr": [float(theory.spectr_acceptance(p, q, n)) for n in counts],
+    return {name: _accepted_by(name, p, q) for name in RULES} | {
         "optimum": [float(theory.optimal_acceptance(p, q, n)) for n in counts],
         "drawn": [float(theory.optimal_acceptance(p, q, n, replacement=True)) for n in counts],
     }
+
+
+def _accepted_by(name: str, p: Tensor, q: Tensor) -> list[float]:
+    by_index = getattr(theory, f"{name}_acceptance_by_index", None)
+    if by_index is not None:
+        return _with_more(by_index(p, q, len(p)))
+    acceptance = getattr(theory, f"{name}_acceptance")
+    return [float(acceptance(p, q, n)) for n in range(1, MOST + 1)]
 
 
 def _with_more(by_index: Tensor) -> list[float]:

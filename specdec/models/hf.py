@@ -12,9 +12,8 @@ from specdec.models.base import Capability, Session
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.kernels.layout import PAIRS
 from specdec.models.lean import LeanDecoder
-from specdec.models.prepare import prepare, with_decoder
+from specdec.models.prepare import prepare
 from specdec.models.session_kinds import LEAN
-from specdec.models.weights import Weights
 
 _STATE = {
     *("config", "device", "dtype", "vocab_size", "context_length", "decoder"),
@@ -25,10 +24,8 @@ _STATE = {
 class HFModel:
     """A causal language model of transformers; its module stays in the mode, training or not, that it is in.
 
-    Changes of the module's weights are noticed when a session is opened: new values are packed again; another
-    dtype or device, other parts, hooks or forwards are checked anew; other shapes are refused. Writes through
-    `.data` are noticed only at the few numbers that are looked at: write under `torch.no_grad()`, or wrap the
-    model again. It can be pickled where its module can; unpickling checks it again.
+    Weights are packed and checked once. After a change of the module call `refresh`. It can be pickled where
+    its module can; unpickling checks it again.
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 
@@ -57,7 +54,6 @@ class HFModel:
         self.module = model
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
         self.files = files
-        self._weights = Weights.of(model)
         self._prepared = prepare(model, self.name, files)
 
     def __getattr__(self, name: str) -> Any:
@@ -80,12 +76,7 @@ class HFModel:
         return layer.weight.detach().cpu()
 
     def session(self) -> Session:
-        """A new empty cache, which grows with its tokens.
-
-        ValueError if the module's weights have changed their shapes, or if the module can't be run any more.
-        The model then stays as it was. It works again when its module has been restored.
-        """
-        self._follow_weights()
+        """A new empty cache, which grows with its tokens."""
         return self._prepared.session()
 
     @property
@@ -113,24 +104,18 @@ class HFModel:
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))
         self._prepared = moved if moved.decoder is None else LEAN.on(moved)
-        self._weights = Weights.of(self.module)
         return self
 
-    def _follow_weights(self) -> None:
-        """Prepares the model again if its module has changed."""
-        before = self._weights
-        if before.offloaded or (now := Weights.of(self.module)).same(before):
-            return
-        if now.shapes != before.shapes and now.modules == before.modules:
-            raise ValueError(
-                f"{self.name} has weights of other shapes than when it was wrapped: wrap it again"
-            )
-        prepared = with_decoder(self._prepared, self._prepared.kind) if now.same_kind(before) else ""
-        if isinstance(prepared, str):
-            prepared = prepare(self.module, self.name)
+    def refresh(self) -> None:
+        """Packs and checks the module again, after a change of its weights, dtype, device, parts or hooks.
+
+        Sessions that are open must end first. ValueError if the module can't be run any more, or scores
+        another number of tokens: wrap it again then.
+        """
+        prepared = prepare(self.module, self.name)
         if prepared.vocab_size != self.vocab_size:
             raise ValueError(
                 f"{self.name} scored {self.vocab_size:,} tokens when it was wrapped, and scores "
                 f"{prepared.vocab_size:,} now: wrap it again"
             )
-        self._prepared, self._weights = prepared, now
+        self._prepared = prepared

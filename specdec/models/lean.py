@@ -8,8 +8,8 @@ it can't be built or fails, the model's own forward is used.
 On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
 costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
 small matrices of float32 are only transposed. Either copy takes the memory of the weights once more, so it is
-left out where there is no room for it. It does not follow later changes of the model's weights: `HFModel`
-notices them and packs again.
+left out where there is no room for it. It does not follow later changes of the model's weights:
+`HFModel.refresh` packs again.
 """
 
 from __future__ import annotations

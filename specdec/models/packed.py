@@ -28,7 +28,6 @@ from specdec.models.prepare import TREES, explained_model
 from specdec.models.selfcheck import explained
 from specdec.models.session_kinds import COMPILED
 from specdec.models.shrink import context_length
-from specdec.models.weights import Weights
 
 
 class PackedError(ValueError):
@@ -56,7 +55,6 @@ class PackedModel(HFModel):
             self._prepared = _prepared(folder, name)
             if output_ids is not None:
                 self._prepared = _scoring(self._prepared, output_ids)
-        self._weights = Weights.of(self._prepared.module)
 
     @cached_property
     def module(self) -> PreTrainedModel:  # type: ignore[override]  # made when it is asked for
@@ -96,8 +94,8 @@ class PackedModel(HFModel):
             raise ValueError(f"{self.name} is packed for a CPU; load it with dtype='bfloat16' for {device}")
         return self
 
-    def _follow_weights(self) -> None:
-        """The weights lie in a file that does not change."""
+    def refresh(self) -> None:
+        """Does nothing: the weights lie in a file that does not change."""
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:

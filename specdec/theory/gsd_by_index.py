@@ -132,6 +132,8 @@ def _sampled_rejections(
 
     jumps = [_rejection(pair, level, next_level, column) for column in rejected.T]
     aim = uniforms * np.maximum(running_sum(until) - sum(jumps), 0)
+    # The sum without rejected tokens equals the whole sum at the same token, once each one that comes before
+    # adds back its mass.
     for column, jump in zip(rejected.T, jumps, strict=True):
         aim += np.where(aim >= running_sum(column), jump, 0)
     low, high = np.zeros_like(until), until

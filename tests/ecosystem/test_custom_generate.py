@@ -615,6 +615,10 @@ def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
     call = partial(target.generate, PROMPT, custom_generate=ours, max_new_tokens=4)
     assert call(assistant_model=draft, seed=1).tolist() == call(assistant_model=draft, seed=2).tolist()
     assert len(made) == 2
+    with torch.no_grad():
+        target.lm_head.weight.neg_()
+    assert call(assistant_model=draft, seed=1).tolist() == call(method="ar", seed=1).tolist()
+    assert len(made) == 3  # the changed target is wrapped again, and once
     assert pickle.loads(pickle.dumps(target))._specdec_wrapped is None
     gone = weakref.ref(target)
     del target, call

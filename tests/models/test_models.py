@@ -370,6 +370,7 @@ def test_remote_code_is_refused(tmp_path, load):
 
 
 def test_models_of_other_kinds_are_refused():
+    torch.manual_seed(0)  # one in eight random models of this kind hardly sees later tokens
     sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     bert = transformers.BertConfig(**sizes, intermediate_size=16, initializer_range=0.5)
     with pytest.raises(ValueError, match="not causal"):

@@ -187,7 +187,7 @@ def test_a_model_in_memory_is_always_checked(folder, checks):
 def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
     model = load(folder)
     model.module.half()
-    model.session()
+    model.refresh()
     assert len(checks) == 1
     assert model.dtype == torch.float16
 

@@ -193,17 +193,17 @@ test("what rounding leaves of p - q is nothing", () => {
 
 test("rules with several drafts are drawn and told beside the optimum of their kind", () => {
   const curve = (value) => Array.from({ length: 8 }, (_, i) => value + i / 100);
-  const names = ["optimum", "drawn", "ersd", "gsd", "specinfer", "spectr"];
+  const names = ["optimum", "drawn", "gsd", "ersd", "specinfer", "spectr"];
   const drafts = Object.fromEntries(names.map((name, i) => [name, curve(0.8 - i / 10)]));
   const figure = { data: names.map((name) => ({ name })), layout: { xaxis: {}, yaxis: {} } };
   fillDrafts(figure, drafts);
   assert.deepEqual(figure.data[3].x, [1, 2, 3, 4, 5, 6, 7, 8]);
-  assert.deepEqual(figure.data[3].y, drafts.gsd);
-  assert.equal(figure.data[2].text[1], "ersd, 2 drafts: 61.0%");
+  assert.deepEqual(figure.data[3].y, drafts.ersd);
+  assert.equal(figure.data[2].text[1], "gsd, 2 drafts: 61.0%");
   assert.ok(figure.layout.yaxis.range[0] < drafts.spectr[0] && figure.layout.yaxis.range[1] > drafts.optimum[7]);
   assert.equal(
     draftsSentence(drafts),
-    "With 3 drafts: ERSD 62.0% and GSD 52.0%, of at most 82.0% without replacement; SpecTr 32.0% and SpecInfer 42.0%, of at most 72.0% with independent draws.",
+    "With 3 drafts: GSD 62.0% and ERSD 52.0%, of at most 82.0% without replacement; SpecInfer 42.0% and SpecTr 32.0%, of at most 72.0% with independent draws.",
   );
 });
 

@@ -35,12 +35,13 @@ class OtherTokenizerModel:
     """
 
     context_length = sys.maxsize
+    capability: Capability
+    device: torch.device
     reach: float | None = None
 
     def __init__(self, draft: Model, target_tokenizer: Any, draft_tokenizer: Any, vocab_size: int):
         self.draft, self.tokenizer, self.vocab_size = draft, draft_tokenizer, vocab_size
-        self.name, self.device = draft.name, draft.device
-        self.capability: Capability = draft.capability
+        self.name = draft.name
         target_strings, draft_strings = Strings.of(target_tokenizer), Strings.of(draft_tokenizer)
         ours, theirs = shared_ids(target_strings, draft_strings, vocab_size, draft.vocab_size)
         if not ours:
@@ -71,7 +72,7 @@ class OtherTokenizerModel:
     def to(self, device: str | torch.device) -> OtherTokenizerModel:
         """Moves the draft to another device, as `HFModel.to`."""
         draft: Any = self.draft
-        self.device = draft.to(device).device
+        draft.to(device)
         return self
 
     def session(self) -> OtherTokenizerSession:
