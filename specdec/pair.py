@@ -90,15 +90,15 @@ class ModelPair:
         return self.draft
 
     def refresh(self) -> None:
-        """Packs and checks both models again, and forgets what `auto` measured.
+        """Packs and checks both models again, and forgets what earlier runs told.
 
         Call it after a change of weights, dtype, device, parts or hooks of a model in memory. ValueError as
         of `HFModel.refresh`.
         """
         for model in (self.target, self.draft):
             getattr(model, "refresh", lambda: None)()
-        for remembered in (self.measurements, self.choices, self.forward_costs):
-            remembered.clear()
+        self.measurements.clear()
+        self.learned.clear()
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt. An empty text becomes the token that texts begin with.

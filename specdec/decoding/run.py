@@ -183,7 +183,7 @@ class Run(Iterator[Round]):
         self.seed = secrets.randbits(53) if self.settings.seed is None else self.settings.seed
         self.repeated: Mapping[int, Topology] = {}
         if isinstance(topology, Generation):
-            self.repeated, topology = _trees_of(topology, self.settings)
+            self.repeated, topology = _trees_of(topology, self.settings, self.prompt_ids)
         self._first: Choice | None = None
         self._trees: AutoTrees | None = None
         chosen = _chosen_topology(pair, self.settings, topology)
@@ -270,11 +270,20 @@ class Run(Iterator[Round]):
             yield round
 
 
-def _trees_of(record: Generation, settings: RunSettings) -> tuple[Mapping[int, Topology], Topology]:
+def _trees_of(
+    record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
+) -> tuple[Mapping[int, Topology], Topology]:
     """The trees of a record by the number of their first round, where there are several, and the first one.
 
-    ValueError if it does not hold them, or if these settings can't repeat them.
+    ValueError if it does not hold them, or if a run of these settings and this prompt can't repeat them.
     """
+    own = {"method": settings.method, "prompt_ids": tuple(prompt_ids)}
+    for name, value in own.items():
+        if getattr(record, name) != value:
+            raise ValueError(
+                f"topology is the record of a run with {name} = {getattr(record, name)!r:.60}, and this run "
+                f"has {value!r:.60}"
+            )
     trees = {each.round: Topology(each.paths) for each in record.trees}
     if (
         not trees
