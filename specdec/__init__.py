@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from specdec.topology import Topology
     from specdec.trace import Generation, Round
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
 """The version of the package too, and the newest in CHANGELOG.md."""
 
 _MODULES = {
