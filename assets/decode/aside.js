@@ -72,8 +72,8 @@ function gainWords() {
 
 function place(isOpen) {
   if (["line", "bars"].includes(stage())) return "none";
-  if (["end", "stills"].includes(stage())) return "result";
   if (isOpen) return "race";
+  if (["end", "stills"].includes(stage())) return "result";
   const grows = isPlaying() || (isExpecting() && state.phase !== "baseline");
   return grows || state.rounds.length === 0 ? "none" : "result";
 }

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import DESKTOP, enter, generate, go, ready
+from tests.conftest import DESKTOP, EXPERIENCED, enter, generate, go, ready
 from tests.stress.visitors import serving
 
 pytestmark = pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}")
@@ -25,6 +25,7 @@ def address():
 def tab(browser, address):
     context = browser.new_context(bypass_csp=True, viewport=DESKTOP, reduced_motion="reduce")
     context.set_default_timeout(LOADING)
+    context.add_init_script(EXPERIENCED)
     page = context.new_page()
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -62,6 +62,9 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     page = tab(size)
     names = ["text", "tree", "race", "stepper"]
     page.wait_for_selector("#tree .drawing .node")
+    page.keyboard.press("Escape")  # ends the opening
+    page.wait_for_selector("#race .drawing")
+    settle(page.locator("#text"))
     before = whole(page, names)
     assert before["tree"][3] <= before["stepper"][1], before  # not behind the player
     page.evaluate("() => history.replaceState(null, '', '?length=200&seed=6&k=2&baseline=0')")

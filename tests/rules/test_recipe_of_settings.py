@@ -28,7 +28,7 @@ form = controls.panel(pair)
 parameter = inspect.signature(form.streams["decode"]).parameters["draft_temperature"]
 asked = VisitorSettings("Once", method="gsd", max_new_tokens=4, seed=1, draft_temperature=0.5)
 updates = [json.loads(text) for text in run.updates(pair, asked)]
-[opening] = [each["setup"] for each in updates if "setup" in each]
+opening, *_ = [each["setup"] for each in updates if "setup" in each]
 refused = json.loads(list(run.updates(pair, VisitorSettings("Once", draft_temperature=-1)))[-1])
 record = run.start(pair, asked.checked()).generation
 print(json.dumps({
