@@ -47,7 +47,7 @@ class Measurement:
         if not job.ends_within(_SOON):
             return None
         with self._lock:
-            if self._job is job:
+            if self._job is job and job.result is None:  # it failed, or nobody waited for it
                 self._job = None
         return job.wait()
 

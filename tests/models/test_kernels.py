@@ -26,7 +26,7 @@ from specdec.decoding.batch import Batch
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
-from specdec.models.kernels import CompiledDecoder, compiled, forward, layout, processor, tiles
+from specdec.models.kernels import CompiledDecoder, compiled, layout, processor, rounding, tiles
 from specdec.models.kernels.crew import Crew
 from specdec.models.kernels.layout import PAIRS
 from specdec.models.kernels.packing import kind_of, round_rows, row_steps, side_by_side
@@ -206,7 +206,7 @@ def test_inputs_are_rounded_as_torch_rounds(processor_s_rounding):
 @pytest.fixture
 def processor_s_rounding():
     """The rounding of the compiled forward, to bfloat16."""
-    round_numbers = numba.njit(lambda source, out, count: forward._round(source, out, count))
+    round_numbers = numba.njit(lambda source, out, count: rounding._round(source, out, count))
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
         out = torch.zeros(len(x), dtype=torch.bfloat16 if tiles.DOTS else torch.float32)

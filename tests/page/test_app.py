@@ -141,7 +141,7 @@ def test_the_optimal_topology_has_k_nodes(pair):
 
 
 def test_clients_see_the_streams_and_nothing_else(endpoints):
-    assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/measure_forward"}
+    assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/measure_forward", "/load_pair"}
 
 
 def test_clients_are_told_every_method_and_topology(endpoints):

@@ -97,6 +97,7 @@ def endless(monkeypatch):
             cancelled.set()
 
     monkeypatch.setattr(here, "measuring", steps)
+    monkeypatch.setitem(globals(), "verdict", panel.answering(shared(PAIR)))  # nothing is measured yet
     return cancelled
 
 

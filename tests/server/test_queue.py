@@ -184,7 +184,7 @@ def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue):
 def test_a_run_that_can_not_begin_fails_alone(queue, monkeypatch):
     pair = markov_pair(6)
     broken, other = (specdec.stream(pair, [0], seed=seed, max_new_tokens=9) for seed in (1, 2))
-    monkeypatch.setattr(broken, "begin", lambda: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(broken, "begin", lambda _trees: (_ for _ in ()).throw(MemoryError()))
     jobs = [submitted(queue, run) for run in (broken, other)]
     ended(*jobs)
     assert [type(job.error) for job in jobs] == [MemoryError, type(None)]
@@ -533,14 +533,15 @@ def test_steps_of_a_closed_job_are_closed(queue):
     job.wait()
 
 
-def test_the_tree_that_is_planted_is_what_an_address_pays_for(queue, steps):
+def test_the_tree_that_is_planted_is_what_an_address_pays_for(queue, steps, monkeypatch):
     """A run whose tree was exchanged for a larger one takes part in fewer steps from then on."""
     pair = markov_pair(6)
     heavy, light = (
         specdec.stream(pair, [0], topology=sequence(1), seed=seed, max_new_tokens=200) for seed in (1, 2)
     )
+    planted = property(lambda run: specinfer(64) if run is heavy else run.topology)
+    monkeypatch.setattr(Run, "planted", planted)
     jobs = [submitted(queue, heavy, "heavy"), submitted(queue, light, "light")]
-    heavy.planted = specinfer(64)
     steps.go_on.set()
     ended(*jobs)
     together = [run for run in steps.runs if light in run][:20]
