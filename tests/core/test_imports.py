@@ -38,7 +38,7 @@ LAYERS = {
         {"terminal"},
         {"__main__"},
     ],
-    "research": [{"audit", "bench", "copies", "experiments", "packed", "training"}, {"invariance"}],
+    "research": [{"audit", "auto", "bench", "copies", "experiments", "packed", "training"}, {"invariance"}],
     "components": [
         {"guard"},
         {"page"},
