@@ -80,13 +80,13 @@ def test_the_page_shows_what_the_decoder_decodes(page, pair):
     expect(page.locator("#statistics .efficiency")).to_have_text(f"{expected.block_efficiency:.2f}")
 
 
-def test_a_finished_run_rests_on_its_last_whole_tree_and_a_race_of_both_models(page):
+def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree(page):
     generate(page, length=30)
     run = state(page)
     chosen = run["selected"]["round"]
     assert len(run["rounds"][chosen]["nodes"]) == DRAFTED
     assert all(len(round["nodes"]) < DRAFTED for round in run["rounds"][chosen + 1 :])
-    assert run["rounds"][chosen]["steps"][run["selected"]["step"]]["winner_q"] is not None
+    assert run["selected"]["step"] == len(run["rounds"][chosen]["steps"]) - 1
 
 
 def test_selected_text_is_plain_text(page):
