@@ -20,7 +20,7 @@ const FINISH = { length: "length reached", context: "the model's context is full
 
 const STATUS = {
   idle: () =>
-    state.run
+    state.run === "kept"
       ? wasInterrupted()
         ? `${INTERRUPTED} This is the one before it.`
         : "Your last run, as it was before the page was loaded again."

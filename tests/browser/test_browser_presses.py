@@ -138,7 +138,7 @@ def test_a_page_that_is_left_during_a_run_prints_no_error(blank, url):
 def test_while_a_run_waits_the_status_says_so_and_not_the_story_of_the_recorded_run(someone, url):
     page = go(someone(url), url)
     status = page.locator("#feed .run-status")
-    expect(status).to_contain_text("small model guesses", timeout=60_000)
+    expect(status).to_contain_text("reads the large model once", timeout=60_000)
     page.route("**/call/v2/*", lambda _: None)  # the request stays under way
     page.click("#generate")
     page.wait_for_selector("body[data-phase=waiting]")  # set in the frame that writes the words
