@@ -55,6 +55,7 @@ function payoffLink({ totals }) {
 }
 
 function gainWords() {
+  if (state.setup === null) return ["", ""]; // the next run has not begun yet
   const found = isMeasured(state) ? speed(state) : null;
   if (found === null || found.isBusy || state.setup.method === "ar") return ["", account()];
   const words = speedWords({ ...found, low: found.times, high: found.times });
