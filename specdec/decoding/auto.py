@@ -108,15 +108,20 @@ class Counts:
         """No counts."""
         return cls(np.zeros(1), np.zeros(1))
 
-    def add(self, round: Round, planted: Topology) -> None:
-        """Counts the verified nodes of a round on this tree."""
+    @classmethod
+    def of(cls, round: Round, planted: Topology) -> Counts:
+        """The verified nodes of a round on this tree."""
         counts = index_counts([round], planted)
-        self.include(Counts(np.array(counts.reached, float), np.array(counts.accepted, float)))
+        return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
+
+    def add(self, round: Counts) -> None:
+        """Adds the counts of a round of this text. Later rounds weigh more."""
+        self.include(round)
         if self.reached[0] > _MEMORY:
             self.at_most(_MEMORY / 2)
 
     def include(self, other: Counts) -> None:
-        """Adds the counts of another text."""
+        """Adds other counts."""
         if (missing := len(other.reached) - len(self.reached)) > 0:
             self.reached, self.accepted = np.pad([self.reached, self.accepted], ((0, 0), (0, missing)))
         self.reached[: len(other.reached)] += other.reached
@@ -196,8 +201,9 @@ class _Own:
 
     def learn(self, round: Round, planted: Topology) -> None:
         """Counts what the target accepted of this tree, and rounds without drafts."""
-        self.counts.add(round, planted)
-        self.told.add(round, planted)
+        counts = Counts.of(round, planted)
+        self.counts.add(counts)
+        self.told.add(counts)
         self.idle = 0 if round.nodes else self.idle + 1
         self.look = max(self.look - 1, 0)
 

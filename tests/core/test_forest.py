@@ -119,7 +119,7 @@ def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
     own = Counts(np.array([10.0, 8.0]), np.array([2.0, 1.0]))
     assert own.vector() == pytest.approx([0.2, 0.1])
     for round in specdec.generate(pair, [0], topology=batch(2), max_new_tokens=100, seed=0).rounds:
-        own.add(round, batch(2))
+        own.add(Counts.of(round, batch(2)))
     assert own.vector()[0] > 0.8
 
 
