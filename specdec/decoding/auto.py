@@ -76,16 +76,10 @@ class Run(Protocol):
 
 
 class Choice(NamedTuple):
-    """A tree, and what it was chosen among.
-
-    topology: the candidate with the most tokens per second. acceptance: R by child index, and costs: of a
-    round, from which the candidates are computed.
-    """
+    """A tree, the candidate with the most tokens per second, and what it was chosen among."""
 
     topology: Topology
     candidates: tuple[Candidate, ...]
-    acceptance: np.ndarray
-    costs: RoundCost
 
 
 class Counts:
@@ -183,7 +177,7 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
     """The first tree of a run that is decoded together with `at_once` - 1 others."""
     learned = learned_of(pair)
     if not learned.times.know_plain(at_once):
-        return Choice(_PLAIN, (), _ASSUMED, learned.times.costs())
+        return Choice(_PLAIN, ())
     vector = _for_pair(pair, learned.before(settings, seed).vector())
     return chosen(vector, learned.times.costs(pair.target.most_repeated), at_once)
 
@@ -336,7 +330,7 @@ def chosen(
         )
         for size, (round, drafted) in sorted(best.items())
     )
-    return Choice(_tree(best[fastest][1]), candidates, acceptance, costs)
+    return Choice(_tree(best[fastest][1]), candidates)
 
 
 def _tree(nodes: Sequence[Node]) -> Topology:

@@ -146,7 +146,7 @@ def changing(monkeypatch):
 
 def auto_runs(pair, monkeypatch, **settings):
     """Six runs of "auto", whose first tree is empty."""
-    first = Choice(Topology([]), (), np.array([0.5]), costs.RoundCost(FREE, FREE, NOTHING))
+    first = Choice(Topology([]), ())
     monkeypatch.setattr(run, "first_choice", lambda *_: first)
     return [specdec.stream(pair, [n], topology="auto", seed=n, **settings) for n in range(6)]
 

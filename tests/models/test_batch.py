@@ -287,7 +287,7 @@ def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
 
     def first_choice(pair, settings, seed, at_once):
         asked.append(at_once)
-        return auto.Choice(sequence(1), (), None, None)
+        return auto.Choice(sequence(1), ())
 
     monkeypatch.setattr(run, "first_choice", first_choice)
     monkeypatch.setattr(auto.AutoTrees, "trees", lambda *_: {})
