@@ -154,7 +154,7 @@ def blank(shared_tab, url):
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
     listeners = {
-        "pageerror": lambda error: errors.append(str(error)),
+        "pageerror": lambda error: errors.append(error.stack or str(error)),
         "request": lambda request: hosts.add(host_of(request.url)),
     }
     for event, listener in listeners.items():
@@ -184,7 +184,7 @@ def someone(browser):
         if not is_new:
             contexts[-1].add_init_script(EXPERIENCED)
         page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
         page.goto(address)
         return page
 

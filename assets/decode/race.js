@@ -261,12 +261,14 @@ export function mountRace(element) {
   const view = new RaceView(element);
   mountSwap(element);
   mountWalk(element, "The race as a list", () => view.walked);
-  const what = (target) => view.what(target);
+  let drawn = null; // the selection that is drawn; another one may have been made since the last frame
+  const isDrawn = () => drawn === state.selected && Boolean(selectedRound());
+  const what = (target) => (isDrawn() ? view.what(target) : null);
   view.relight = mountMarks(() => view.rows.children, what);
   mountLight(view.plot, what, () => [...view.rows.children]);
   const ofStep = (target) => {
     const button = target.closest?.("button.step:not(:disabled)");
-    return button && selectedRound() ? ofToken(selectedRound(), Number(button.dataset.step)) : null;
+    return button && isDrawn() ? ofToken(selectedRound(), Number(button.dataset.step)) : null;
   };
   mountLight(find(".steps"), ofStep);
   mountMarks(() => find(".steps").children, ofStep);
@@ -274,7 +276,6 @@ export function mountRace(element) {
     const button = event.target.closest("button");
     if (button) select(state.selected.round, Number(button.dataset.step));
   });
-  let drawn = null;
   subscribe(
     onFrame(() => {
       if (drawn === state.selected) return;

@@ -262,12 +262,13 @@ export function mountTree(element) {
   mountSwap(element);
   mountWalk(element, "The draft tree as a list", walked);
   const sentence = element.querySelector(".verdict");
-  const what = (target) => view.what(target);
+  let drawn = null; // the selection that is drawn; another one may have been made since the last frame
+  const isDrawn = () => drawn === state.selected && Boolean(selectedRound());
+  const what = (target) => (isDrawn() ? view.what(target) : null);
   view.relight = mountMarks(() => view.nodes.children, what);
   mountLight(view.plot, what, () => [...view.nodes.children]);
   onLight((lit) => view.inspect(lit));
-  view.plot.addEventListener("click", (event) => choose(view, event.target));
-  let drawn = null;
+  view.plot.addEventListener("click", (event) => isDrawn() && choose(view, event.target));
   subscribe(
     onFrame(() => {
       if (drawn === state.selected) return;

@@ -80,13 +80,17 @@ class RaceLab {
   listenToPresets() {
     presetMenu(this.find(".presets select"), this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
-    const step = () => selectedRound()?.steps[run.selected.step];
-    const usable = () => (step()?.winner_q ?? null) !== null;
+    // The selected position, or the last one before it in its round for which the small model raced.
+    const step = () =>
+      selectedRound()
+        ?.steps.slice(0, run.selected.step + 1)
+        .findLast(({ winner_q: winner }) => winner !== null);
+    const usable = () => Boolean(step());
     subscribe(
       onFrame(() => {
         button.disabled = !usable();
         button.title = usable()
-          ? "The position selected there: its likeliest tokens, the others as one"
+          ? "The position selected there, or the last drafted one before it: its likeliest tokens, the others as one"
           : "Generate a text there first and select a position that was drafted";
       }),
     );

@@ -28,7 +28,7 @@ def endless(*_):
     finally:
         Path({folder!r}, "ended").touch()
 
-here.choosing = endless
+here.measuring = endless
 app.main()
 """
 
@@ -63,9 +63,8 @@ QUESTIONS = {
 def test_a_measurement_ends_when_its_visitor_leaves_and_delays_no_laboratory(someone, site, tmp_path):
     page = someone(f"{site}/?tab=payoff")
     ready(page)
-    expect(page.locator("#payoff .sentences li")).to_have_count(3)
-    page.locator("#payoff select.preset").select_option("here")
-    expect(page.locator("#payoff .source")).to_contain_text("is being measured")
+    page.locator("#payoff .measure").click()
+    expect(page.locator("#payoff progress")).to_be_visible()
     for name, question in QUESTIONS.items():
         assert "error" not in asked(site, name, question), name
     assert not appears(tmp_path / "ended", seconds=PATIENCE + 2), "the visitor still waits for it"

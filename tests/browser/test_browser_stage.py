@@ -449,6 +449,28 @@ def test_a_node_that_was_pressed_keeps_its_note_and_nothing_is_said_of_nothing(t
     expect(page.locator("#tree .inspected")).to_contain_text("child index")
 
 
+STALE = """async () => {
+  const { store } = window.specdec;
+  const { rounds } = store.state;
+  const lengths = rounds.map(({ tokens }) => tokens.length);
+  const at = (length) => rounds[lengths.indexOf(length)].number;
+  store.select(at(Math.max(...lengths)));
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const drawn = [...document.querySelectorAll("#race .step, #race .row, #tree .node")];
+  store.select(at(Math.min(...lengths)));
+  for (const element of drawn) element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+  return [drawn.length, Math.max(...lengths) > Math.min(...lengths)];
+}"""
+"""Points at all parts of the drawings of a long round while a short round is selected and not yet drawn."""
+
+
+def test_who_points_at_a_drawing_before_the_next_frame_causes_no_error(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.wait_for_function("document.querySelectorAll('#race .step').length > 0")
+    number, is_shorter = page.evaluate(STALE)
+    assert number > 5 and is_shorter
+
+
 def test_who_hears_the_page_hears_rejected_tokens_as_rejected_and_walks_tree_and_race(tab):
     page = tab((1280, 720), reduced_motion="reduce")
     entry, round = page.evaluate(
@@ -468,7 +490,7 @@ def test_who_hears_the_page_hears_rejected_tokens_as_rejected_and_walks_tree_and
         assert f": {status}, child index" in walked
     race = page.locator("#race").aria_snapshot().split('list "The race as a list"')[1]
     winner = round["tokens"][entry["step"]]["text"].strip()
-    assert race.count("arrives in the small model's race at") >= 4
+    assert race.count("arrives in the small model's race at") >= 2  # the lanes that fit
     assert winner in race
 
 
