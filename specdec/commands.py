@@ -71,7 +71,7 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
         help="auto, packed (the bits of a GGUF file, auto's choice on a CPU), float32, bfloat16 or float16 "
         "(default: auto)",
     )
-    parser.add_argument("--draft-dtype", help="the draft's, by default the target's; also int8")
+    parser.add_argument("--draft-dtype", help="the draft's, by default the target's; int4 and int8 round it")
     parser.add_argument(
         "--draft-ids", type=int, help="let the draft score this many ids only, the first ones"
     )

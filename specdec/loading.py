@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers.utils import logging
 
 from specdec import coder, smollm2
 from specdec.models import HFModel, load_hf_model
-from specdec.models.load import PACKED, ROUNDED, checked_device, checked_dtype, packed_bytes
+from specdec.models.gguf.source import GGUFSource
+from specdec.models.kernels.compiled import expected
+from specdec.models.load import FOUR_BITS, PACKED, ROUNDED, checked_device, checked_dtype, packed_bytes
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
@@ -47,10 +50,10 @@ def load_pair(
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
     dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
-    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `float32`,
-    `bfloat16`, `float16`.
-    draft_device, draft_dtype: those of the draft, by default the target's. `int8` rounds the draft's
-    matrices, which changes neither the distribution of texts nor ERSD's text.
+    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
+    (matrices rounded to so many bits, on a CPU with the compiled forward), `float32`, `bfloat16`, `float16`.
+    draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft changes neither
+    the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
     and those that end a text. None: all.
@@ -74,20 +77,20 @@ def load_pair(
     elif target == CODER:
         target, own = _coder(download, report)
         draft = own if draft in (None, "", CODER) else draft
+        if draft == own and draft_dtype is None and dtype == "auto" and _compiles(draft_device or device):
+            draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
     if draft == STORIES:
         draft = EMBEDDED / "draft"
     elif draft == SMOLLM2:
         draft = smollm2.weights()
     elif draft == CODER:
         draft = _coder(download, report)[1]
-    if _name_of(dtype) == ROUNDED:
-        raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
     draft_device, draft_dtype = str(draft_device or device), _name_of(draft_dtype or dtype)
     checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
-        parts.append(_Part(draft, draft_device, draft_dtype, draft_ids))
+        parts.append(_Part(draft, draft_device, draft_dtype, draft_ids, is_draft=True))
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     for part in parts:
@@ -116,6 +119,11 @@ def _coder(download: bool, report: Report) -> tuple[Path, Path]:
     files = coder.TARGET, coder.DRAFT
     target, draft = (fetch_file(file.repository, file.name, file.sha256, report) for file in files)
     return target, draft
+
+
+def _compiles(device: str) -> bool:
+    """Whether the compiled forward is expected on this device."""
+    return expected() and checked_device(device) == torch.device("cpu")
 
 
 def _name_of(dtype: Any) -> str:
@@ -155,10 +163,16 @@ class _Part:
     folder: Path
 
     def __init__(
-        self, name: str | Path, device: str, dtype: str, output_ids: int | Sequence[int] | None = None
+        self,
+        name: str | Path,
+        device: str,
+        dtype: str,
+        output_ids: int | Sequence[int] | None = None,
+        is_draft: bool = False,
     ):
         # by their names, as a plan has them, also where torch's own objects are given
-        self.name, self.device, self.dtype, self.output_ids = name, str(device), _name_of(dtype), output_ids
+        self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
+        self.output_ids, self.is_draft = output_ids, is_draft
         checked_device(self.device), checked_dtype(self.dtype)
 
     def find(self) -> None:
@@ -176,6 +190,11 @@ class _Part:
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
         packed = packed_bytes(self.source, self.device, self.dtype)
+        if packed is None and self.dtype == ROUNDED and not self.is_draft:
+            raise ValueError(
+                f"{self.source.name!r} can't be rounded to int8 as a target: that takes a Llama, Mistral, "
+                "Qwen 2 or Qwen 3 and the compiled forward on a CPU; draft_dtype rounds any draft"
+            )
         if packed is not None:
             return Placement(self.source.name, shape, PACKED, self.device, packed)
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
@@ -184,7 +203,8 @@ class _Part:
 
     def load(self, report: Report) -> HFModel:
         model = load_hf_model(self.source, self.device, self.dtype, report=report, output_ids=self.output_ids)
-        self.folder = model.folder if isinstance(model, PackedModel) else self.source.fetch()
+        from_file = isinstance(model, PackedModel) and isinstance(self.source, GGUFSource)
+        self.folder = model.folder if from_file else self.source.fetch()
         return model
 
 

@@ -29,7 +29,7 @@ from specdec.drafters.copies import COPYING
 from specdec.drafters.proposed import MODEL
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
-from specdec.models.load import DTYPES, PACKED, ROUNDED
+from specdec.models.load import DTYPES, NAMES, PACKED, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.settings import add_options
@@ -196,9 +196,10 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
         names = ["float32", "bfloat16"] if device == "cpu" else ["bfloat16"]
         if CODER in (options.pair, options.target):
             names = [PACKED]
+    known = NAMES if options.synthetic is None else tuple(DTYPES)
     for name in (*names, options.draft_dtype or names[0]):
-        if name not in (*DTYPES, PACKED) and not (name == options.draft_dtype == ROUNDED):
-            raise ValueError(f"dtype = {name!r} is none of auto, {PACKED}, {', '.join(DTYPES)}")
+        if name not in known and not (name == options.draft_dtype == ROUNDED):
+            raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(known)}")
     pairs: dict[str, ModelPair] = {}
     about: dict[str, Any] = {}
     for name in names:

@@ -15,13 +15,16 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
+from specdec.models.converted_folders import PACKED
 from specdec.models.free_memory import place
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.packed import PackedError, PackedModel
+from specdec.models.packed_file import ROUNDED_KINDS
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.progress import READING, Progress, Report, silent
+from specdec.models.rounded_folder import rounded_bytes, rounded_folder
 from specdec.models.source import Source, config_problem, find_source
 from specdec.models.verdicts import files_checksum
 
@@ -32,10 +35,14 @@ _BROKEN = (
 """What transformers and the file formats raise where files do not fit; what a report raises passes by."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
-ROUNDED = "int8"
-"""float32 whose matrices are rounded to 255 multiples of a step for each row: for drafts, which are free."""
-PACKED = "packed"
-"""The few bits that a GGUF file has, with inputs rounded to int8 (docs/kernels.md)."""
+ROUNDED, FOUR_BITS = ROUNDED_KINDS
+"""Matrices rounded to eight or four bits, with inputs rounded to int8 (docs/kernels.md).
+
+Where the compiled forward can't read a draft so, `ROUNDED` is float32 whose matrices are rounded to 255
+multiples of a step for each row.
+"""
+NAMES = (PACKED, *ROUNDED_KINDS, *DTYPES)
+"""All names of dtypes but "auto"."""
 
 
 def load_hf_model(
@@ -49,22 +56,23 @@ def load_hf_model(
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
-    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED`, `PACKED` or a torch dtype.
+    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
+    torch dtype.
     revision: branch, tag or commit of a hub id.
     report: is called with the progress of loading; if it raises, loading ends.
     output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
     ValueError names the argument or file that does not fit.
     """
-    rounded, own_bits = dtype == ROUNDED, dtype == PACKED
+    rounded, form = dtype == ROUNDED, PACKED if dtype == "auto" else str(dtype)
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
     packs = packed_bytes(source, device, dtype)
-    placement, dtype = checked_device(device), checked_dtype(dtype)
+    placement, given, dtype = checked_device(device), dtype, checked_dtype(dtype)
     source.config()  # refuses a broken or unknown model before anything is fetched
     if packs is not None:
         try:
-            return _packed(source, report, output_ids)
+            return _packed(source, form, report, output_ids)
         except PackedError:
-            if own_bits:
+            if given != "auto":
                 raise
     folder = source.fetch(report)
     options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
@@ -90,32 +98,44 @@ def load_hf_model(
 
 
 def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
-    """Bytes of a model's matrices, if it is decoded in the bits of its GGUF file; None if it is not.
+    """Bytes of a model's matrices, if it is decoded in few bits; None if it is not.
 
-    That is so on a CPU with the compiled forward, for "auto" and `PACKED`. ValueError where `PACKED` was
-    asked for and can't be had.
+    That is so on a CPU with the compiled forward, for `PACKED`, `ROUNDED` and `FOUR_BITS`, and for a GGUF
+    file with "auto". ValueError where `PACKED` or `FOUR_BITS` was asked for and can't be had.
     """
     on_cpu = checked_device(device) == torch.device("cpu")
     size: int | None = None
-    if on_cpu and dtype in ("auto", PACKED):
-        size = getattr(source, "packed_bytes", None)
-    if dtype == PACKED and size is None:
-        raise ValueError(
-            f"{source.name!r} can't be decoded in the bits of its file: that takes a GGUF file of a Llama, "
-            "Mistral, Qwen 2 or Qwen 3 with matrices of four to eight bits, and the compiled forward on a CPU"
-        )
+    if on_cpu and dtype in ("auto", PACKED, ROUNDED, FOUR_BITS):
+        form = PACKED if dtype == "auto" else str(dtype)
+        if isinstance(source, GGUFSource):
+            size = source.packed_bytes(form)
+        elif form in ROUNDED_KINDS:
+            size = rounded_bytes(source.config(), form)
+    if size is None and dtype in (PACKED, FOUR_BITS):
+        raise ValueError(f"{source.name!r} can't be decoded with dtype={dtype!r}: that takes {_TAKES[dtype]}")
     return size
 
 
-def _packed(source: Source, report: Report, output_ids: int | Sequence[int] | None) -> HFModel:
-    assert isinstance(source, GGUFSource)
-    folder = source.fetch(report, packed=True)
+_TAKES = {
+    PACKED: "a GGUF file of a Llama, Mistral, Qwen 2 or Qwen 3 with matrices of four to eight bits, and the "
+    "compiled forward on a CPU",
+    FOUR_BITS: "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, and the compiled "
+    "forward on a CPU",
+}
+
+
+def _packed(source: Source, form: str, report: Report, output_ids: int | Sequence[int] | None) -> HFModel:
+    if isinstance(source, GGUFSource):
+        folder, whole = source.fetch(report, form), source.path
+    else:
+        whole = source.fetch(report)
+        folder = rounded_folder(source.name, whole, form, report)
     report(Progress("checking", source.name))
-    return PackedModel(folder, _shown_name(source.name), partial(_whole, source.path), output_ids)
+    return PackedModel(folder, _shown_name(source.name), partial(_whole, whole), output_ids)
 
 
 def _whole(path: Path) -> PreTrainedModel:
-    """The model of a GGUF file in memory, in bfloat16."""
+    """The model of a GGUF file or folder in memory, in bfloat16."""
     source = find_source(path)
     options = {"dtype": torch.bfloat16, "use_safetensors": True, "local_files_only": True}
     return _read(source.name, source.fetch(), options)
@@ -145,18 +165,18 @@ def checked_device(device: str | torch.device, argument: str = "device") -> torc
 
 
 def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | torch.dtype:
-    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`, "auto" for `PACKED`.
+    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`, "auto" for `PACKED` and `FOUR_BITS`.
 
     ValueError names the argument and lists the valid ones.
     """
     if dtype == ROUNDED:
         return torch.float32
-    if dtype == PACKED:
+    if dtype in (PACKED, FOUR_BITS):
         return "auto"
     if dtype == "auto" or dtype in DTYPES.values():
         return dtype
     if dtype not in DTYPES:
-        raise ValueError(f"{argument} = {dtype!r:.60} is none of auto, {PACKED}, {', '.join(DTYPES)}")
+        raise ValueError(f"{argument} = {dtype!r:.60} is none of auto, {', '.join(NAMES)}")
     return DTYPES[dtype]
 
 

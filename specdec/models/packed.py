@@ -1,4 +1,4 @@
-"""A model whose weights stay in the few bits of its GGUF file, mapped into memory."""
+"""A model whose weights have few bits, mapped into memory: those of its GGUF file, or rounded ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
-from specdec.models.gguf.conversion import LIST
+from specdec.models.converted_folders import LIST
 from specdec.models.gguf.matrices import PackedMatrices
-from specdec.models.gguf.packed import HEAD, read_packed
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
 from specdec.models.long_context import LongContextCheck
 from specdec.models.packed_check import packed_fault, skeleton
+from specdec.models.packed_file import HEAD, read_packed
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.prepare import TREES, explained_model
 from specdec.models.selfcheck import explained
@@ -35,7 +35,7 @@ class PackedError(ValueError):
 
 
 class PackedModel(HFModel):
-    """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU, on the matrices that `gguf.packed` wrote to a folder.
+    """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU, on the matrices that `packed_file` wrote to a folder.
 
     whole: makes the same model in memory, from the same file, in bfloat16. output_ids: the only ids that it
     scores, as `draft_ids` of `load_pair`; None for all. Raises PackedError if the model does not pass its
@@ -83,7 +83,7 @@ class PackedModel(HFModel):
     def arithmetic(self) -> str:
         """A description of how logits are computed."""
         assert isinstance(self.decoder, PackedDecoder)
-        return f"compiled forward, the file's {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
+        return f"compiled forward, {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
 
     def __reduce__(self) -> tuple[type[PackedModel], tuple]:
         return PackedModel, (self.folder, self.name, self._whole, self._output_ids)

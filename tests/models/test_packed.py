@@ -18,16 +18,17 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
-from specdec.models import HFModel, packed, packed_check, partial, prepare
+from specdec.models import HFModel, converted_folders, packed, packed_check, partial, prepare
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BrokenFileError, read_header
-from specdec.models.gguf.packed import FILE, write_packed
+from specdec.models.gguf.packed import stored
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault, total_variation
+from specdec.models.packed_file import FILE, write_packed
 from specdec.models.selfcheck import relative_error
 from specdec.topology import Topology
 from tests.helpers.file_blocks import random_blocks
@@ -162,7 +163,7 @@ def test_several_first_starts_pack_once_and_a_damaged_file_is_packed_again(tmp_p
     path, steps = file(tmp_path / "model.gguf"), []
     with ThreadPoolExecutor(4) as pool:
         folders = {
-            *pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n), True), range(4))
+            *pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n), "packed"), range(4))
         }
     (folder,) = folders
     assert [number for number, _ in steps] == list(range(steps[0][1]))
@@ -171,7 +172,7 @@ def test_several_first_starts_pack_once_and_a_damaged_file_is_packed_again(tmp_p
     turned[-100] ^= 1
     for damage in (b"", good[: len(good) // 2], bytes(turned)):
         (folder / FILE).write_bytes(damage)
-        assert not conversion.whole(folder)
+        assert not converted_folders.whole(folder)
         specdec.load_pair(path, dtype="packed")
         assert (folder / FILE).read_bytes() == good
     assert all(each.stat().st_mode & 0o077 == 0 for each in folder.iterdir())
@@ -204,7 +205,7 @@ def test_another_dtype_or_no_compiled_forward_gives_the_model_as_before(tmp_path
     assert type(specdec.load_pair(path, dtype="float32").target) is HFModel
     monkeypatch.setenv(compiled.SWITCH, "0")
     assert type(specdec.load_pair(path).target) is HFModel
-    with pytest.raises(ValueError, match="bits of its file"):
+    with pytest.raises(ValueError, match="dtype='packed'"):
         specdec.load_pair(path, dtype="packed")
 
 
@@ -258,7 +259,7 @@ def test_a_tensor_of_another_shape_is_refused_by_name(tmp_path):
     with pytest.raises(
         BrokenFileError, match=r"has \(\d+, \d+\) as model.layers.0.mlp.down_proj.weight, where"
     ):
-        write_packed(path, right, config, tmp_path, lambda *_: None)
+        write_packed(tmp_path, stored(path, right, config), config, None, lambda *_: None)
 
 
 def test_an_embedding_with_a_scale_that_is_no_number_is_refused(tmp_path):
@@ -276,14 +277,14 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
     path, other = file(tmp_path / "m.gguf"), file(tmp_path / "other.gguf")
     first, status = specdec.load_pair(path, dtype="packed").target, path.stat()
     assert (path.read_bytes() != other.read_bytes(), other.stat().st_size) == (True, status.st_size)
-    assert conversion._some_bytes(path) != conversion._some_bytes(other)
+    assert converted_folders._some_bytes(path) != converted_folders._some_bytes(other)
     path.write_bytes(other.read_bytes())
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     second, want = specdec.load_pair(path, dtype="packed").target, specdec.load_pair(other).target
     rows = [scored(model, IDS, range(-1, len(IDS) - 2)) for model in (first, second, want)]
     assert torch.equal(rows[1], rows[2])
     assert not torch.equal(rows[0], rows[1])
-    folders = [each for each in conversion._cache().iterdir() if each.is_dir()]
+    folders = [each for each in converted_folders._cache().iterdir() if each.is_dir()]
     assert len(folders) == 2  # that of the replaced file is removed
 
 
@@ -353,7 +354,7 @@ def test_two_processes_may_start_first_at_once(tmp_path):
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     texts = [process.communicate(timeout=300)[0].split()[-1] for process in both]
     assert texts == [digest(specdec.load_pair(path, dtype="packed").target)] * 2
-    assert len([each for each in conversion._cache().iterdir() if each.is_dir()]) == 1
+    assert len([each for each in converted_folders._cache().iterdir() if each.is_dir()]) == 1
 
 
 def digest(model):

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 import specdec
 from specdec.models import load_hf_model, prepare, verdicts
-from specdec.models.kernels import decoder
+from specdec.models.kernels import compiled, decoder
 from specdec.models.kernels.compiled import crew
 from specdec.private_cache import VARIABLE
 from specdec.shipped import EMBEDDED
@@ -97,8 +97,9 @@ def test_another_dtype_is_checked(folder, checks):
     assert len(checks) == 1
 
 
-def test_rounded_weights_are_checked(folder, checks):
+def test_weights_rounded_by_rows_are_checked(folder, checks, monkeypatch):
     """They are not those of the files."""
+    monkeypatch.setenv(compiled.SWITCH, "0")
     load(folder, dtype="int8")
     load(folder, dtype="int8")
     assert len(checks) == 2

@@ -1,19 +1,13 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache. It is written under another name, with a list of its files and their
-checksums, and renamed when it is complete. A folder that does not match its list is made again, and that of a
-replaced file is removed. Matrices are rounded to bfloat16, unless the file holds them in 32 bits, or in 16
-bits for an architecture of `CONFIGS`.
+The folder lies in a private cache (`converted_folders`). Matrices are rounded to bfloat16, unless the file
+holds them in 32 bits, or in 16 bits for an architecture of `CONFIGS`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +15,16 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig
 
-from specdec.checksum import quick_checksum
+from specdec.models.converted_folders import folder_name, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.keys import check_keys
-from specdec.models.gguf.packed import write_packed
+from specdec.models.gguf.packed import stored
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
 from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, weights_of
 from specdec.models.memory import without_weights
+from specdec.models.packed_file import ROUNDED_KINDS, write_packed
 from specdec.models.progress import READING
-from specdec.private_cache import make_private, private_folder
 
-VERSION = 3
-"""Of the conversion: another one makes its folders anew."""
-LIST = "files.json"
-"""Names, sizes and checksums of all files of a folder, written last."""
-_SOME, _IN_A_ROW = 64, 1 << 12
-"""Places of a file, and bytes at each, that are compared before its folder in the cache is used."""
 SHARD = 1 << 30
 """Bytes of a file of weights."""
 
@@ -56,60 +44,26 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
     return config
 
 
-def kept(path: Path, packed: bool = False) -> Path | None:
-    """The folder of a file's model, if the cache has it as it was written."""
-    folder = _cache() / _name(path, packed)
-    return folder if whole(folder) else None
-
-
-def converted(
-    path: Path, report: Any, packed: bool = False, header: Callable[[], Header] | None = None
-) -> Path:
+def converted(path: Path, report: Any, form: str = "", header: Callable[[], Header] | None = None) -> Path:
     """The folder of a file's model, from the cache or made now.
 
-    packed: with the matrices in the blocks of the compiled forward (`packed`) instead of safetensors.
-    header: reads the file's header; it is called if the folder is made now.
-    report(done, total): called with the number of converted tensors. If several processes ask for one folder
-    at the same time, one converts and the others wait. BrokenFileError if the file's content does not match
-    its header.
+    form: as for `folder_name`. header: reads the file's header; it is called if the folder is made now.
+    report(done, total): called with the number of converted tensors. BrokenFileError if the file's content
+    does not match its header.
     """
-    from filelock import FileLock
 
-    cache = _cache()
-    folder = cache / _name(path, packed)
-    of_path = folder.name.split("-")[0]
-    with FileLock(cache / f"{of_path}.lock", mode=0o600):
-        if whole(folder):
-            return folder
-        for old in cache.glob(f"{of_path}-*"):  # damaged, or of a file that lay there before
-            shutil.rmtree(old, ignore_errors=True)
-        new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
-        try:
-            _convert(path, header() if header else read_header(path), new, report, packed)
-            (new / LIST).write_text(json.dumps(_listed(new)))
-            make_private(new)
-            new.rename(folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-    return folder
+    def write(folder: Path) -> None:
+        _convert(path, header() if header else read_header(path), folder, report, form)
+
+    return made(folder_name(path, form, [path]), write)
 
 
-def whole(folder: Path) -> bool:
-    """Whether a converted folder exists and holds exactly the files that were written."""
-    try:
-        listed = json.loads((folder / LIST).read_text())
-        sizes = all((folder / name).stat().st_size == size for name, (size, _) in listed.items())
-        return sizes and all(quick_checksum(folder / name) == own for name, (_, own) in listed.items())
-    except (OSError, ValueError, TypeError, AttributeError):
-        return False
-
-
-def _convert(path: Path, header: Header, folder: Path, report: Any, packed: bool) -> None:
+def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -> None:
     """Writes the files of a model into an empty folder."""
     config = read_config(path, header)
     if header.architecture in CONFIGS:
-        if packed:
-            write_packed(path, header, config, folder, report)
+        if form:
+            write_packed(folder, stored(path, header, config), config, ROUNDED_KINDS.get(form), report)
         else:
             _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
         config.save_pretrained(folder)
@@ -198,44 +152,3 @@ def _transformers(read: Any, header: Header) -> Any:
         raise BrokenFileError(
             f"of the architecture {header.architecture!r:.40} can't be read: {cause:.300}"
         ) from error
-
-
-@lru_cache(maxsize=1)
-def _cache() -> Path:
-    """The private cache. Without one: a folder that this process removes when it ends."""
-    folder = private_folder("gguf")
-    if folder is not None:
-        return folder
-    temporary = tempfile.TemporaryDirectory(prefix="specdec-gguf-")
-    _temporary_folders.append(temporary)
-    return Path(temporary.name)
-
-
-_temporary_folders: list[Any] = []
-
-
-def _name(path: Path, packed: bool) -> str:
-    """The name of the folder with a file's converted weights: a part for its path and one for its content.
-
-    A file that has changed gets another name, also if its size and its time of change are the same: no
-    program can set `st_ctime_ns`. Where a system has none, some bytes of the file tell another model.
-    """
-    status = path.stat()
-    times = status.st_mtime_ns, status.st_ctime_ns
-    about = (str(path.resolve()), packed), (VERSION, status.st_size, *times, _some_bytes(path))
-    return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in about)
-
-
-def _some_bytes(path: Path) -> str:
-    """SHA-256 of `_SOME` places of a file, from its header on."""
-    total = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        for number in range(_SOME):
-            file.seek(path.stat().st_size * number // _SOME)
-            total.update(file.read(_IN_A_ROW))
-    return total.hexdigest()
-
-
-def _listed(folder: Path) -> dict[str, tuple[int, str]]:
-    files = [file for file in folder.iterdir() if file.is_file()]
-    return {file.name: (file.stat().st_size, quick_checksum(file)) for file in files}

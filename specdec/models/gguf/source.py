@@ -11,11 +11,13 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
-from specdec.models.gguf.conversion import converted, kept, read_config
+from specdec.models.converted_folders import PACKED, folder_name, kept
+from specdec.models.gguf.conversion import converted, read_config
 from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
-from specdec.models.gguf.packed import FILE, can_be_packed, packed_bytes
+from specdec.models.gguf.packed import can_be_packed, packed_bytes
 from specdec.models.kernels.compiled import compile_ahead, expected
 from specdec.models.kernels.layout import QUANTISED
+from specdec.models.packed_file import FILE, ROUNDED_KINDS
 from specdec.models.progress import Progress, Report, silent
 
 
@@ -28,7 +30,7 @@ class GGUFSource:
 
     def __init__(self, name: str, path: Path):
         self.name, self.path = name, path.resolve()
-        self._folders: dict[bool, Path] = {}
+        self._folders: dict[str, Path] = {}
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if the header is broken or describes no known model."""
@@ -37,54 +39,53 @@ class GGUFSource:
     @cached_property
     def _config(self) -> PreTrainedConfig:
         with _named(self.name):
-            if self._packed is not None:
-                return AutoConfig.from_pretrained(
-                    self._packed, trust_remote_code=False, local_files_only=True
-                )
+            for form in (PACKED, *ROUNDED_KINDS):
+                if (folder := self._kept(form)) is not None:
+                    return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
             return read_config(self.path, self._header)
 
     @cached_property
     def _header(self) -> Header:
         return read_header(self.path)
 
-    @cached_property
-    def _packed(self) -> Path | None:
-        """The folder with the matrices in the file's own bits, if an earlier start has made it."""
-        folder = kept(self.path, packed=True)
-        if folder is not None:
-            self._folders[True] = folder
-        return folder
+    def _kept(self, form: str) -> Path | None:
+        """The folder of this form, if an earlier start has made it."""
+        if form not in self._folders and (folder := kept(folder_name(self.path, form, [self.path]))):
+            self._folders[form] = folder
+        return self._folders.get(form)
 
-    @cached_property
-    def packed_bytes(self) -> int | None:
-        """Bytes of the matrices in the file's own bits; None if the compiled forward can't read them so.
+    def packed_bytes(self, form: str) -> int | None:
+        """Bytes of the matrices in this form; None if the compiled forward can't read the file so.
 
-        Before the first conversion, the compiler begins with what these matrices need.
+        form: as for `folder_name`. Before the first conversion, the compiler begins with what these matrices
+        need.
         """
         if not expected():
             return None
         with _named(self.name):
-            if self._packed is not None:
-                return (self._packed / FILE).stat().st_size
-            if not can_be_packed(self._header):
+            if (folder := self._kept(form)) is not None:
+                return (folder / FILE).stat().st_size
+            if not can_be_packed(self._header, form):
                 return None
             kinds = {tensor.type for tensor in self._header.tensors} & set(QUANTISED)
+            if form in ROUNDED_KINDS:
+                kinds.add(ROUNDED_KINDS[form])
             compile_ahead(["float32", *sorted(kinds)])  # the self-check has a small model in float32
             return packed_bytes(self._header)
 
-    def fetch(self, report: Report = silent, packed: bool = False) -> Path:
+    def fetch(self, report: Report = silent, form: str = "") -> Path:
         """The folder into which the file is converted once; ValueError if the file is broken.
 
-        packed: with the matrices in the file's own bits.
+        form: as for `folder_name`.
         """
 
         def tell(done: int, total: int) -> None:
             report(Progress("converting", self.name, done, total))
 
-        if packed not in self._folders:
+        if form not in self._folders:
             with _named(self.name):
-                self._folders[packed] = converted(self.path, tell, packed, lambda: self._header)
-        return self._folders[packed]
+                self._folders[form] = converted(self.path, tell, form, lambda: self._header)
+        return self._folders[form]
 
 
 def is_gguf(path: Path) -> bool:

@@ -34,6 +34,26 @@ class Fields(NamedTuple):
         return result.reshape(self.q.shape)
 
 
+def rounded_fields(values: np.ndarray, kind: str) -> Fields:
+    """The nearest numbers of a kind without minima and factored scales, of values [outputs, inputs].
+
+    Of each group the number of largest magnitude becomes the lowest or highest whole number. The scale is
+    then the one with the smallest squared error for these whole numbers.
+    """
+    quantised = QUANTISED[kind]
+    groups = values.reshape(len(values), -1, quantised.scaled)
+    largest = np.take_along_axis(groups, np.abs(groups).argmax(-1)[..., None], -1)
+    # eight bits leave out the lowest whole number, as ggml does
+    lowest = -quantised.offset if quantised.bits == 4 else 1 - quantised.offset
+    with np.errstate(divide="ignore"):
+        turned = np.where(np.abs(largest) > SMALLEST, np.float32(lowest) / largest, np.float32(0))
+    whole = np.rint(groups * turned).clip(lowest, quantised.offset - 1)
+    squares = np.square(whole).sum(-1)
+    scales = (whole * groups).sum(-1) / np.maximum(squares, 1)
+    q = (whole + quantised.offset).astype(np.uint8).reshape(values.shape)
+    return Fields(q, scales[..., None].astype(np.float16), None)
+
+
 def blocks_of(fields: Fields, kind: str) -> np.ndarray:
     """A matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit]; missing outputs are zero."""
     quantised, (outputs, inputs) = QUANTISED[kind], fields.q.shape

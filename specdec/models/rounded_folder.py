@@ -1,0 +1,80 @@
+"""A folder of safetensors for the compiled forward, with its matrices rounded to four or eight bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
+
+from specdec.models.converted_folders import folder_name, made
+from specdec.models.gguf.header import BrokenFileError
+from specdec.models.kernels.compiled import expected
+from specdec.models.kernels.layout import GROUP, QUANTISED
+from specdec.models.lean import KNOWN
+from specdec.models.memory import without_weights
+from specdec.models.packed_file import HEAD, ROUNDED_KINDS, Stored, write_packed
+from specdec.models.progress import Progress, Report
+from specdec.models.weight_files import named_files
+
+_TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+
+
+def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
+    """Bytes of a model's matrices, rounded; None if the compiled forward can't read this model so.
+
+    form: a name of `ROUNDED_KINDS`.
+    """
+    model = without_weights(config)
+    if not expected() or type(model) not in KNOWN:
+        return None
+    matrices = [tensor for tensor in model.parameters() if tensor.ndim == 2]
+    if any(matrix.shape[1] % GROUP for matrix in matrices):
+        return None
+    kind = QUANTISED[ROUNDED_KINDS[form]]
+    numbers = sum(matrix.numel() for matrix in matrices)
+    embedding = 2 * config.vocab_size * config.hidden_size  # its rows stay as they are, mostly in 16 bits
+    return numbers * (kind.bits * GROUP + 16) // (8 * GROUP) + embedding
+
+
+def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
+    """The folder with the rounded matrices of a model, from the cache or made now.
+
+    name: the model's, in messages. form: a name of `ROUNDED_KINDS`. ValueError where the weights are not
+    those of the configuration.
+    """
+    files = [folder / file for file in named_files(folder, name)]
+    texts = [file for file in (folder / "config.json", folder / "generation_config.json") if file.is_file()]
+
+    def write(new: Path) -> None:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+        def tell(done: int, total: int) -> None:
+            report(Progress("converting", name, done, total))
+
+        write_packed(new, _stored(files, config), config, ROUNDED_KINDS[form], tell)
+        config.save_pretrained(new)
+        if texts[1:]:
+            GenerationConfig.from_pretrained(folder).save_pretrained(new)
+        else:
+            GenerationConfig.from_model_config(config).save_pretrained(new)
+
+    try:
+        return made(folder_name(folder, form, [*files, *texts]), write)
+    except BrokenFileError as error:
+        raise ValueError(f"{name!r} {error}") from error
+
+
+def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
+    """The tensors of these files that a model of this configuration has, mapped into memory."""
+    wanted = without_weights(config).state_dict().keys() - ({HEAD} if config.tie_word_embeddings else set())
+    for file in files:
+        for name, tensor in load_file(file).items():
+            if name not in wanted:
+                continue
+            if tensor.dtype not in _TYPES:
+                raise BrokenFileError(f"has {name} in {tensor.dtype}, which is not rounded")
+            raw = tensor.reshape(len(tensor), -1).view(torch.uint8).numpy()
+            yield Stored(name, _TYPES[tensor.dtype], tuple(tensor.shape), raw)

@@ -1,0 +1,127 @@
+"""Matrices rounded to four or eight bits: near those of the file, and lossless as a draft."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec.models import converted_folders
+from specdec.models.hf import HFModel
+from specdec.models.kernels import compiled
+from specdec.models.kernels.layout import QUANTISED
+from specdec.models.kernels.quantised import rounded_fields
+from specdec.models.packed import PackedModel
+from specdec.models.packed_check import exact_logits
+from specdec.models.packed_file import FILE, ROUNDED_KINDS
+from specdec.models.selfcheck import relative_error
+from specdec.shipped import EMBEDDED
+from tests.models.test_gguf import IDS, model_of, own_cache  # noqa: F401
+from tests.models.test_packed import any_type_is_written, check_texts, file, scored  # noqa: F401
+
+NEAR = {"int8": 0.02, "int4": 0.3}
+"""Relative error of the logits of small random models."""
+
+
+def folder(path, architecture="llama", dtype=torch.bfloat16, **options):
+    model_of(architecture, vocab_size=2048, **options).to(dtype).save_pretrained(path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(EMBEDDED / "target" / name, path)
+    return path
+
+
+@pytest.mark.parametrize(("kind", "steps"), [("Q8_0", 254), ("Q4_0", 14)])
+def test_no_number_is_rounded_by_much_more_than_half_a_step(kind, steps):
+    values = np.random.default_rng(1).standard_normal((7, 96)).astype(np.float32)
+    values[2, 32:64] = 0
+    values[3] *= 1e-3
+    have = rounded_fields(values, kind).values(kind)
+    ranges = np.ptp(values.reshape(7, 3, 32), axis=-1, keepdims=True)
+    errors = np.abs(have - values).reshape(7, 3, 32)
+    assert (errors <= 1.1 * ranges / steps).all()
+    assert (have[2, 32:64] == 0).all()
+    assert np.array_equal(rounded_fields(have, kind).values(kind), have)
+
+
+@pytest.mark.filterwarnings("ignore:.*Qwen2Tokenizer cuts texts")  # the tokenizer is not a Qwen's
+@pytest.mark.parametrize("dtype", ROUNDED_KINDS)
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+def test_a_folder_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, dtype):
+    path = folder(tmp_path / "model", architecture, tied=architecture != "qwen2")
+    whole = specdec.load_pair(path, dtype="float32").target
+    pair = specdec.load_pair(path, path, dtype=dtype)
+    assert type(pair.target) is type(pair.draft) is PackedModel
+    assert ROUNDED_KINDS[dtype] in pair.target.arithmetic
+    have, want = (scored(model, IDS, range(-1, len(IDS) - 2)) for model in (pair.target, whole))
+    assert 1e-4 < relative_error(have, want) < NEAR[dtype]
+    check_texts(pair)
+
+
+@pytest.mark.parametrize("dtype", ROUNDED_KINDS)
+def test_a_gguf_file_keeps_what_has_few_bits_and_rounds_the_rest(tmp_path, dtype):
+    path = file(tmp_path / "model.gguf")
+    own, rounded = (specdec.load_pair(path, dtype=each).target for each in ("packed", dtype))
+    before, after = own.matrices, rounded.matrices
+    most = QUANTISED[ROUNDED_KINDS[dtype]].bits
+    for name, kind in before.kinds.items():
+        if name == "model.embed_tokens.weight" or QUANTISED[kind].bits <= most:
+            assert after.kinds[name] == kind
+            assert torch.equal(after.tensors[name], before.tensors[name])
+        else:
+            assert after.kinds[name] == ROUNDED_KINDS[dtype]
+            assert relative_error(after.values(name), before.values(name)) < 0.15
+    config = own._prepared.module.config
+    exact = [exact_logits(config, matrices, IDS) for matrices in (after, before)]
+    assert relative_error(*exact) < NEAR[dtype]
+
+
+def test_a_rounded_draft_changes_no_text_and_its_target_keeps_its_bits(tmp_path):
+    path, draft = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
+    pair = specdec.load_pair(path, draft, draft_dtype="int4")
+    assert set(pair.draft.matrices.kinds.values()) <= {"Q4_0", "Q4_1", "Q4_K", "Q5_0"}  # the embedding's rows
+    assert "Q8_0" in pair.target.arithmetic
+    check_texts(pair)
+    few = specdec.load_pair(path, draft, draft_dtype="int4", draft_ids=40)
+    check_texts(few)
+
+
+def test_a_folder_is_rounded_once_and_again_after_damage_or_a_change(tmp_path, monkeypatch):
+    path = folder(tmp_path / "model")
+    first = scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2))
+    with monkeypatch.context() as patched:
+        patched.setattr("specdec.models.rounded_folder.write_packed", None)
+        assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
+    (made,) = (each for each in converted_folders._cache().iterdir() if each.is_dir())
+    (made / FILE).write_bytes((made / FILE).read_bytes()[:-1])
+    assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
+    folder(path, num_hidden_layers=1)
+    assert not torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
+    assert sum(each.is_dir() for each in converted_folders._cache().iterdir()) == 1
+
+
+def test_a_model_without_such_a_forward_is_refused_or_rounded_as_a_draft_by_rows(tmp_path, monkeypatch):
+    path = folder(tmp_path / "model")
+    monkeypatch.setenv(compiled.SWITCH, "0")
+    for options in ({"dtype": "int4"}, {"draft_dtype": "int4"}, {"dtype": "int8"}):
+        with pytest.raises(ValueError, match=r"Llama, Mistral, Qwen\s2 or Qwen 3"):
+            specdec.load_pair(path, path, **options)
+    assert type(specdec.load_pair(path, path, draft_dtype="int8").draft) is HFModel
+
+
+def test_weights_that_do_not_fit_or_are_no_numbers_are_refused_by_name(tmp_path):
+    path = folder(tmp_path / "model")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 128}))
+    with pytest.raises(
+        ValueError, match=r"model' has \(.*\) as model\.layers\.0\.mlp\.down_proj\.weight, where"
+    ):
+        specdec.load_pair(path, dtype="int4")
+    broken = model_of("llama", vocab_size=2048)
+    broken.model.layers[0].mlp.up_proj.weight.data[1, 1] = float("nan")
+    broken.save_pretrained(path)
+    with pytest.raises(ValueError, match=r"not numbers: model\.layers\.0\.mlp\.up_proj\.weight"):
+        specdec.load_pair(path, dtype="int8")
