@@ -37,8 +37,11 @@ def main() -> None:
     parser = Parser(prog="python -m research.packed", description=__doc__)
     parser.add_argument("file", help="a GGUF file with matrices of four to eight bits")
     parser.add_argument("--tokens", type=int, default=100, help="tokens of each answer (default: 100)")
+    parser.add_argument(
+        "--dtype", default="packed", help="int4 and int8 round the matrices (default: packed)"
+    )
     options = parser.parse_args()
-    pair = specdec.load_pair(options.file, device="cpu", dtype="packed")
+    pair = specdec.load_pair(options.file, device="cpu", dtype=options.dtype)
     print(pair.arithmetic)
     seconds = row_seconds(pair)
     for count, each in seconds.items():

@@ -77,7 +77,12 @@ def load_pair(
     elif target == CODER:
         target, own = _coder(download, report)
         draft = own if draft in (None, "", CODER) else draft
-        if draft == own and draft_dtype is None and dtype == "auto" and _compiles(draft_device or device):
+        if (
+            draft == own
+            and draft_dtype is None
+            and dtype in ("auto", PACKED)
+            and _compiles(draft_device or device)
+        ):
             draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
     if draft == STORIES:
         draft = EMBEDDED / "draft"
