@@ -23,8 +23,8 @@ export function conversation(prompt, history) {
   const before = setup?.history ?? [];
   const [begins, again] = [isFresh, prompt === setup?.prompt];
   isFresh = false; // a typed question goes on, unless the switch says otherwise
-  if (begins || (setup && !setup.chat) || (recorded && !again)) return "";
-  if (!setup) return history;
+  if (!setup || (document.body.hasAttribute("data-linked") && !begins)) return begins ? "" : history;
+  if (begins || !setup.chat || (recorded && !again)) return "";
   const answer = answerOf(rounds);
   const turns = again || answer === "" ? before : [...before, setup.prompt, answer];
   return turns.length > 0 ? JSON.stringify(turns) : "";

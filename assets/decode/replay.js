@@ -24,7 +24,7 @@ import { setStage, showStills, story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
 
-const LINKED = "This link holds a set-up. It is ready to run.";
+const LINKED = "This link holds a set-up, which is ready to run. Below is a recorded run.";
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // a run from a file
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -89,14 +89,14 @@ class Replay {
     return differing({ trace: state.recorded.name, ...place }, this.fields);
   }
 
-  // The first view: the visitor's own run after a reload, no run if the reload ended the first one or a link brought
-  // settings, otherwise the first recorded run.
+  // The first view: the visitor's own run after a reload, no run if the reload ended the first one, otherwise the first
+  // recorded run, at rest if a link brought settings.
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
     if (kept) return restore(kept);
     this.linked = wasInterrupted() || names.some((name) => this.settings.includes(name));
-    if (this.linked) {
+    if (wasInterrupted()) {
       document.body.toggleAttribute("data-linked", true);
       return this.draw();
     }
@@ -149,6 +149,7 @@ class Replay {
     show(run, about);
     const isOpening = about.name === this.entries[0]?.name;
     if (at) seek(at.round, at.decision);
+    else if (this.linked) showAll();
     else if (calm.matches) isOpening ? showStills() : showAll();
     else play(isOpening ? story() : [{}]);
     adopt(run.setup, about === this.entries[0]);
@@ -158,6 +159,7 @@ class Replay {
   chosen(name) {
     this.tell("");
     pause();
+    this.linked = false;
     const entry = this.entries.find((item) => item.name === name);
     if (entry) this.load(entry);
     if (name === OWN) {
@@ -223,7 +225,8 @@ class Replay {
   // One line: the subject of the run, or the settings that a link brought.
   drawWords() {
     const { recorded } = state;
-    const waits = this.linked && state.run === null && state.phase === "idle";
+    const isFirst = recorded ? recorded.name === this.entries[0]?.name : state.run === null;
+    const waits = this.linked && isFirst && state.phase === "idle";
     this.linked = waits; // later the page may be empty again
     document.body.toggleAttribute("data-linked", waits);
     const linked = wasInterrupted() ? INTERRUPTED : LINKED;
