@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from gradio_client import Client
+from starlette.exceptions import HTTPException
 
 from components.guard import addresses, buckets, guard, hosts, limits, routes
-from components.guard.bodies import Refused, bounded
 from components.guard.buckets import Buckets
 from components.page.assets import ASSETS, PLOTLY
 from tests.stress.visitors import ROOT, Site, serving
@@ -125,7 +125,7 @@ def test_an_address_may_hold_a_set_up_but_no_more(site, path, status):
         *(("127.0.0.1:1", 200), ("localhost", 200), ("[::1]:7860", 200), ("192.168.1.7", 200)),
         *(("page.localhost", 200), ("LOCALHOST:80", 200), ("localhost.", 200), ("evil.example", 421)),
         *(("127.0.0.1.evil.example:7860", 421), ("localhost.evil.example", 421), ("1e1", 421)),
-        *(("a b", 400), ('"', 400), ("[::1", 400), ("a" * 500, 400), ("evil.example/127.0.0.1", 400)),
+        *(("a b", 421), ('"', 421), ("[::1", 421), ("a" * 500, 421), ("localhost/127.0.0.1", 421), ("", 421)),
     ],
 )
 def test_only_known_names_are_answered(site, host, status):
@@ -256,8 +256,8 @@ def test_the_messages_of_a_run_pass_a_proxy_at_once():
 # ---------------------------------------------------------------- bodies
 
 
-def received(chunks, most=1000, seconds=5.0, pause=0.0):
-    """What an app receives of a body, or `Refused`. chunks: the last one ends it, None never comes."""
+def received(chunks, seconds=5.0, pause=0.0):
+    """What an app receives of a body, or HTTPException. chunks: the last one ends it, None never comes."""
     coming, got = list(chunks), []
 
     async def receive():
@@ -267,7 +267,7 @@ def received(chunks, most=1000, seconds=5.0, pause=0.0):
         return {"type": "http.request", "body": chunk, "more_body": bool(coming)}
 
     async def read():
-        bound, more = bounded(receive, most, seconds), True
+        bound, more = guard._within(seconds, receive), True
         while more:
             message = await bound()
             got.append(message["body"])
@@ -281,15 +281,9 @@ def test_a_body_within_its_bounds_arrives_whole():
     assert received([b"x" * 400, b"", b"y" * 600]) == b"x" * 400 + b"y" * 600
 
 
-def test_a_body_is_ended_at_the_limit_and_not_at_its_end():
-    with pytest.raises(Refused, match="larger than 1,000 bytes") as refused:
-        received([b"x" * 600] * 2 + [None])
-    assert refused.value.status_code == 413
-
-
 @pytest.mark.parametrize(("chunks", "pause"), [([b"x", None], 0), ([b"x"] * 500, 0.01)])
 def test_a_body_that_does_not_come_or_trickles_is_given_up(chunks, pause):
-    with pytest.raises(Refused, match=r"within 0\.2 seconds") as refused:
+    with pytest.raises(HTTPException, match=r"within 0\.2 seconds") as refused:
         received(chunks, seconds=0.2, pause=pause)
     assert refused.value.status_code == 408
 
@@ -302,7 +296,7 @@ def test_a_listener_may_wait_longer_than_its_body_may_take():
             return messages[-1]
 
         messages = []
-        bound = bounded(receive, 10, 0.1)
+        bound = guard._within(0.1, receive)
         return [(await bound())["type"] for _ in range(2)]
 
     assert asyncio.run(listened()) == ["http.request", "http.disconnect"]
@@ -321,7 +315,7 @@ POSTS = [
 def test_a_body_that_is_too_large_or_does_not_end_is_refused_on_every_route(site, path):
     headers = {"content-type": "application/json"}
     large = httpx.post(f"{site.address}/{path}", content=b" " * 250_001, headers=headers)
-    assert (large.status_code, large.json()["detail"]) == (413, "the request is larger than 250,000 bytes")
+    assert (large.status_code, "Content Too Large" in large.text) == (413, True)
     head = (
         f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
     )
@@ -362,7 +356,7 @@ def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(monkeypatch):
     now, held = at(monkeypatch), Buckets(lambda: (100, 100))
     for _ in range(100):
         held.take("a", 500)
-    with pytest.raises(Refused, match="too many requests from your address") as refused:
+    with pytest.raises(HTTPException, match="too many requests from your address") as refused:
         asyncio.run(held.wait("a", 1))
     assert refused.value.status_code == 429
     now[0] += 2 * buckets.LONGEST + 0.1
@@ -387,14 +381,14 @@ def test_buckets_of_invented_addresses_are_forgotten():
 
 def test_two_hundred_students_behind_one_address_press_at_once():
     """Each page begins three events as it opens and one more with Generate, and its room was joined."""
-    held, most = Buckets(guard._work), limits.current()
+    held, most = guard.Guard(None).buckets, limits.current()
     assert max(held.take("a", routes.EVENT) for _ in range(4 * 200)) == 0
     assert most.units / 60 >= most.students_per_room, "all students of the largest room join at once"
 
 
 def test_a_full_room_behind_one_address_is_served_for_an_hour(monkeypatch):
     """Every 30 seconds 400 students propose a word for a round, all at once."""
-    now, held = at(monkeypatch), Buckets(guard._work)
+    now, held = at(monkeypatch), guard.Guard(None).buckets
     for second in range(0, 3600, 30):
         now[0] = float(second)
         assert max(held.take("a", 5) for _ in range(limits.current().students_per_room)) == 0
