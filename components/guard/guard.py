@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -36,10 +37,10 @@ _POLICY = (
 
 
 class Guard:
-    """ASGI middleware. framed_by: other hosts that may embed the page in a frame."""
+    """ASGI middleware."""
 
-    def __init__(self, app: Any, framed_by: str = ""):
-        self.app, self.ancestors = app, f"'self' {framed_by}".strip()
+    def __init__(self, app: Any):
+        self.app, self.ancestors = app, f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
         self.buckets = Buckets(lambda: (limits.current().units, limits.current().units_per_second))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
