@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import json
 import logging
 import os
 import re
@@ -11,7 +10,6 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from gradio_client import Client
 from starlette.exceptions import HTTPException
 
 from components.guard import addresses, buckets, guard, hosts, limits, routes
@@ -95,15 +93,6 @@ def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(site):
     # what this process has added is answered by us
     listed = [route.path for route in routes.ROUTES if not route.answers]
     assert [path.pattern for path in listed if not any(map(path.fullmatch, used))] == []
-
-
-def test_the_public_client_finds_what_it_needs(site):
-    visitor = Client(site.address, verbose=False)
-    whole = visitor.submit("Once upon a time", max_new_tokens=4, api_name="/decode")
-    assert whole.result(timeout=60)
-    rounds = [round for update in whole.outputs() for round in json.loads(update)["rounds"]]
-    assert sum(len(round["tokens"]) for round in rounds) == 4
-    visitor.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
 
 
 @pytest.mark.parametrize(
@@ -451,14 +440,6 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
 
     assert asyncio.run(asked(guard.Guard(app))).content == b"x"
     assert "OSError('late')" in caplog.text
-
-
-def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_same(site):
-    for path in ("/files/main.js", "/files/bundle/main.js", "/files/made/page.css"):
-        first = get(site, path)
-        assert first.headers["cache-control"] == "no-cache"
-        again = get(site, path, **{"if-none-match": first.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
 
 
 def test_a_file_that_was_changed_is_served_as_it_is_now(site):
