@@ -130,7 +130,7 @@ def begin(
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
         return BorrowedJob(pair.start(settings, detail, prompt_ids))
-    return seat.begin(starting(pair, settings, detail, prompt_ids))
+    return seat.do(starting(pair, settings, detail, prompt_ids), begins_run=True)
 
 
 def starting(

@@ -197,7 +197,6 @@ class BorrowedJob:
     def batches(self, interval: float) -> Iterator[list[specdec.Round]]:
         """Yield lists of rounds, `interval` seconds apart. An error comes after the rounds before it."""
         batch: list[specdec.Round] = []
-        failure: Exception | None = None
         due = time.monotonic()
         try:
             for round in self.run:
@@ -205,12 +204,12 @@ class BorrowedJob:
                 if time.monotonic() >= due:
                     yield batch
                     batch, due = [], time.monotonic() + interval
-        except Exception as error:
-            failure = error
+        except Exception:
+            if batch:
+                yield batch
+            raise
         if batch:
             yield batch
-        if failure is not None:
-            raise failure
 
     def close(self) -> None:
         """End the run and give the GPU back."""

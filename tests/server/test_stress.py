@@ -154,7 +154,7 @@ def refused_of_three(address, forwarded):
 
     async def ask(http, visitor):
         headers = {"x-forwarded-for": visitor}
-        body = {"prompt": "Once upon a time", "method": "ar", "max_new_tokens": 300}
+        body = {"prompt": "Once upon a time", "method": "ar", "max_new_tokens": 100}
         joined = await http.post("/gradio_api/call/v2/decode", json=body, headers=headers)
         path = f"/gradio_api/call/v2/decode/{joined.json()['event_id']}"
         return "runs from your network wait or run already" in (await http.get(path, headers=headers)).text
