@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.guard import addresses, limits
 from components.runs import capacity
-from components.runs.queue import NOBODY, QUEUE, Job, Queue, Visitor
+from components.runs.queue import NOBODY, QUEUE, Job, Owner, Queue, Visitor
 
 if TYPE_CHECKING:
     from gradio import Request
@@ -167,15 +167,11 @@ class Line:
         return len(self._seated) * max(mean - longest, 0.0) + (number - 1) * mean
 
 
-class Seat:
-    """One visitor's place in a `Line`, a context manager.
-
-    worked: seconds of the model of its jobs; time shared with others is divided equally.
-    """
+class Seat(Owner):
+    """One visitor's place in a `Line`, a context manager. Time shared with others is divided equally."""
 
     def __init__(self, line: Line, visitor: Visitor):
-        self.visitor = visitor
-        self.worked = 0.0
+        super().__init__(visitor)
         self.seated = threading.Event()
         self._line = line
         self._jobs: list[Job] = []

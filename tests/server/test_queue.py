@@ -12,7 +12,7 @@ import pytest
 
 import specdec
 from components.runs import queue as page_queue
-from components.runs.queue import LIGHT, STEP, Job, Queue, State, Visitor
+from components.runs.queue import LIGHT, STEP, Job, Owner, Queue, State, Visitor
 from components.runs.seats import Bounds, Line
 from components.runs.zero_gpu import BorrowedJob
 from specdec.decoding.batch import PIECE, Batch
@@ -44,7 +44,7 @@ def made(run):
 
 
 def owner(address=""):
-    return SimpleNamespace(visitor=Visitor(address), worked=0.0)
+    return Owner(Visitor(address))
 
 
 def submitted(queue, beginning, address=""):
