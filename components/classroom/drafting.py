@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from fastapi import HTTPException as Refused
+
 import specdec
 from components.be_draft.rounds import Written, in_their_place, played
-from components.guard.bodies import Refused
 from specdec.pair import ModelPair
 from specdec.trace import Token
 

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from fastapi import HTTPException as Refused
+
 from components.classroom.drafting import Drafting
 from components.guard import limits
-from components.guard.bodies import Refused
 
 ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
 """The letters of codes: none looks like another from the last row."""

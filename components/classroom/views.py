@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import HTTPException as Refused
+
 from components.classroom import drafting, steps
 from components.classroom.rooms import Room
-from components.guard.bodies import Refused
 
 View = dict[str, Any]
 

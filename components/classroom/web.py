@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, TypeVar
 
-from fastapi import FastAPI, Header, Query, Request
+from fastapi import FastAPI, Header, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import Field
@@ -27,7 +27,6 @@ from components.classroom.rooms import Place, Room, Rooms
 from components.classroom.views import view_of
 from components.classroom.waiting import Waiting
 from components.guard import addresses, routes
-from components.guard.bodies import Refused
 from components.guard.buckets import Buckets
 from components.page import questions
 from components.runs import lazy
@@ -115,7 +114,7 @@ class Hall:
         for act in (*lecturers, self._close, self._join, self._answer, self._propose):
             name = act.__name__.removeprefix("_")
             app.post(f"{HOME}/{name}")(act)
-            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE), within)
+            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE), within=within)
 
     # ------------------------------------------------------------ a lecturer
 
@@ -127,7 +126,7 @@ class Hall:
     def _led(self, token: str, code: str) -> Room:
         room = self.rooms.known(_code(code), token)
         if not room.leads(token):
-            raise Refused(403, "only the lecturer of this room can do that")
+            raise HTTPException(403, "only the lecturer of this room can do that")
         return room
 
     async def _step(self, asked: _Step, token: _Token = "") -> _Said:
@@ -154,9 +153,9 @@ class Hall:
         room = self._led(token, asked.room)
         text = _drafting(room)
         if not text.proposed:
-            raise Refused(409, "nobody has proposed anything yet")
+            raise HTTPException(409, "nobody has proposed anything yet")
         if text.result is not None or text.checking:
-            raise Refused(409, "this round was checked already")
+            raise HTTPException(409, "this round was checked already")
         text.checking = True
         room.changed()
         try:
@@ -221,7 +220,7 @@ class Hall:
 
 def _drafting(room: Room) -> drafting.Drafting:
     if room.drafting is None:
-        raise Refused(409, "the class does not draft at the moment")
+        raise HTTPException(409, "the class does not draft at the moment")
     return room.drafting
 
 

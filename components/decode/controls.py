@@ -172,14 +172,13 @@ def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
 
     # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
-    def decode(request: Request, settings: VisitorSettings) -> Iterator[str]:
-        yield from run.updates(pair, settings, visitor=seats.visitor(request))
+    def decode(request: Request, *values: Any) -> Iterator[str]:
+        yield from run.updates(pair, VisitorSettings(*values), visitor=seats.visitor(request))
 
-    decode.__doc__ = feed.DESCRIPTION
     return frame.panel(
         "feed",
         _FEED,
-        streams={"decode": declared(decode, Request)},
+        streams={"decode": declared(decode, Request, feed.DESCRIPTION)},
         measuredFor=MEASURED_FOR,
         withoutK=list(topologies.WITHOUT_K),
     )

@@ -1,8 +1,8 @@
 """The address of a request's visitor. Limits count by it.
 
 uvicorn takes it from X-Forwarded-For if the request came through a trusted proxy: it goes through the entries
-from the right and stops at the first one that is no trusted proxy. `trust` states the proxies. By default no
-header is believed. Tests that need visitors of many addresses on one machine connect from 127.0.0.2, ...
+from the right and stops at the first one that is no trusted proxy. By default no header is believed. Tests
+that need visitors of many addresses on one machine connect from 127.0.0.2, ...
 """
 
 from __future__ import annotations
@@ -32,15 +32,11 @@ def behind_proxy() -> bool:
 def address(scope: Mapping[str, Any]) -> str:
     """The visitor's address, from an ASGI scope: an IPv4 address, or the /64 network of an IPv6 address,
     because a visitor usually has the whole network. It is "" for a Unix socket."""
-    peer = str((scope.get("client") or ("",))[0])
-    try:
-        ip = ipaddress.ip_address(peer)
-    except ValueError:
-        return peer
+    if not scope.get("client"):
+        return ""
+    ip = ipaddress.ip_address(scope["client"][0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
-    if ip.version == 4 or ip.is_loopback:
-        return str(ip)
-    return str(ipaddress.ip_network((int(ip), 64), strict=False))
+    return str(ip if ip.version == 4 or ip.is_loopback else ipaddress.ip_network((int(ip), 64), strict=False))
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
@@ -48,9 +44,7 @@ def from_options(options: argparse.Namespace, environment: Mapping[str, str] = o
     quotes what is no address."""
     if options.proxy is None:
         return _PRIVATE if "SPACE_ID" in environment or options.share else ""
-    stated = [each.strip() for each in options.proxy.split(",")]
-    if stated == ["0"]:
-        return ""
+    stated = [] if options.proxy == "0" else [each.strip() for each in options.proxy.split(",")]
     for each in stated:
         try:
             ipaddress.ip_network(each)

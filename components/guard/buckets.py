@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
-from components.guard.bodies import Refused
+from starlette.exceptions import HTTPException
 
 LONGEST = 5.0
 """The longest wait of a request, in seconds."""
@@ -24,7 +23,7 @@ class Buckets:
 
     def __init__(self, bounds: Callable[[], tuple[float, float]]):
         self._bounds = bounds
-        self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._held: dict[str, tuple[float, float]] = {}  # key -> units, time; the last used key is the last
 
     def take(self, key: str, cost: float) -> float:
         """Take this many units. Returns the seconds until the bucket is no longer below zero."""
@@ -33,12 +32,12 @@ class Buckets:
         held = max(min(most, held + (now - since) * rate) - cost, -2 * LONGEST * rate)
         self._held[key] = held, now
         if len(self._held) > ADDRESSES:
-            self._held.popitem(last=False)
+            del self._held[next(iter(self._held))]
         return max(0.0, -held / rate)
 
     async def wait(self, key: str, cost: float) -> None:
-        """Take this many units, and wait as long as needed. `Refused` if the wait would be too long."""
+        """Take this many units, and wait as long as needed. HTTPException if the wait would be too long."""
         seconds = self.take(key, cost)
         if seconds > LONGEST:
-            raise Refused(429, "too many requests from your address; wait a few seconds")
+            raise HTTPException(429, "too many requests from your address; wait a few seconds")
         await asyncio.sleep(seconds)

@@ -11,14 +11,18 @@ refusal is a status and one line of text. Floods are a proxy's to keep off: docs
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from typing import Any
 
 from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from components.guard import bodies, hosts, limits, routes
+from components.guard import hosts, limits, routes
 from components.guard.addresses import address
-from components.guard.bodies import Refused
 from components.guard.buckets import Buckets
 
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
@@ -28,87 +32,98 @@ LONGEST = 32_768
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
-    "base-uri 'self'; form-action 'self'"
+    "base-uri 'self'; form-action 'self'; frame-ancestors "
 )
 
 
-def _work() -> tuple[float, float]:
-    most = limits.current()
-    return most.units, most.units_per_second
-
-
 class Guard:
-    """ASGI middleware. framed_by: other hosts that may embed the page in a frame."""
+    """ASGI middleware."""
 
-    def __init__(self, app: Any, framed_by: str = ""):
-        self.app, self.framed_by = app, framed_by
-        self.buckets = Buckets(_work)
+    def __init__(self, app: Any):
+        self.app, self.ancestors = app, f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
+        self.buckets = Buckets(lambda: (limits.current().units, limits.current().units_per_second))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass on valid requests and refuse the others."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun, route = False, None
+        begun, ancestors = False, self.ancestors
 
         async def sending(message: Any) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                message = message | {"headers": [*message["headers"], *self._headers(route, message)]}
+                _add_headers(MutableHeaders(scope=message), ancestors)
             await send(message)
 
         try:
             route = _checked(scope)
+            ancestors = "* file:" if route.framed else ancestors
+            app = route.answers or self.app
             if route.method == "POST":
-                receive = await self._paid(route, scope, receive)
-            await (route.answers or self.app)(scope, receive, sending)
+                await self._pay(route, scope)
+                app = RequestBodyLimitMiddleware(app, limits.current().request_bytes)
+                receive = _within(limits.current().request_seconds, receive)
+            await app(scope, receive, sending)
         except Exception as error:
-            refused = error if isinstance(error, Refused) else _failed(scope, error)
+            refused = error if isinstance(error, HTTPException) else _failed(scope, error)
             if not begun:
                 await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, sending)
 
-    async def _paid(self, route: routes.Route, scope: Any, receive: Any) -> Any:
-        """A `receive` for the body of a POST that comes from this server's page and was paid."""
-        headers, most = dict(scope["headers"]), limits.current()
+    async def _pay(self, route: routes.Route, scope: Any) -> None:
+        """Check that a POST has JSON of this server's page, and take its cost from its address's bucket."""
+        headers = Headers(scope=scope)
         if not hosts.same_origin(headers):
-            said = hosts.compared(headers)
-            raise Refused(403, f"requests are taken from this server's own page only; this one has {said}")
-        if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
-            raise Refused(415, "the request's content type must be application/json")
+            own = "requests are taken from this server's own page only"
+            raise HTTPException(403, f"{own}; this one has {hosts.compared(headers)}")
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise HTTPException(415, "the request's content type must be application/json")
         # A class has a bucket besides that of its address, so that a stranger's flood does not stop it.
-        room = ", in a room" if route.within and route.within(scope) else ""
+        room = ", in a room" if route.within(scope) else ""
         await self.buckets.wait(address(scope) + room, route.cost)
-        return bodies.bounded(receive, most.request_bytes, most.request_seconds)
-
-    def _headers(self, route: routes.Route | None, message: Any) -> list[tuple[bytes, bytes]]:
-        """The headers that are added to every answer."""
-        more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
-        kind = dict(message["headers"]).get(b"content-type", b"")
-        if kind.startswith(b"text/event-stream"):
-            more.append((b"x-accel-buffering", b"no"))  # nginx passes on each message at once
-        if kind.startswith(b"text/html"):
-            ancestors = "* file:" if route and route.framed else f"'self' {self.framed_by}".strip()
-            more.append((b"content-security-policy", f"{_POLICY}; frame-ancestors {ancestors}".encode()))
-        return more
 
 
 def _checked(scope: Any) -> routes.Route:
-    """The route of a request. `Refused` for an unknown name of the server and for what is not in the list."""
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-    if (name := hosts.name(host)) is None:
-        raise Refused(400, "the request does not say by which name it reached this server")
-    if not hosts.known(name):
-        raise Refused(421, f"this server is not called {name:.80}; its operator can add the name: --names")
+    """The route of a request. HTTPException for an unknown name of the server or a path out of the list."""
+    host = Headers(scope=scope).get("host", "")
+    if not hosts.known(hosts.name(host)):
+        raise HTTPException(421, f"this server is not called {host:.80}; its operator can add names: --names")
     if len(scope["path"]) + len(scope["query_string"]) > LONGEST:
-        raise Refused(414, "the address is too long")
+        raise HTTPException(414, "the address is too long")
     if (route := routes.matching(scope["method"], scope["path"])) is None:
-        raise Refused(404, "there is nothing here")
+        raise HTTPException(404, "there is nothing here")
     return route
 
 
-def _failed(scope: Any, error: Exception) -> Refused:
+def _within(seconds: float, receive: Any) -> Any:
+    """A `receive` that raises HTTPException if the body takes longer than these seconds to arrive."""
+    end, more = asyncio.get_running_loop().time() + seconds, True
+
+    async def next_message() -> Any:
+        nonlocal more
+        try:
+            async with asyncio.timeout_at(end if more else None):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the request did not arrive within {seconds:g} seconds") from None
+        more = message.get("more_body", False)
+        return message
+
+    return next_message
+
+
+def _add_headers(headers: MutableHeaders, ancestors: str) -> None:
+    headers["x-content-type-options"], headers["referrer-policy"] = "nosniff", "same-origin"
+    kind = headers.get("content-type", "")
+    if kind.startswith("text/event-stream"):
+        headers["x-accel-buffering"] = "no"  # nginx passes on each message at once
+    if kind.startswith("text/html"):
+        headers["content-security-policy"] = _POLICY + ancestors
+
+
+def _failed(scope: Any, error: Exception) -> HTTPException:
     """Log a failure in one line, because a visitor may cause many; the level DEBUG adds the traceback."""
     log, line = logging.getLogger(__name__), "%s %.80a failed: %.200a"
     log.error(line, scope["method"], scope["path"], error, exc_info=log.isEnabledFor(logging.DEBUG))
-    return Refused(500, "this did not work; the server's log says why")
+    return HTTPException(500, "this did not work; the server's log says why")

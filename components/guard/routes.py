@@ -11,9 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-API = "/gradio_api"
-FILES = "/files"
-"""The folder of the page's own files."""
 EVENT = 30
 """The cost of an event or a question in units of `limits.units`: it starts work. A small request of a class
 costs 5."""
@@ -32,31 +29,26 @@ class Route:
     path: re.Pattern[str]
     cost: int = 0
     answers: Any = None
-    within: Callable[[Any], bool] | None = None
+    within: Callable[[Any], bool] = lambda _: False
     framed: bool = False
 
 
+_API = "/gradio_api"
 ROUTES = [
-    *(Route("GET", re.compile(path)) for path in ("/", f"{FILES}/.+", "/config/?", f"{API}/info/?")),
-    Route("GET", re.compile(rf"{API}/(startup-events|app_id|queue/(status|data)|heartbeat/[\w-]{{1,64}})")),
-    Route("POST", re.compile(rf"(/ask/\w+/\w+|{API}/(queue/join|call(/v2)?/\w+/?))"), EVENT),
-    Route("GET", re.compile(rf"{API}/call(/v2)?/\w+/[\w-]{{1,64}}")),
-    Route("POST", re.compile(f"{API}/(cancel|reset/?)")),
+    *(Route("GET", re.compile(path)) for path in ("/", "/files/.+", "/config/?", f"{_API}/info/?")),
+    Route("GET", re.compile(rf"{_API}/(startup-events|app_id|queue/(status|data)|heartbeat/[\w-]{{1,64}})")),
+    Route("POST", re.compile(rf"(/ask/\w+/\w+|{_API}/(queue/join|call(/v2)?/\w+/?))"), EVENT),
+    Route("GET", re.compile(rf"{_API}/call(/v2)?/\w+/[\w-]{{1,64}}")),
+    Route("POST", re.compile(f"{_API}/(cancel|reset/?)")),
 ]
 
 
-def add(
-    path: str,
-    answers: Any,
-    cost: int | None = None,
-    within: Callable[[Any], bool] | None = None,
-    framed: bool = False,
-) -> None:
+def add(path: str, answers: Any, cost: int | None = None, **more: Any) -> None:
     """Answer one more path, or with a final `.+` all below it, with an ASGI app: by POST if a cost is given,
-    else by GET. A second call replaces the first."""
+    else by GET. A second call replaces the first. more: `within` and `framed` of the route."""
     pattern = re.compile(path)
     ROUTES[:] = [route for route in ROUTES if route.path != pattern]
-    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, within, framed))
+    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, **more))
 
 
 def matching(method: str, path: str) -> Route | None:

@@ -81,20 +81,9 @@ def empty_player() -> str:
     return made("player.html", player.empty())
 
 
-@cache
-def _style() -> str:
-    """The address of one file with all style sheets of the page."""
-    publish_made("made/page.css", _joined, SHEETS)
-    return "made/page.css"
-
-
-def _joined() -> str:
-    return "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS)
-
-
 def style() -> str:
     """The address of one file with all style sheets of the page, until one of them changes."""
-    return f"{FILES}/{_version()}/{_style()}"
+    return f"{FILES}/{_version()}/{_STYLE}"
 
 
 def script() -> str:
@@ -109,10 +98,11 @@ def _version() -> str:
     return "v" + hashlib.blake2b(times.encode(), digest_size=6).hexdigest()
 
 
-_BUNDLED = "bundle"
+_BUNDLED, _STYLE = "bundle", "made/page.css"
 
 
-def _publish_scripts() -> None:
+def _publish_bundles() -> None:
+    publish_made(_STYLE, lambda: "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS), SHEETS)
     opening = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]
     publish_made(f"{_BUNDLED}/{MAIN.name}", partial(bundle.module, ASSETS, MAIN.name), opening)
     for file in {file for folder in FOLDERS for file in folder.glob("*.js")} - {*opening}:
@@ -196,4 +186,4 @@ def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -
 
 # scripts, styles and plotly's file; no weights
 publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))
-_publish_scripts()
+_publish_bundles()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -97,7 +96,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
         redoc_url=None,
         openapi_url=None,
         exception_handlers={RequestValidationError: questions.refuse, TypeError: questions.refuse_arguments},
-        middleware=[Middleware(guard.Guard, guard.HUB if "SPACE_ID" in os.environ else "")],
+        middleware=[Middleware(guard.Guard)],
     )
     assets.publish(_PICTURE)
 

@@ -12,7 +12,6 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import wraps
 from typing import Any, Literal
 
 from components.guard import limits
@@ -241,23 +240,17 @@ def parameters() -> list[inspect.Parameter]:
 
 
 def declared(
-    decode: Callable[[Any, VisitorSettings], Iterator[str]], request: type
+    decode: Callable[..., Iterator[str]], request: type, description: str
 ) -> Callable[..., Iterator[str]]:
-    """The function, which takes a request and a visitor's settings, with one parameter for each setting.
-
-    Gradio makes the endpoint from it. request: the type of its first parameter.
-    """
+    """The function, which takes a request and the values of all settings, as Gradio makes an endpoint of it:
+    it declares one parameter for each setting. request: the type of its first parameter."""
     first = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=request)
     signature = inspect.Signature([first, *parameters()], return_annotation=Iterator[str])
-
-    @wraps(decode)
-    def named(request: Any, *values: Any) -> Iterator[str]:
-        yield from decode(request, VisitorSettings(*values))
-
-    types = {each.name: each.annotation for each in signature.parameters.values()}
-    named.__annotations__ = types | {"return": Iterator[str]}
-    named.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
-    return named
+    decode.__doc__ = description
+    decode.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    decode.__annotations__["return"] = Iterator[str]
+    decode.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
+    return decode
 
 
 SCRIPT = ASSETS / "shared" / "settings.js"

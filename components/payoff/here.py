@@ -10,7 +10,7 @@ import threading
 import time
 
 from components.runs import lazy
-from components.runs.queue import QUEUE, Job, Nobody, Queue
+from components.runs.queue import QUEUE, Job, Owner, Queue
 from specdec.decoding.acceptance import Steps
 from specdec.pair import ModelPair, Pair
 from specdec.payoff.measuring import measuring
@@ -42,7 +42,7 @@ class Measurement:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
                 self._measured = here
-                self._job = self._queue.submit(Nobody(), self._steps(here))
+                self._job = self._queue.submit(Owner(), self._steps(here))
             job = self._job
         if not job.ends_within(_SOON):
             return None

@@ -11,7 +11,7 @@ import threading
 import time
 
 from components.runs import lazy
-from components.runs.queue import QUEUE, Nobody, Queue
+from components.runs.queue import QUEUE, Owner, Queue
 from components.runs.topologies import can_draft
 from specdec.decoding.acceptance import Steps
 from specdec.decoding.run import Run, stream
@@ -59,7 +59,7 @@ def _measure(pair: Pair, queue: Queue) -> None:
     if not isinstance(pair, ModelPair):
         return
     try:
-        _known = queue.submit(Nobody(), measuring(pair)).wait()
+        _known = queue.submit(Owner(), measuring(pair)).wait()
     except Exception:  # a server without a measurement still serves
         logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
 

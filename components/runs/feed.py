@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -46,12 +45,10 @@ class Log:
 
     def __init__(self, interval: float = INTERVAL):
         self.interval = interval
-        self.flushed_at = float("-inf")
 
     def flush(self, phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
         """The next update, which holds these rounds."""
         head = json.dumps({"phase": phase, **fields})
-        self.flushed_at = time.monotonic()
         # The rounds are JSON already, so they are joined instead of parsed and written again.
         return f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
 

@@ -25,9 +25,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.runs import lazy
 from specdec.decoding.run import Run
@@ -70,20 +71,12 @@ NOBODY = Visitor("")
 """A visitor who does not come through the network."""
 
 
-class Owner(Protocol):
-    """Whose job it is. worked: seconds of the model so far."""
+@dataclass(eq=False)
+class Owner:
+    """Whose job it is; without a visitor, it is the server's own. worked: seconds of the model so far."""
 
-    visitor: Visitor
-    worked: float
-
-
-class Nobody:
-    """The owner of the server's own jobs."""
-
-    visitor = NOBODY
-
-    def __init__(self) -> None:
-        self.worked = 0.0
+    visitor: Visitor = NOBODY
+    worked: float = 0.0
 
 
 class State(Enum):
@@ -414,7 +407,7 @@ def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
     work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. What
     it returns is the result of the job. RuntimeError if the system has no thread left.
     """
-    job = Job(Nobody(), (_ for _ in ()))
+    job = Job(Owner(), (_ for _ in ()))
 
     def report(value: Any) -> None:
         if job.closed:

@@ -19,7 +19,7 @@ from components.page.settings import VisitorSettings
 from components.runs import feed, lazy, seats, topologies, zero_gpu
 from components.runs.queue import Job
 from components.runs.timing import Repeats
-from components.runs.zero_gpu import BorrowedJob, BorrowedRun, Decoding
+from components.runs.zero_gpu import BorrowedJob, BorrowedRun
 from specdec import Generation
 from specdec.decoding.acceptance import finished
 from specdec.decoding.run import Run
@@ -130,7 +130,7 @@ def begin(
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
         return BorrowedJob(pair.start(settings, detail, prompt_ids))
-    return seat.begin(starting(pair, settings, detail, prompt_ids))
+    return seat.do(starting(pair, settings, detail, prompt_ids), begins_run=True)
 
 
 def starting(
@@ -174,7 +174,7 @@ def starting(
     )
 
 
-def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Decoding:
+def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Run:
     """The run that `starting` creates, here in the calling thread."""
     return finished(starting(pair, settings, *details, alone=True))
 

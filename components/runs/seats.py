@@ -6,7 +6,7 @@ The number of seats is the number of runs that the model has room for (`capacity
     with seats.MODEL.seat(visitor) as seat:
         for place in seat.wait():  # at most once a second, until the run has its seat
             yield f"place {place.number} of {place.of}"
-        for rounds in seat.begin(beginning).batches(0.25):
+        for rounds in seat.do(steps).batches(0.25):
             yield rounds
 
 Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, ends the seat's jobs
@@ -25,12 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.guard import addresses, limits
 from components.runs import capacity
-from components.runs.queue import NOBODY, QUEUE, Job, Queue, Visitor
+from components.runs.queue import NOBODY, QUEUE, Job, Owner, Queue, Visitor
 
 if TYPE_CHECKING:
     from gradio import Request
-
-    from specdec.decoding.run import Run
 
 TOLD_EVERY = 1.0
 """Seconds between two reports to a waiting visitor."""
@@ -169,15 +167,11 @@ class Line:
         return len(self._seated) * max(mean - longest, 0.0) + (number - 1) * mean
 
 
-class Seat:
-    """One visitor's place in a `Line`, a context manager.
-
-    worked: seconds of the model of its jobs; time shared with others is divided equally.
-    """
+class Seat(Owner):
+    """One visitor's place in a `Line`, a context manager. Time shared with others is divided equally."""
 
     def __init__(self, line: Line, visitor: Visitor):
-        self.visitor = visitor
-        self.worked = 0.0
+        super().__init__(visitor)
         self.seated = threading.Event()
         self._line = line
         self._jobs: list[Job] = []
@@ -190,15 +184,9 @@ class Seat:
             job.close()
         self._line._leave(self)
 
-    def begin(self, steps: Generator[Any, None, Run]) -> Job:
-        """A job for the run that these steps lead to. It ends with the seat at the latest."""
-        return self._added(steps, begins_run=True)
-
-    def do(self, steps: Generator[Any, None, Any]) -> Job:
-        """A job that does these steps. It ends with the seat at the latest."""
-        return self._added(steps)
-
-    def _added(self, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
+    def do(self, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
+        """A job that does these steps. It ends with the seat at the latest. begins_run: the steps lead to a
+        run, which the job decodes."""
         self._jobs.append(self._line.queue.submit(self, steps, begins_run))
         return self._jobs[-1]
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
 from typing import Any
 
-from components.runs.zero_gpu import Decoding
 from specdec import Round
+from specdec.decoding.run import Run
 
 LEAST, MOST = 3, 7
 """The number of repeats: the minimum if the server has no other run, and the maximum."""
@@ -27,7 +27,7 @@ LONGEST = 2.0
 BLOCK = 8
 """Tokens that one side decodes before the other side's turn."""
 
-Beginning = Callable[[], Generator[Any, None, Decoding]]
+Beginning = Callable[[], Generator[Any, None, Run]]
 Seconds = dict[str, list[float]]
 """One repeat: the decoding seconds of each round of "run" and of "plain"."""
 
@@ -63,12 +63,12 @@ class Repeats:
     def _repeat(self, most: int) -> Generator[Any, None, None]:
         """Decode one repeat of the first `most` tokens."""
         with ExitStack() as open_runs:
-            decodings: dict[str, Decoding] = {}
+            decodings: dict[str, Run] = {}
             for name, begin in self._beginnings.items():
                 decodings[name] = open_runs.enter_context(closing((yield from begin())))
             self.seconds.append((yield from self._in_turns(decodings, most)))
 
-    def _in_turns(self, decodings: dict[str, Decoding], most: int) -> Generator[Any, None, Seconds]:
+    def _in_turns(self, decodings: dict[str, Run], most: int) -> Generator[Any, None, Seconds]:
         seconds: Seconds = {name: [] for name in decodings}
         tokens, going, goal = dict.fromkeys(decodings, 0), list(decodings), 0
         while going:

@@ -12,7 +12,7 @@ from typing import Any
 
 import specdec
 from components.guard import limits
-from components.runs.queue import QUEUE, Nobody
+from components.runs.queue import QUEUE, Owner
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.acceptance import finished, measured_as, measuring
@@ -57,7 +57,7 @@ def prepare(pair: Pair, opening: dict[str, Any]) -> None:
     if isinstance(pair, ModelPair) and can_draft(pair):
         sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
         tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
-        QUEUE.submit(Nobody(), tree).wait()
+        QUEUE.submit(Owner(), tree).wait()
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:

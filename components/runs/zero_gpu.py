@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -26,7 +26,7 @@ from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import known_pairs, topologies
 from specdec.decoding.acceptance import measured_as
-from specdec.decoding.auto import Choice
+from specdec.decoding.run import Run
 from specdec.pair import Pair
 
 DEFAULT = "qwen3-8b"
@@ -41,26 +41,7 @@ for 8 B parameters in bfloat16, not measured on ZeroGPU.
 """
 
 
-class Decoding(Protocol):
-    """A run that has begun, in this process or another one. It yields its rounds one by one."""
-
-    topology: specdec.Topology | specdec.ContextTree
-    prompt_ids: tuple[int, ...]
-    seed: int
-    choice: Choice | None
-    prefill_seconds: float
-
-    @property
-    def pair(self) -> Pair:
-        """The pair that decodes the run."""
-
-    def __iter__(self) -> Iterator[specdec.Round]: ...
-    def __next__(self) -> specdec.Round: ...
-    def close(self) -> None:
-        """End the run and free what it holds."""
-
-
-Start = Callable[..., Decoding]
+Start = Callable[..., Run]
 """Begins a run in this process. The arguments are pair, settings, detail and prompt_ids, as for
 `components.runs.run.start`.
 """
@@ -216,7 +197,6 @@ class BorrowedJob:
     def batches(self, interval: float) -> Iterator[list[specdec.Round]]:
         """Yield lists of rounds, `interval` seconds apart. An error comes after the rounds before it."""
         batch: list[specdec.Round] = []
-        failure: Exception | None = None
         due = time.monotonic()
         try:
             for round in self.run:
@@ -224,12 +204,12 @@ class BorrowedJob:
                 if time.monotonic() >= due:
                     yield batch
                     batch, due = [], time.monotonic() + interval
-        except Exception as error:
-            failure = error
+        except Exception:
+            if batch:
+                yield batch
+            raise
         if batch:
             yield batch
-        if failure is not None:
-            raise failure
 
     def close(self) -> None:
         """End the run and give the GPU back."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from fastapi import HTTPException as Refused
 
 import specdec
 from components.be_draft.rounds import Written
 from components.classroom import drafting
-from components.guard.bodies import Refused
 
 PROMPT = "Once upon a time, there was a little"
 SEED = 5

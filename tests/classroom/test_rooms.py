@@ -8,13 +8,13 @@ import tracemalloc
 import weakref
 
 import pytest
+from fastapi import HTTPException as Refused
 
 from components.classroom import steps, views, web
 from components.classroom.drafting import Drafting
 from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Room, Rooms
 from components.classroom.waiting import MOST, Waiting
 from components.guard import limits
-from components.guard.bodies import Refused
 from components.lessons import panel as lessons
 
 HOME, OTHER = "192.0.2.1", "192.0.2.2"

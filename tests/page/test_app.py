@@ -177,6 +177,7 @@ def test_a_client_streams_the_rounds_of_the_page(pair, url):
     updates = map(json.loads, client.submit("Once upon a time", **wanted, api_name="/decode"))
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=12, seed=3)
     assert [id for id, _, _ in emitted(rounds_in([*updates]))] == expected.token_ids
+    client.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
 
 
 def test_the_form_of_a_run_and_the_endpoint_have_the_settings_of_the_table(page, endpoints):
@@ -218,13 +219,14 @@ def test_scripts_are_public_and_weights_are_not(url):
 
 
 def test_a_browser_keeps_a_script_until_it_changes(url):
-    first = httpx.get(f"{url}/{assets.script()}")
-    assert "immutable" in first.headers["cache-control"]
-    assert "no-cache" in httpx.get(f"{url}/{assets.file_url(assets.MAIN)}").headers["cache-control"]
-    known = httpx.get(f"{url}/{assets.script()}", headers={"if-none-match": first.headers["etag"]})
-    assert (known.status_code, known.content) == (304, b"")
+    main = assets.file_url(assets.MAIN)
+    for address, kept in ((assets.script(), "immutable"), (assets.style(), "immutable"), (main, "no-cache")):
+        first = httpx.get(f"{url}/{address}")
+        assert kept in first.headers["cache-control"]
+        known = httpx.get(f"{url}/{address}", headers={"if-none-match": first.headers["etag"]})
+        assert (known.status_code, known.content) == (304, b"")
     before = httpx.get(f"{url}/{assets.FILES}/v000000000000/bundle/main.js")  # a page from before a change
-    assert before.text == first.text
+    assert before.text == httpx.get(f"{url}/{assets.script()}").text
     assert "no-cache" in before.headers["cache-control"]
 
 

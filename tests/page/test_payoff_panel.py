@@ -8,7 +8,7 @@ import pytest
 
 from components.payoff import here, panel, presets
 from components.runs.lazy import LazyPair, shared
-from components.runs.queue import QUEUE, Nobody
+from components.runs.queue import QUEUE, Owner
 from specdec import ModelPair
 from specdec.payoff import Payoff, changed
 from tests.helpers.distributions import markov_pair
@@ -107,7 +107,7 @@ def test_a_measurement_delays_no_other_question_and_ends_when_its_visitor_has_le
     assert 0 < verdict({"preset": "here"})["measuring"]["share"] < 1
     assert verdict({"preset": "gpu"})["speed_up"] > 1
     assert time.monotonic() - start < 1.0
-    job = QUEUE.submit(Nobody(), iter_of("another job"))
+    job = QUEUE.submit(Owner(), iter_of("another job"))
     assert job.wait() == "another job"
     assert not endless.is_set()
     assert endless.wait(30)

@@ -8,7 +8,6 @@ from components.decode import controls
 from components.losslessness import panel as losslessness
 from components.page import setup
 from components.page.forms import Form
-from components.page.settings import TABLE
 from components.payoff import presets as payoff
 from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
@@ -68,10 +67,6 @@ def test_a_value_in_a_field_is_text_and_no_html():
         form.hidden("n", hostile),
     ):
         assert "<script" not in field.html
-
-
-def test_every_setting_of_a_run_has_a_name(fields):
-    assert {row.setting.address for row in TABLE.values()} <= {*fields[0]}
 
 
 def test_defaults_fit_what_the_address_may_hold(fields):

@@ -2,18 +2,17 @@
 
 import asyncio
 import gzip
-import json
 import logging
 import os
+import re
 import time
 from types import SimpleNamespace
 
 import httpx
 import pytest
-from gradio_client import Client
+from starlette.exceptions import HTTPException
 
 from components.guard import addresses, buckets, guard, hosts, limits, routes
-from components.guard.bodies import Refused, bounded
 from components.guard.buckets import Buckets
 from components.page.assets import ASSETS, PLOTLY
 from tests.stress.visitors import ROOT, Site, serving
@@ -74,32 +73,26 @@ def test_what_the_page_does_not_use_is_not_there(site, request_line):
 
 def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(site):
     """The list holds nothing that is left over: each route answers something else than 404."""
-    paths = [
-        *("/", "/config", "/gradio_api/info", "/gradio_api/startup-events", "/gradio_api/app_id"),
-        *("/gradio_api/queue/status", "/files/main.js"),
+    asked = [
+        *(
+            "GET /",
+            "GET /config",
+            "GET /gradio_api/info",
+            "GET /gradio_api/startup-events",
+            "GET /files/main.js",
+        ),
+        *("GET /gradio_api/app_id", "GET /gradio_api/queue/status", "POST /gradio_api/queue/join"),
+        *("POST /gradio_api/cancel", "POST /gradio_api/reset", "POST /gradio_api/call/decode"),
+        *("POST /gradio_api/call/v2/decode", "POST /ask/models/state"),
     ]
-    assert {path: get(site, path).status_code for path in paths} == dict.fromkeys(paths, 200)
-    posts = ("queue/join", "cancel", "reset", "call/decode", "call/v2/decode")
-    asked = {
-        path: httpx.post(f"{site.address}/gradio_api/{path}", json={}, timeout=30).status_code
-        for path in posts
-    }
-    assert not {404, 405} & set(asked.values())
-    asked["ask"] = httpx.post(f"{site.address}/ask/models/state", json={}, timeout=30).status_code
-    used = [*paths, *(f"/gradio_api/{path}" for path in (*posts, "queue/data", "call/decode/a"))]
-    used.append("/ask/models/state")
+    for line in asked:
+        method, path = line.split()
+        answer = httpx.request(method, site.address + path, json={}, timeout=30)
+        assert answer.status_code == 200 if method == "GET" else answer.status_code not in (404, 405), line
+    used = [*(line.split()[1] for line in asked), "/gradio_api/queue/data", "/gradio_api/call/decode/a"]
     # what this process has added is answered by us
     listed = [route.path for route in routes.ROUTES if not route.answers]
     assert [path.pattern for path in listed if not any(map(path.fullmatch, used))] == []
-
-
-def test_the_public_client_finds_what_it_needs(site):
-    visitor = Client(site.address, verbose=False)
-    whole = visitor.submit("Once upon a time", max_new_tokens=4, api_name="/decode")
-    assert whole.result(timeout=60)
-    rounds = [round for update in whole.outputs() for round in json.loads(update)["rounds"]]
-    assert sum(len(round["tokens"]) for round in rounds) == 4
-    visitor.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +118,7 @@ def test_an_address_may_hold_a_set_up_but_no_more(site, path, status):
         *(("127.0.0.1:1", 200), ("localhost", 200), ("[::1]:7860", 200), ("192.168.1.7", 200)),
         *(("page.localhost", 200), ("LOCALHOST:80", 200), ("localhost.", 200), ("evil.example", 421)),
         *(("127.0.0.1.evil.example:7860", 421), ("localhost.evil.example", 421), ("1e1", 421)),
-        *(("a b", 400), ('"', 400), ("[::1", 400), ("a" * 500, 400), ("evil.example/127.0.0.1", 400)),
+        *(("a b", 421), ('"', 421), ("[::1", 421), ("a" * 500, 421), ("localhost/127.0.0.1", 421), ("", 421)),
     ],
 )
 def test_only_known_names_are_answered(site, host, status):
@@ -220,32 +213,27 @@ def policy_of(answer):
     return dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
 
 
-def test_pages_say_who_may_frame_them_and_what_they_may_load(site):
-    policy = policy_of(get(site, "/"))
-    assert policy["frame-ancestors"] == "'self'"
+@pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class", "/embed", "/embed?trace=opening"])
+def test_pages_say_who_may_frame_them_and_what_they_may_load(site, path):
+    """The embedded run alone may stand in any frame, and no page compiles texts."""
+    policy = policy_of(get(site, path))
+    assert policy.pop("frame-ancestors") == ("* file:" if path.startswith("/embed") else "'self'")
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'self'"
     assert policy["object-src"] == "'none'"
-    sources = " ".join(value for name, value in policy.items() if name != "frame-ancestors")
-    assert "http" not in sources
-    for path in ("/", "/config", "/theme.css", "/gradio_api/queue/status", "/gradio_api/nothing"):
-        assert get(site, path).headers["x-content-type-options"] == "nosniff"
+    assert not re.search("http|unsafe-eval", " ".join(policy.values()))
 
 
-@pytest.mark.parametrize("path", ["/class", "/embed"])
-def test_no_page_of_ours_compiles_texts(site, path):
-    assert "unsafe-eval" not in policy_of(get(site, path))["script-src"]
+@pytest.mark.parametrize(
+    "path", ["/", "/config", "/theme.css", "/gradio_api/queue/status", "/gradio_api/nothing"]
+)
+def test_no_browser_guesses_the_kind_of_an_answer(site, path):
+    assert get(site, path).headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class", "/embed", "/embed?trace=opening"])
-def test_the_embedded_run_alone_may_stand_in_any_frame(site, path):
-    ancestors = policy_of(get(site, path))["frame-ancestors"]
-    assert ancestors == ("* file:" if path.startswith("/embed") else "'self'")
-
-
-def test_only_a_space_is_shown_in_the_hubs_frames(monkeypatch):
+def test_a_space_is_shown_in_the_hubs_frames(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "someone/decoding")
-    with serving("--proxy", "127.0.0.1") as (address, _):
-        assert policy_of(httpx.get(address))["frame-ancestors"] == f"'self' {guard.HUB}"
+    page = asyncio.run(asked(guard.Guard(answering("text/html")), "/"))
+    assert policy_of(page)["frame-ancestors"] == f"'self' {guard.HUB}"
 
 
 def test_the_messages_of_a_run_pass_a_proxy_at_once():
@@ -256,8 +244,8 @@ def test_the_messages_of_a_run_pass_a_proxy_at_once():
 # ---------------------------------------------------------------- bodies
 
 
-def received(chunks, most=1000, seconds=5.0, pause=0.0):
-    """What an app receives of a body, or `Refused`. chunks: the last one ends it, None never comes."""
+def received(chunks, seconds, pause):
+    """What an app receives of a body, or HTTPException. chunks: the last one ends it, None never comes."""
     coming, got = list(chunks), []
 
     async def receive():
@@ -267,7 +255,7 @@ def received(chunks, most=1000, seconds=5.0, pause=0.0):
         return {"type": "http.request", "body": chunk, "more_body": bool(coming)}
 
     async def read():
-        bound, more = bounded(receive, most, seconds), True
+        bound, more = guard._within(seconds, receive), True
         while more:
             message = await bound()
             got.append(message["body"])
@@ -277,20 +265,14 @@ def received(chunks, most=1000, seconds=5.0, pause=0.0):
     return asyncio.run(asyncio.wait_for(read(), 20))
 
 
-def test_a_body_within_its_bounds_arrives_whole():
-    assert received([b"x" * 400, b"", b"y" * 600]) == b"x" * 400 + b"y" * 600
-
-
-def test_a_body_is_ended_at_the_limit_and_not_at_its_end():
-    with pytest.raises(Refused, match="larger than 1,000 bytes") as refused:
-        received([b"x" * 600] * 2 + [None])
-    assert refused.value.status_code == 413
+def test_a_body_within_its_time_arrives_whole():
+    assert received([b"x" * 400, b"", b"y" * 600], 5, 0) == b"x" * 400 + b"y" * 600
 
 
 @pytest.mark.parametrize(("chunks", "pause"), [([b"x", None], 0), ([b"x"] * 500, 0.01)])
 def test_a_body_that_does_not_come_or_trickles_is_given_up(chunks, pause):
-    with pytest.raises(Refused, match=r"within 0\.2 seconds") as refused:
-        received(chunks, seconds=0.2, pause=pause)
+    with pytest.raises(HTTPException, match=r"within 0\.2 seconds") as refused:
+        received(chunks, 0.2, pause)
     assert refused.value.status_code == 408
 
 
@@ -302,39 +284,25 @@ def test_a_listener_may_wait_longer_than_its_body_may_take():
             return messages[-1]
 
         messages = []
-        bound = bounded(receive, 10, 0.1)
+        bound = guard._within(0.1, receive)
         return [(await bound())["type"] for _ in range(2)]
 
     assert asyncio.run(listened()) == ["http.request", "http.disconnect"]
 
 
-POSTS = [
-    "gradio_api/queue/join",
-    "gradio_api/call/decode",
-    "gradio_api/cancel",
-    "gradio_api/reset",
-    "class/step",
-]
-
-
-@pytest.mark.parametrize("path", POSTS)
-def test_a_body_that_is_too_large_or_does_not_end_is_refused_on_every_route(site, path):
+@pytest.mark.parametrize("path", ["gradio_api/queue/join", "ask/models/state", "class/step"])
+def test_a_body_that_is_too_large_or_does_not_end_is_refused_by_every_app(site, path):
     headers = {"content-type": "application/json"}
     large = httpx.post(f"{site.address}/{path}", content=b" " * 250_001, headers=headers)
-    assert (large.status_code, large.json()["detail"]) == (413, "the request is larger than 250,000 bytes")
-    head = (
-        f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    )
+    assert (large.status_code, "Content Too Large" in large.text) == (413, True)
+    head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += "Connection: close\r\n"
     answer = raw(site, head, "Content-Length: 9\r\n\r\n", "{")
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"did not arrive within 2 seconds" in answer
-
-
-def test_a_chunked_body_without_end_is_answered(site):
-    head = "POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
-    head += "Content-Type: application/json\r\nConnection: close\r\n\r\n"
     chunk = "8000\r\n" + " " * 0x8000 + "\r\n"
-    assert raw(site, head, *[chunk] * 8).startswith(b"HTTP/1.1 413")
+    answer = raw(site, head, "Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 8)
+    assert answer.startswith(b"HTTP/1.1 413"), "a body without end is not read to its end"
 
 
 # ---------------------------------------------------------------- work
@@ -362,7 +330,7 @@ def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(monkeypatch):
     now, held = at(monkeypatch), Buckets(lambda: (100, 100))
     for _ in range(100):
         held.take("a", 500)
-    with pytest.raises(Refused, match="too many requests from your address") as refused:
+    with pytest.raises(HTTPException, match="too many requests from your address") as refused:
         asyncio.run(held.wait("a", 1))
     assert refused.value.status_code == 429
     now[0] += 2 * buckets.LONGEST + 0.1
@@ -385,38 +353,33 @@ def test_buckets_of_invented_addresses_are_forgotten():
     assert held.take("early", 0) == 0
 
 
-def test_two_hundred_students_behind_one_address_press_at_once():
-    """Each page begins three events as it opens and one more with Generate, and its room was joined."""
-    held, most = Buckets(guard._work), limits.current()
-    assert max(held.take("a", routes.EVENT) for _ in range(4 * 200)) == 0
-    assert most.units / 60 >= most.students_per_room, "all students of the largest room join at once"
+@pytest.mark.parametrize(
+    ("cost", "students", "each"),
+    [
+        (routes.EVENT, 200, 4),  # a page begins three events as it opens, and one with Generate
+        (60, limits.Limits().students_per_room, 1),  # all join
+    ],
+)
+def test_a_class_behind_one_address_presses_at_once(cost, students, each):
+    held = guard.Guard(None).buckets
+    assert max(held.take("a", cost) for _ in range(students * each)) == 0
 
 
 def test_a_full_room_behind_one_address_is_served_for_an_hour(monkeypatch):
     """Every 30 seconds 400 students propose a word for a round, all at once."""
-    now, held = at(monkeypatch), Buckets(guard._work)
+    now, held = at(monkeypatch), guard.Guard(None).buckets
     for second in range(0, 3600, 30):
         now[0] = float(second)
         assert max(held.take("a", 5) for _ in range(limits.current().students_per_room)) == 0
 
 
-async def asked(fence, path="/gradio_api/app_id", posted=None, share=False, **headers):
+async def asked(fence, path="/gradio_api/app_id", posted=None, **headers):
     """The answer of an app in a guard to a GET, or to a POST with a body."""
-    sent, coming = [], [{"type": "http.request", "body": posted or b"", "more_body": False}]
-
-    async def receive():
-        return coming.pop() if coming else await asyncio.Event().wait()
-
-    async def send(message):
-        sent.append(message)
-
-    served = SimpleNamespace(get_blocks=lambda: SimpleNamespace(share=share))
     kind = {} if posted is None else {"content-type": "application/json"}
-    scope = {"type": "http", "method": "GET" if posted is None else "POST", "path": path, "app": served}
-    scope |= {"query_string": b"", "headers": httpx.Headers({"host": "localhost", **kind, **headers}).raw}
-    await fence(scope | {"client": ("192.0.2.1", 1)}, receive, send)
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return httpx.Response(sent[0]["status"], headers=sent[0]["headers"], content=body)
+    transport = httpx.ASGITransport(fence, client=("192.0.2.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        method = "GET" if posted is None else "POST"
+        return await http.request(method, path, content=posted, headers=kind | headers)
 
 
 def answering(content_type="text/plain"):
@@ -479,14 +442,6 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
     assert "OSError('late')" in caplog.text
 
 
-def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_same(site):
-    for path in ("/files/main.js", "/files/bundle/main.js", "/files/made/page.css"):
-        first = get(site, path)
-        assert first.headers["cache-control"] == "no-cache"
-        again = get(site, path, **{"if-none-match": first.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
-
-
 def test_a_file_that_was_changed_is_served_as_it_is_now(site):
     """Whoever works on a script needs no new server."""
     script = ASSETS / "page" / "setup.js"
@@ -522,60 +477,3 @@ def test_no_answer_tells_where_the_server_lies(site):
         assert answer.status_code == 200
         assert str(ROOT) not in answer.text
         assert str(PLOTLY.parent) not in answer.text
-
-
-# ---------------------------------------------------------------- an app without Gradio's page
-
-
-OWN_SERVER = """
-import sys
-sys.path.insert(0, sys.argv[3])
-from collections.abc import Iterator
-from fastapi.responses import HTMLResponse
-from gradio import Server
-from fastapi.middleware import Middleware
-from components.guard import guard
-
-server = Server(docs_url=None, redoc_url=None, openapi_url=None, middleware=[Middleware(guard.Guard)])
-
-@server.api(name="count")
-def count(most: int) -> Iterator[dict]:
-    yield from ({"number": number} for number in range(most))
-
-server.get("/")(lambda: HTMLResponse("<p>ours</p>"))
-server.launch(server_port=int(sys.argv[2]), quiet=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def own_server(tmp_path_factory):
-    """Gradio's server with an endpoint and a page of its own, behind the guard, in a process of its own."""
-    script = tmp_path_factory.mktemp("own") / "server.py"
-    script.write_text(OWN_SERVER)
-    with serving(str(ROOT), app=script, pair=None) as (address, _):
-        yield f"{address}/gradio_api/call/count"
-
-
-def test_the_guard_stands_in_front_of_gradios_server_mode_too(own_server):
-    page = httpx.get(httpx.URL(own_server).join("/"))
-    assert (page.status_code, page.text) == (200, "<p>ours</p>")
-    assert "unsafe-eval" not in page.headers["content-security-policy"]
-    assert httpx.get(httpx.URL(own_server).join("/gradio_api/upload_progress?upload_id=a")).status_code == 404
-    event = httpx.post(own_server, json={"data": [3]}).json()["event_id"]
-    messages = httpx.get(f"{own_server}/{event}", timeout=30)
-    assert messages.headers["x-accel-buffering"] == "no"
-    assert messages.text.count("event: generating") == 3
-
-
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
-        ("{}", {"origin": "http://evil.example"}, 403),
-        ("{}", {"content-type": "text/plain"}, 415),
-        ("{}", {"host": "evil.example"}, 421),
-        (" " * 250_001, {}, 413),
-    ],
-)
-def test_it_refuses_there_what_it_refuses_here(own_server, body, headers, status):
-    headers = {"content-type": "application/json"} | headers
-    assert httpx.post(own_server, content=body, headers=headers).status_code == status

@@ -10,6 +10,7 @@ import weakref
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -34,6 +35,7 @@ TOKENIZER = byte_level_tokenizer()
 SIZE = len(TOKENIZER)
 FAMILIES = ("llama", "gpt2", "qwen3", "gemma3", "lfm2")
 SERVICE_UNAVAILABLE = httpx.Response(503, request=httpx.Request("GET", "https://huggingface.co"))
+ON_HUB = Choice("the pair", "tests/target", "tests/draft", "cpu", "float32")
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
 
 
@@ -189,33 +191,23 @@ def test_what_can_not_be_loaded_leaves_the_old_pair_and_says_why(
     assert pair.load() is embedded
 
 
-def test_a_gguf_file_of_the_folder_is_a_model_and_a_broken_one_is_explained_without_its_place(
-    tmp_path, embedded
-):
-    save(tmp_path / "models" / "draft", "llama")
-    (tmp_path / "models" / "broken.gguf").write_bytes(b"GGUF")
-    choice = own(tmp_path / "models", "broken.gguf", "draft")
-    assert choice.target == str(tmp_path / "models" / "broken.gguf")
-    state = loaded(choice, shared(embedded))
-    assert state["status"] == "failed"
-    assert "broken.gguf" in state["message"]
-    assert str(tmp_path) not in state["message"]
-
-
 @pytest.mark.parametrize(
-    ("harm", "message"),
+    ("name", "harm", "message"),
     [
-        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
-        (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
-        (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
+        ("bad", lambda bad: (bad / "model.safetensors").unlink(), "model.safetensors is missing"),
+        ("bad", lambda bad: (bad / "config.json").write_text("{"), "config.json"),
+        ("bad", lambda bad: (bad / "tokenizer.json").write_text("{"), "no tokenizer"),
+        ("bad/bad.gguf", lambda bad: (bad / "bad.gguf").write_bytes(b"GGUF"), "bad.gguf"),
     ],
-    ids=["weights", "config", "tokenizer"],
+    ids=["weights", "config", "tokenizer", "gguf"],
 )
-def test_a_broken_folder_is_explained_without_its_place(root, embedded, tmp_path, harm, message):
-    save(tmp_path / "models" / "bad", "llama")
-    save(tmp_path / "models" / "draft", "llama")
-    harm(tmp_path / "models" / "bad")
-    state = loaded(own(tmp_path / "models", "bad", "draft"), shared(embedded))
+def test_a_broken_folder_or_file_is_explained_without_its_place(embedded, tmp_path, name, harm, message):
+    models = tmp_path / "models"
+    save(models / "bad", "llama")
+    harm(models / "bad")
+    choice = own(models, name, "bad")
+    assert choice.target == str(models / name)
+    state = loaded(choice, shared(embedded))
     assert state["status"] == "failed"
     assert message in state["message"]
     assert "bad" in state["message"]
@@ -247,14 +239,14 @@ def test_what_was_fetched_serves_without_a_network(hub, monkeypatch):
     assert specdec.load_pair("tests/target", "tests/draft").target.name == "tests/target"
 
 
-def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded, monkeypatch):
+def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded):
     hub.shutdown()
     hub.server_close()
     start = time.monotonic()
-    state = loaded(Choice("t", "tests/target", "tests/draft", "cpu"), shared(embedded))
+    message = loaded(ON_HUB, shared(embedded))["message"]
     assert time.monotonic() - start < source.TIMEOUT + 30  # 30: what a busy machine may add
-    assert "the hub is out of reach: there is no network here, no answer from it" in state["message"]
-    assert "rrno" not in state["message"]
+    assert "the hub is out of reach: there is no network here, no answer from it" in message
+    assert "rrno" not in message
 
 
 @pytest.mark.parametrize(
@@ -268,14 +260,11 @@ def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded, monkeypatc
     ],
 )
 def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch, error, words):
-    def breaks(*_args, **_options):
-        raise error
-
-    monkeypatch.setattr(source, "hf_hub_download", breaks)
-    state = loaded(Choice("t", "tests/target", "tests/draft", "cpu"), shared(embedded))
-    assert words in state["message"]
-    assert "try again" in state["message"]
-    assert "rrno" not in state["message"]
+    monkeypatch.setattr(source, "hf_hub_download", Mock(side_effect=error))
+    message = loaded(ON_HUB, shared(embedded))["message"]
+    assert words in message
+    assert "try again" in message
+    assert "rrno" not in message
 
 
 def test_two_loads_at_once_report_their_own_weights(root):
@@ -324,11 +313,11 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
     hub.seconds_per_chunk = 0.05
     pair = shared(embedded)
     page = Loading(pair)
-    page.begin(Choice("slow", "tests/target", "tests/draft", "cpu", "float32"))
+    page.begin(ON_HUB)
     while page.state().get("done", 0) < 60_000:
         assert page.state()["status"] == "loading", page.state()
         time.sleep(0.01)
-    with pytest.raises(ValueError, match="slow is being loaded"):
+    with pytest.raises(ValueError, match="the pair is being loaded"):
         page.begin(Choice("another"))
     settings = VisitorSettings("Once", max_new_tokens=4, seed=1)
     assert json.loads(list(run.updates(pair, settings))[-1])["phase"] == "done"  # the old pair goes on
@@ -337,7 +326,7 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
     page.join()
     assert (page.state()["status"], pair.load()) == ("cancelled", embedded)
     hub.seconds_per_chunk = 0.0
-    page.begin(Choice("slow", "tests/target", "tests/draft", "cpu", "float32"))
+    page.begin(ON_HUB)
     page.join()
     assert page.state()["status"] == "ready"
 
@@ -352,24 +341,6 @@ def test_reading_weights_is_cancelled_between_two_of_them(root):
     with pytest.raises(Closed):
         specdec.load_pair(root / "llama-target", report=stop_at)
     assert told[-1].total > 3
-
-
-def test_two_visitors_can_not_load_at_once(embedded):
-    go_on = threading.Event()
-
-    def load(*_args, report, **_options):
-        go_on.wait(10)
-        return embedded
-
-    page = Loading(shared(embedded), load)
-    page.begin(Choice("one"))
-    with pytest.raises(ValueError, match="one is being loaded"):
-        page.begin(Choice("two"))
-    go_on.set()
-    page.join()
-    page.begin(Choice("two"))
-    page.join()
-    assert page.state()["title"] == "two"
 
 
 def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
@@ -421,20 +392,17 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
     )
 
 
-def test_a_folder_of_models_is_no_rule():
+def test_a_wrong_rule_or_key_is_named():
     """`SPECDEC_MODELS` also names the folder of the coder pair."""
     assert allowed([], {"SPECDEC_MODELS": "/"}).rule == OWN
     with pytest.raises(ValueError, match="models = 'fixd' is none of"):
         allowed([], {"SPECDEC_MODELS": "fixd"})
+    with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
+        Access(LISTED, key="key")
 
 
 def allowed(arguments, environment):
     return access.from_options(options.parse(arguments, environment), environment)
-
-
-def test_a_key_is_long_enough():
-    with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
-        Access(LISTED, key="key")
 
 
 @pytest.fixture
@@ -498,13 +466,6 @@ def test_the_key_is_not_in_the_address_of_the_page(embedded):
     assert "open-sesame" not in panel.html
 
 
-def test_a_refused_choice_is_told_and_nothing_is_loaded(served):
-    page, pair = served
-    before = pair.load()
-    assert "not in the folder" in next(load(page, "../elsewhere", "x"))["error"]
-    assert pair.load() is before
-
-
 @pytest.mark.parametrize(("rule", "names"), [(OWN, 8), (LISTED, 7), (FIXED, 0)])
 def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
     panel = models_panel.panel(shared(embedded), Access(rule))
@@ -514,17 +475,19 @@ def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
         assert "fixed its models" in next(load(panel, *WANTED))["error"]
 
 
-def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):
-    monkeypatch.setattr("specdec.models.free_memory.free", lambda where: 100_000)
-    state = loaded(Choice("big", "tests/target", "tests/draft", "cpu", "float32"), shared(embedded))
-    assert "not enough memory" in state["message"]
+@pytest.mark.parametrize(
+    ("changed", "value", "message"),
+    [
+        ("specdec.models.free_memory.free", lambda where: 100_000, "not enough memory"),
+        ("specdec.models.source.shutil.disk_usage", lambda path: SimpleNamespace(free=1000), "on disk"),
+    ],
+)
+def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(
+    hub, embedded, monkeypatch, changed, value, message
+):
+    monkeypatch.setattr(changed, value)
+    assert message in loaded(ON_HUB, shared(embedded))["message"]
     assert hub.sent < (hub.models["tests/target"] / "model.safetensors").stat().st_size
-
-
-def test_a_full_disk_is_told_before_the_download(hub, embedded, monkeypatch):
-    monkeypatch.setattr(source.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
-    state = loaded(Choice("big", "tests/target", "tests/draft", "cpu", "float32"), shared(embedded))
-    assert "on disk" in state["message"]
 
 
 def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
@@ -561,13 +524,13 @@ def test_the_panel_tells_about_each_known_pair():
     assert models_panel.about({"pair": "stories"})["load"] == "Load and measure"
 
 
-def test_the_button_says_what_is_downloaded(monkeypatch):
-    for paths, words in (
-        (None, "Download 1.6 GB, load and measure"),
-        (("target", "draft"), "Load and measure"),
-    ):
-        monkeypatch.setattr("specdec.coder.installed", lambda paths=paths: paths)
-        assert models_panel.about({"pair": "coder"})["load"] == words
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [(None, "Download 1.6 GB, load and measure"), (("target", "draft"), "Load and measure")],
+)
+def test_the_button_says_what_is_downloaded(monkeypatch, paths, words):
+    monkeypatch.setattr("specdec.coder.installed", lambda: paths)
+    assert models_panel.about({"pair": "coder"})["load"] == words
 
 
 def test_what_the_panel_cannot_tell_about():

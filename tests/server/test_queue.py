@@ -12,7 +12,7 @@ import pytest
 
 import specdec
 from components.runs import queue as page_queue
-from components.runs.queue import LIGHT, STEP, Job, Queue, State, Visitor
+from components.runs.queue import LIGHT, STEP, Job, Owner, Queue, State, Visitor
 from components.runs.seats import Bounds, Line
 from components.runs.zero_gpu import BorrowedJob
 from specdec.decoding.batch import PIECE, Batch
@@ -44,7 +44,7 @@ def made(run):
 
 
 def owner(address=""):
-    return SimpleNamespace(visitor=Visitor(address), worked=0.0)
+    return Owner(Visitor(address))
 
 
 def submitted(queue, beginning, address=""):
@@ -65,6 +65,17 @@ def ended(*jobs):
 
 def token_ids(job):
     return [token.id for round in job.values for token in round.tokens]
+
+
+def decodes(queue):
+    """Whether the next run is decoded."""
+    job = submitted(queue, specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=4))
+    ended(job)
+    return len(token_ids(job)) == 4
+
+
+def no_thread(_):
+    raise RuntimeError("can't start new thread")
 
 
 KINDS = (
@@ -204,8 +215,7 @@ def test_a_step_that_fails_as_a_whole_ends_its_runs_and_the_next_one_is_decoded(
     assert all(job.values for job in jobs), "each keeps the rounds before"
     assert "runs failed" in caplog.text
     steps.before = lambda *_: None
-    ended(again := submitted(queue, specdec.stream(pair, [0], **settings)))
-    assert len(token_ids(again)) == 9
+    assert decodes(queue)
 
 
 def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(queue, monkeypatch):
@@ -215,23 +225,15 @@ def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(q
         ended(job)
         assert isinstance(job.error, ZeroDivisionError)
         let_closed_runs_end()
-    again = submitted(queue, specdec.stream(markov_pair(6), [0], max_new_tokens=4))
-    ended(again)
-    assert len(token_ids(again)) == 4
+    assert decodes(queue)
 
 
 def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(queue, monkeypatch):
-    def no_thread(_):
-        raise RuntimeError("can't start new thread")
-
-    pair = markov_pair(6)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError, match="new thread"):
-            submitted(queue, specdec.stream(pair, [0], max_new_tokens=4))
-    again = submitted(queue, specdec.stream(pair, [0], max_new_tokens=4))
-    ended(again)
-    assert len(token_ids(again)) == 4
+            decodes(queue)
+    assert decodes(queue)
 
 
 # ---------------------------------------------------------------- addresses
@@ -270,11 +272,14 @@ def counts(found):
         (["flood"] * 11 + ["one", "other", "other"], {"flood": 2, "one": 1, "other": 2}),
         (["school"] * 9 + ["college"] * 9, {"school": 8, "college": 8}),
         (["alone"] * 20, {"alone": 16}),
+        (["large"] * 5, {"large": STEP // 65}),
     ],
-    ids=["a flood beside others", "two classes of one size", "one address alone"],
+    ids=["a flood beside others", "two classes of one size", "one address alone", "large trees"],
 )
 def test_an_address_with_many_runs_has_few_in_a_step(queue, steps, addresses, expected):
-    found = counts(addresses_of_steps(queue, steps, [(address, 0) for address in addresses]))
+    drafted = {"large": 64}
+    asked = [(address, drafted.get(address, 0)) for address in addresses]
+    found = counts(addresses_of_steps(queue, steps, asked))
     assert found
     assert all(step == expected for step in found)
 
@@ -296,13 +301,9 @@ def seconds_of_a_short_run(queue, pair):
         pair, "Once upon a time", topology=sequence(4), seed=1, max_new_tokens=40, detail=False
     )
     start, job = time.process_time(), submitted(queue, run, "normal")
-    assert len(token_ids_of(job)) == 40
-    return time.process_time() - start
-
-
-def token_ids_of(job):
     ended(job)
-    return token_ids(job)
+    assert len(token_ids(job)) == 40
+    return time.process_time() - start
 
 
 def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_as_long(pair, queue):
@@ -333,11 +334,6 @@ def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_ste
     ended(*jobs)
     assert {*runs} <= {run for stepped in steps.runs[:3] for run in stepped}
     assert {job.state for job in jobs} == {State.DONE}
-
-
-def test_a_step_of_one_address_has_so_many_tokens(queue, steps):
-    found = counts(addresses_of_steps(queue, steps, [("alone", 64)] * 5, tokens=200))[:10]
-    assert {step["alone"] for step in found} == {STEP // 65}
 
 
 def test_runs_of_an_address_take_turns_in_its_part_of_a_step(queue, steps):
@@ -431,12 +427,6 @@ def test_the_beginning_is_told_of_until_the_run_is_there(queue):
     assert len(ended(job)) == 3
 
 
-def test_what_keeps_a_run_from_beginning_is_raised(queue):
-    job = submitted(queue, (1 / 0 for _ in range(3)))
-    with pytest.raises(ZeroDivisionError):
-        list(job.beginning(PATIENCE))
-
-
 def test_a_job_that_is_closed_before_it_begins_is_not_decoded(queue):
     trial, run = Trial("key"), short()
     job = submitted(queue, trial.beginning(0, run))
@@ -457,7 +447,7 @@ def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
     prompt, settings = asked(0)
     run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
     with line_of(queue).seat() as seat:
-        assert next(seat.begin(made(run)).batches(0))
+        assert next(seat.do(made(run), begins_run=True).batches(0))
     let_closed_runs_end()
     assert run.rounds[-1].finish is None
 
@@ -513,6 +503,8 @@ def test_the_result_and_the_error_of_steps_reach_who_waits_for_them(queue):
     assert queue.submit(owner(), made("tree")).wait() == "tree"
     with pytest.raises(ZeroDivisionError):
         queue.submit(owner(), (1 / 0 for _ in range(3))).wait()
+    with pytest.raises(ZeroDivisionError):
+        list(submitted(queue, (1 / 0 for _ in range(3))).beginning(PATIENCE))
 
 
 def test_steps_of_a_closed_job_are_closed(queue):
@@ -572,6 +564,9 @@ def test_every_round_comes_once_in_order():
     batches = list(job.batches(0))
     assert list(itertools.chain(*batches)) == list(range(1000))
     assert all(batches)
+    empty = Job(owner(), made(None))
+    empty.end()
+    assert list(empty.batches(0)) == []
 
 
 def test_rounds_wait_for_their_time_but_not_beyond_the_end():
@@ -585,12 +580,6 @@ def test_rounds_wait_for_their_time_but_not_beyond_the_end():
     assert next(batches) == [2, 3]
     with pytest.raises(ValueError, match="broken"):
         next(batches)
-
-
-def test_a_run_without_rounds_has_no_batches():
-    job = Job(owner(), made(None))
-    job.end()
-    assert list(job.batches(0)) == []
 
 
 class Lent:

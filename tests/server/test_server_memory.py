@@ -45,8 +45,8 @@ def test_an_idle_server_leaves_the_processor_alone(left):
 
 _COUNT_ARENAS = """
 import ctypes, sys, tempfile, threading
-from components.server import memory
 if sys.argv[1] == "shared":
+    from components.server import memory
     memory.share_arenas()
 libc = ctypes.CDLL(None)
 libc.fopen.restype = ctypes.c_void_p
