@@ -13,12 +13,12 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from research.experiments.settings import Point, Settings
-from research.experiments.store import KEY, Record, check_runs
+from research.experiments.store import Record
 from specdec import topology
 from specdec.optimal import optimal_topology
 from specdec.stats import acceptance_vector
@@ -145,6 +145,31 @@ class Plan:
                 if job.key not in self.finished:
                     jobs.setdefault(job.key, job)
         return list(jobs.values())
+
+
+KEY = ("method", "tree", "prompt", "repeat")
+"""The fields that distinguish the runs of one experiment."""
+_KEY_FIELDS = dict(zip(KEY, (str, str, int, int), strict=True))
+_COUNTS = ("lengths", "offered", "reached", "accepted")
+_RUN_FIELDS = _KEY_FIELDS | {"tokens": int, "rounds": int} | dict.fromkeys(_COUNTS, list)
+_CONTEXT_FIELDS = _KEY_FIELDS | {"positions": int}
+
+
+def check_runs(runs: Sequence[Record]) -> None:
+    """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
+    lines: dict[tuple[Any, ...], int] = {}
+    for number, run in enumerate(runs, start=2):
+        at = f"line {number}: "
+        fields = _CONTEXT_FIELDS if run.get("method") == "contexts" else _RUN_FIELDS
+        for name, kind in fields.items():
+            value = run.get(name)
+            if not isinstance(value, kind) or (isinstance(value, list) and {*map(type, value)} - {int}):
+                shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"
+                raise ValueError(f"{at}{shown}: not the record of a run; take the line out")
+        key = key_of(run)
+        if key in lines:
+            raise ValueError(f"{at}the run of line {lines[key]} again; take one of them out")
+        lines[key] = number
 
 
 def key_of(run: Record) -> Key:

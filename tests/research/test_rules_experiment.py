@@ -1,6 +1,7 @@
 """The experiment that sets all rules side by side: what it counts, and that it goes on where it was."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +11,7 @@ from research.experiments.store import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from tests.helpers.distributions import random_table
-from tests.research.test_serving import measure
-
-HEADER = {"settings": {"max_new_tokens": 40}, "pair": {"target": "target", "draft": "draft"}}
-
+from tests.research.test_serving import HEADER, measure
 
 PROMPTS = [[token, (3 * token + 1) % 8] for token in range(8)]
 
@@ -23,8 +21,8 @@ def measured(tmp_path_factory):
     """A pair, its trees, and the store of all runs on eight prompts."""
     target = random_table(8, 1, 3)
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
-    shapes, store = rules.EXPERIMENT.trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
-    store.begin(HEADER)
+    shapes = comparison.same_trees(pair, PROMPTS, SimpleNamespace(smoke=False)).trees
+    store = Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     measure(rules, pair, PROMPTS, 2, 40, shapes, store)
     return pair, shapes, store
 
@@ -53,7 +51,6 @@ def test_of_an_unfinished_experiment_only_prompts_count_that_all_points_have(mea
 def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_path):
     pair, shapes, _ = measured
     store, prompts = Store(tmp_path / "temperatures.jsonl"), PROMPTS
-    store.begin(HEADER)
     measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
     before = store.path.read_text()
     measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
@@ -70,7 +67,6 @@ def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_pat
 def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measured, tmp_path, monkeypatch):
     pair, shapes, _ = measured
     store, honest = Store(tmp_path / "temperatures.jsonl"), comparison.generate_many
-    store.begin(HEADER)
     monkeypatch.setattr(
         comparison, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
     )

@@ -57,7 +57,7 @@ def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():
     summary = {"text": 0, "tokens": 6, "ranks": [0, 0, 1, 0, 2, 0], "gsd": [0.1] * len(ahead.GUESSES)}
     seconds = {"trees": {name: [0.2, 0.8] for name in ahead.TREES}, "handing_over": 0.0}
     run = summary | {"rejected": 0.4, "seconds": seconds | {"rows": [1e-3] * len(ahead.ROWS)}}
-    pair = ahead.EXPERIMENT.summarize({"stories": [run, run | {"text": 1}]})["pairs"]["stories"]
+    pair = ahead.EXPERIMENT.summary({"stories": [run, run | {"text": 1}]})["pairs"]["stories"]
     for row in pair["trees"]:
         assert row["share"] == pytest.approx(0.2)
         assert 1 <= row["gain"] <= 1 / 0.8 + 1e-9
