@@ -10,10 +10,11 @@ from pathlib import Path
 
 import research.training
 from research.training import smollm2_draft
+from research.training.loop import Budget
 from research.training.stories import __doc__ as stories_doc
 from research.training.stories import run as stories
-from research.training.stories.measure import measure, measure_shapes
-from research.training.stories.recipe import SMOKE, Budget, Recipe
+from research.training.stories.measure import measure
+from research.training.stories.recipe import SMOKE, Recipe
 from research.training.stories.texts import STORIES
 from specdec.commands import Parser, ended
 from specdec.shipped import SMOLLM2_DRAFT
@@ -49,9 +50,6 @@ def train_stories(arguments: Sequence[str] | None = None) -> None:
     """Trains and measures the story pair, or only measures it."""
     parser = stories_command()
     options = parser.parse_args(arguments)
-    if options.shapes:
-        measure_shapes(options.out)
-        return
     if not options.measure:
         if options.corpus is None or options.work is None:
             parser.error("training needs --corpus and --work")
@@ -70,12 +68,11 @@ def stories_command() -> argparse.ArgumentParser:
     add("--minutes-draft", type=float, default=25.0)
     add("--steps-target", type=int, help="instead of minutes: the same steps give the same weights")
     add("--steps-draft", type=int, help="likewise")
-    add("--chunks", type=int, default=16, help="files of samples per process, 36,864 tokens each")
-    add("--processes", type=int, default=2)
+    add("--chunks", type=int, default=32, help="files of samples, 36,864 tokens each")
+    add("--threads", type=int, default=2)
     add("--compile", action="store_true", help="compile the target's steps (needs a C++ compiler)")
     add("--seed", type=int, default=0)
     add("--measure", action="store_true", help="only measure the pair at --out")
-    add("--shapes", action="store_true", help="only measure what other shapes cost, for the card")
     add("--smoke", action="store_true", help="a pair of seconds, to see that everything runs")
     return parser
 
@@ -92,7 +89,7 @@ def run_of(options: argparse.Namespace) -> stories.Run:
         target=Budget(steps[0], options.minutes_target),
         draft=Budget(steps[1], options.minutes_draft),
         chunks=4 if smoke else options.chunks,
-        processes=options.processes,
+        threads=options.threads,
         compiled=options.compile,
     )
 

@@ -3,21 +3,19 @@
 import json
 import math
 import time
-from dataclasses import asdict
+from collections import deque
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
 import specdec
-from research.training.llama import Shape
-from research.training.stories.recipe import Recipe, new_model
-from research.training.stories.samples import sample_rows
-from research.training.stories.target import mean_loss
+from research.training.records import sampled
+from research.training.stories.recipe import Recipe
+from research.training.stories.stages import mean_loss, read_samples
 from research.training.stories.texts import story_rows
 from specdec import theory
 from specdec.commands import write_json
@@ -35,19 +33,6 @@ OPENINGS = (
     "Lily was sad because her kite was stuck in the tree.",
 )
 """Prompts of the block efficiencies; the empty one starts from the end token."""
-SHAPES = (
-    Shape(1, 64, 256, 1),
-    Shape(1, 96, 384, 2),
-    Shape(2, 64, 256, 1),
-    Shape(2, 96, 384, 2),
-    Shape(2, 128, 384, 2),
-    Shape(6, 256, 704, 4),
-    Shape(8, 256, 704, 4),
-    Shape(10, 256, 704, 4),
-    Shape(12, 256, 704, 4),
-    Shape(8, 384, 1024, 6),
-)
-"""Shapes around the chosen ones."""
 RUN = 24
 """Tokens that must agree in a row to count as copied."""
 
@@ -70,7 +55,6 @@ def measure(out: Path, smoke: bool = False) -> None:
     figures["blocks"] = measure_blocks(
         out, figures["acceptance"]["by_index"], *((1, 8) if smoke else (12, 100))
     )
-    figures["samples"] = sample_stories(out)
     keep(out, **figures)
 
 
@@ -134,7 +118,8 @@ def measure_acceptance(models: Models, rows: int, length: int, positions: int) -
 def own_text_probabilities(models: Models, rows: int, length: int) -> tuple[Tensor, Tensor]:
     """p and q along texts that the target wrote at temperature 1, [rows, length, vocabulary] each."""
     generator = torch.Generator().manual_seed(12345)
-    ids = sample_rows(models["target"], [[0]] * rows, length, 1, generator)["ids"][:, :-1].long()
+    given = [deque([0]) for _ in range(rows)]
+    ids = sampled(models["target"], given, length, 1, generator)["ids"][:, :-1].long()
     models["target"].set_attn_implementation("sdpa")
     p, q = (
         torch.cat([models[name](part).logits.double().softmax(-1) for part in ids.split(8)])
@@ -178,45 +163,6 @@ def block_efficiency(
     }
 
 
-def sample_stories(out: Path) -> list[dict]:
-    """Ten texts that the target writes alone at temperature 0.8."""
-    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
-    prompt = OPENINGS[1]
-    settings: dict[str, Any] = {"method": "ar", "max_new_tokens": 300, "temperature": 0.8}
-    return [
-        {"seed": seed, "text": prompt + specdec.generate(pair, prompt, seed=seed, **settings).text}
-        for seed in range(10)
-    ]
-
-
-def measure_shapes(out: Path) -> None:
-    """Measures the cost of untrained models with other shapes, and adds it to the pair's figures."""
-    torch.set_num_threads(1)
-    shapes = []
-    for shape in SHAPES:
-        model = new_model(shape, Recipe())
-        costs = {
-            "milliseconds": forward_milliseconds(model.eval(), 1),
-            "training": training_speed(model.train()),
-        }
-        shapes.append(asdict(shape) | {"parameters": model.num_parameters()} | costs)
-        print(f"shapes: {shapes[-1]}", flush=True)
-    keep(out, shapes=shapes)
-
-
-def training_speed(model: LlamaForCausalLM, rows: int = 8, length: int = 256, repeats: int = 4) -> float:
-    """Tokens per second of a forward and a backward pass, the fastest of a few repeats."""
-    model.set_attn_implementation("specdec_plain")
-    ids, times = torch.randint(0, model.config.vocab_size, (rows, length + 1)), []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = model(ids[:, :-1], use_cache=False).logits
-        F.cross_entropy(logits.float().mT, ids[:, 1:]).backward()
-        times.append(time.perf_counter() - started)
-    return rows * length / min(times)
-
-
 def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
     """The target's losses on training text and on held-out text, and how much of its own text is copied."""
     data = torch.load(work / "tokens.pt", weights_only=True)
@@ -238,8 +184,7 @@ def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
 def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
     """The share of token runs that the training stories hold too: for own text and for unseen stories."""
     source = set(runs_in(tokens["stories"]))
-    records = (torch.load(path, weights_only=True)["ids"] for path in sorted(work.glob("samples-*-0.pt")))
-    own = [run for ids in records for row in ids for run in runs_in(row[RUN + 1 :])]
+    own = [run for row in read_samples(work)[0]["ids"] for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])
     return {
         name: sum(run in source for run in runs) / max(1, len(runs))
