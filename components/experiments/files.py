@@ -35,12 +35,8 @@ def read(path: Path) -> dict[str, Any]:
         return read_summary(path)
     header, runs = Store(path).read()
     assert header is not None, "a file with a whole first line"
-    plain: dict[str, Any] = {
-        name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()
-    }
-    plain.pop("prompts_sha256", None)
-    plain["prompts"] = ("",) * plain["prompts"]  # only their number is needed
-    return summarize(Settings(**plain), header, runs)
+    nameless = ("",) * header["settings"]["prompts"]  # only the number of prompts is needed
+    return summarize(Settings.from_json(header["settings"], nameless), header, runs)
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ acceptance computed over 128,256 tokens takes about a minute per context:
         --tokens 100000 --max-new-tokens 200 --temperature 1 --positions 0 --results llama.jsonl
 """
 
-from research.experiments.run import run
+from research.experiments.measure import run
 from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize

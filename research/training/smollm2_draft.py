@@ -207,9 +207,8 @@ class Training:
         budget, clock = Budget(minutes=settings.minutes), time.process_time
         self.trainer = Trainer("draft", self.model, recipe.rates, budget, settings.work, clock=clock)
         self.place: Place = torch.full((len(embedding),), -1)
-        self.place[self.model.get_buffer(IDS)] = torch.arange(
-            len(ids)
-        )  # those of the checkpoint, if there is one
+        scored = self.model.get_buffer(IDS)  # those of the checkpoint, if there is one
+        self.place[scored] = torch.arange(len(scored))
 
     def read_new_records(self) -> None:
         """Reads the records that have come since the last call. Incomplete ones are left for later."""

@@ -20,9 +20,8 @@ from research.experiments import (
     summarize,
 )
 from research.experiments.command import as_text, main, parser, settings_for, settings_of
-from research.experiments.measure import contexts, counts
-from research.experiments.plan import ContextJob, Plan
-from research.experiments.run import header
+from research.experiments.measure import contexts, counts, header
+from research.experiments.plan import Job, Plan
 from specdec import ModelPair, generate, optimal_topology, stats, theory, topology
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.commands import ended
@@ -73,7 +72,7 @@ def test_all_points_do_the_same_runs_until_each_has_its_tokens(finished):
     plan = Plan(SMALL, finished.read()[1])
     assert not plan.missing()
     for item in plan.planned:
-        runs = plan.finished_runs(item)
+        runs = plan.runs_of(item, plan.count)
         assert len(runs) == plan.count
         assert sum(run["tokens"] for run in runs) >= SMALL.tokens
         assert [run["seed"] for run in runs] == [
@@ -429,6 +428,6 @@ def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeyp
     settings = replace(smoke_settings([[0]]), methods=("gsd",))
     rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
     monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
-    record = contexts(PAIR, settings, ContextJob(0))
+    record = contexts(PAIR, settings, Job(None, 0, 0))
     bits = float(theory.entropy(rates[0] / 1.001))
     assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)
