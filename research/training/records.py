@@ -12,18 +12,23 @@ The records of SmolLM2 also hold the temperature and the kind of each row.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Cache, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from research.training.gap import gap_of
-from research.training.llama import GrowingLayer, next_logits
+from specdec import learn
+from specdec.decoding.batch import generate_many
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
+from specdec.race import derived_seed
 
+AT_ONCE = 64
+"""Rows that are written together."""
 CHUNK = 256
 """Positions whose logits are turned into a gradient at once: they stay in the processor's cache."""
 
@@ -32,53 +37,53 @@ Place = Tensor
 """[vocabulary]: where each id stands in the draft's output; -1 where the draft does not score it."""
 
 
-@torch.inference_mode()
 def sampled(
-    model: LlamaForCausalLM,
-    given: Sequence[deque[int]],
+    pair: ModelPair,
+    given: Sequence[Sequence[int]],
     length: int,
     top: int,
-    generator: torch.Generator,
-    heat: Tensor | None = None,
-    after: Callable[[int, Tensor], Sequence[int]] = lambda _row, _ids: (),
+    seed: int,
+    heats: Sequence[float] | None = None,
+    after: Callable[[int, Sequence[int]], Sequence[int]] = lambda _row, _ids: (),
 ) -> Record:
-    """A record of rows that the model continues.
+    """A record of rows that the target continues.
 
-    given: the tokens with which each row begins. heat: temperature of each row, 1 by default. after: from a
-    row's number and its tokens, whose last one the model drew, the tokens that are given next.
+    given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after: the
+    tokens that are given next, from a row's number and its tokens, whose last one ends a text.
     """
-    model.set_attn_implementation("specdec_last")
-    rows, size = len(given), torch.int16 if model.config.vocab_size < 2**15 else torch.int32
-    heat = torch.ones(rows) if heat is None else heat
-    cache = Cache(layers=[GrowingLayer() for _ in model.model.layers])
-    ids, own = (
-        torch.zeros(rows, length + 1, dtype=torch.long),
-        torch.zeros(rows, length + 1, dtype=torch.bool),
-    )
-    tops = torch.empty(rows, length, top, dtype=size)
-    ps = torch.empty(rows, length, top, dtype=torch.float16)
-    ids[:, 0] = torch.tensor([queue.popleft() for queue in given])
-    for at in range(length):
-        logits = next_logits(model, ids[:, at : at + 1], at, cache)
-        ps[:, at], tops[:, at] = logits.softmax(-1).topk(top)
-        ids[:, at + 1] = torch.multinomial((logits / heat[:, None]).softmax(-1), 1, generator=generator)[:, 0]
-        for row, queue in enumerate(given):
-            if queue:
-                ids[row, at + 1] = queue.popleft()
-            else:
-                own[row, at + 1] = True
-                queue.extend(after(row, ids[row, : at + 2]))
-    return {"ids": ids.to(size), "top": tops, "p": ps, "own": own}
+    rows, own = [list(ids) for ids in given], [[False] * len(ids) for ids in given]
+    turn, heats = 0, heats or [1.0] * len(rows)
+    while unfinished := [number for number, row in enumerate(rows) if len(row) <= length]:
+        runs = generate_many(
+            pair,
+            [rows[number] for number in unfinished],
+            method="ar",
+            seeds=[derived_seed(derived_seed(seed, number), turn) for number in unfinished],
+            max_new_tokens=[length + 1 - len(rows[number]) for number in unfinished],
+            temperature=[heats[number] for number in unfinished],
+            at_once=AT_ONCE,
+        )
+        for number, run in zip(unfinished, runs, strict=True):
+            rows[number] += run.token_ids
+            more = after(number, rows[number]) if len(rows[number]) <= length else ()
+            rows[number] += more
+            own[number] += [True] * len(run.token_ids) + [False] * len(more)
+        turn += 1
+    ids, own_ids = (torch.tensor([row[: length + 1] for row in each]) for each in (rows, own))
+    return scored(pair, ids, top) | {"own": own_ids}
 
 
-@torch.inference_mode()
-def scored(model: LlamaForCausalLM, ids: Tensor, top: int) -> Record:
-    """A record of rows of real text."""
-    model.set_attn_implementation("specdec_plain")
-    logits = (model(part[:, :-1], use_cache=False).logits for part in ids.split(8))
-    p, tops = zip(*(part.float().softmax(-1).topk(top) for part in logits))
+def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
+    """A record of rows of given text."""
+    size = torch.int16 if pair.vocab_size < 2**15 else torch.int32
+    p, tops = zip(*(learn.scored(pair.target, row, 1, pair, Sampling()).topk(top) for row in ids.tolist()))
     own = torch.zeros_like(ids, dtype=torch.bool)
-    return {"ids": ids.short(), "top": torch.cat(tops).short(), "p": torch.cat(p).half(), "own": own}
+    return {
+        "ids": ids.to(size),
+        "top": torch.stack(tops).to(size),
+        "p": torch.stack(p).exp().half(),
+        "own": own,
+    }
 
 
 def load(path: Path) -> Record:
@@ -89,7 +94,7 @@ def load(path: Path) -> Record:
 # ---------------------------------------------------------------- learning from records
 
 
-def learn(
+def add_gradients(
     model: LlamaForCausalLM,
     place: Place,
     record: Record,
@@ -156,5 +161,5 @@ def tempered(p: Tensor, heat: float) -> Tensor:
 
 
 def lateness(progress: float, start: float) -> float:
-    """`late` of `learn`: it rises from 0 at `start` to 1 a fifth of the training later."""
+    """`late` of `add_gradients`: it rises from 0 at `start` to 1 a fifth of the training later."""
     return min(1.0, max(0.0, (progress - start) / 0.2))

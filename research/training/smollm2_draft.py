@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from transformers import LlamaForCausalLM
 from research.training.llama import Shape, identity_model
 from research.training.loop import Budget, Rates, Trainer, save
 from research.training.prompts import KINDS, Prompts
-from research.training.records import Place, Record, lateness, learn, load, measured, sampled
+from research.training.records import Place, Record, add_gradients, lateness, load, measured, sampled
 from specdec.loading import load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
 from specdec.pair import ModelPair
@@ -88,7 +87,7 @@ def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Re
     settings.work.mkdir(parents=True, exist_ok=True)
     pair = pair or load_pair("smollm2", device="cpu", dtype="bfloat16")
     target: Any = pair.target
-    sample(settings, recipe, target.module, pair.tokenizer)
+    sample(settings, recipe, pair)
     training = Training(target.module.get_input_embeddings().weight.detach(), settings, recipe)
     training.trainer.run(training.backward, training.evaluate)
     acceptance = {
@@ -98,7 +97,7 @@ def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Re
     training.write(settings.out)
 
 
-def sample(settings: Settings, recipe: Recipe, module: Any, tokenizer: Any) -> None:
+def sample(settings: Settings, recipe: Recipe, pair: ModelPair) -> None:
     """Writes the records that are missing: one for each measured temperature, and those to learn from."""
     texts = settings.stories.read_text(encoding="utf-8").split("<|endoftext|>")
     stories = [text.strip() for text in texts if text.strip()]
@@ -108,10 +107,9 @@ def sample(settings: Settings, recipe: Recipe, module: Any, tokenizer: Any) -> N
         if path.exists():
             continue
         prompts = Prompts(stories, seed, held_out=heat is not None)
-        save(path, chat_record(module, tokenizer, prompts, recipe, seed, heat))
+        save(path, chat_record(pair, prompts, recipe, seed, heat))
         speed = recipe.rows * recipe.length / (time.time() - started)
         print(f"{name}: {speed:,.0f} tokens/s", flush=True)
-    module.set_attn_implementation("sdpa")
 
 
 def _wanted(settings: Settings) -> Iterator[tuple[str, int, float | None]]:
@@ -129,9 +127,7 @@ def _records(work: Path) -> list[Path]:
     return sorted(work.glob("train-*.pt"))
 
 
-def chat_record(
-    model: LlamaForCausalLM, tokenizer: Any, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None
-) -> Record:
+def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None) -> Record:
     """Rows of prompts of all kinds with answers. heat: of all rows; None draws a temperature for each row."""
     generator = torch.Generator().manual_seed(seed)
     kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
@@ -139,24 +135,23 @@ def chat_record(
     heats = drawn if heat is None else torch.full((recipe.rows,), heat)
 
     def encoded(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        assert pair.tokenizer is not None
+        return list(pair.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def after(row: int, ids: Tensor) -> Sequence[int]:
-        if int(ids[-1]) not in (0, 2):
-            return ()
+    def after(row: int, ids: Sequence[int]) -> Sequence[int]:
         # the end of an answer, or of a user's turn that the model wrote itself
-        asked = kinds[row] == "free" and user_turn(ids[:-1])
+        asked = kinds[row] == "free" and user_turn(ids)
         return encoded("\n<|im_start|>assistant\n" if asked else prompts.next(kinds[row]))
 
-    given = [deque(encoded(prompts.first(kind))) for kind in kinds]
-    record = sampled(model, given, recipe.length, recipe.top, generator, heats, after)
+    given = [encoded(prompts.first(kind)) for kind in kinds]
+    record = sampled(pair, given, recipe.length, recipe.top, seed, heats.tolist(), after)
     return record | {"temperature": heats, "kind": kinds}
 
 
-def user_turn(ids: Tensor) -> bool:
+def user_turn(ids: Sequence[int]) -> bool:
     """Whether the last turn is the user's: whether a user token follows the last <|im_start|> (id 1)."""
-    starts = (ids == 1).nonzero()
-    return bool(len(starts)) and int(ids[min(int(starts[-1]) + 1, len(ids) - 1)]) == USER
+    starts = [at for at, token_id in enumerate(ids) if token_id == 1]
+    return bool(starts) and list(ids[starts[-1] + 1 :][:1]) == [USER]
 
 
 class ProjectedEmbedding(nn.Module):
@@ -230,7 +225,9 @@ class Training:
         heat = recipe.temperatures[int(torch.randint(len(recipe.temperatures), (1,), generator=generator))]
         weight = torch.where(record["own"][rows][:, 1:].flatten(), 1.0, recipe.prompt_weight)
         late = lateness(progress, recipe.late)
-        return learn(self.model, self.place, record, rows, late, weight / weight.sum(), heat), len(weight)
+        weight /= weight.sum()
+        loss = add_gradients(self.model, self.place, record, rows, late, weight, heat)
+        return loss, len(weight)
 
     def evaluate(self) -> dict[str, float]:
         """Acceptance on the first record that measures."""

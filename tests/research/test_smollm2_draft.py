@@ -11,7 +11,7 @@ from research.training.__main__ import main
 from research.training.gap import gap_of
 from research.training.llama import Shape
 from research.training.loop import Rates
-from research.training.records import draft_logits, learn, tempered
+from research.training.records import add_gradients, draft_logits, tempered
 from research.training.smollm2_draft import (
     MEASURED,
     Recipe,
@@ -132,7 +132,7 @@ def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, 
     record, rows = next(iter(training.records.values())), torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
     weight /= weight.sum()
-    learn(training.model, training.place, record, rows, late, weight, heat)
+    add_gradients(training.model, training.place, record, rows, late, weight, heat)
     have = {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
     training.model.zero_grad(set_to_none=True)
     logits = draft_logits(training.model, record, rows).float() / heat

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -18,6 +17,8 @@ from research.training.stories.recipe import SMOKE
 from research.training.stories.run import Run, train
 from research.training.stories.texts import END, STORIES, read_texts
 from specdec import theory
+from specdec.models import HFModel
+from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 
 MODELS = ("target", "draft")
@@ -152,13 +153,25 @@ def embedded():
 @torch.no_grad()
 def test_sampling_records_the_probabilities_of_a_plain_forward(embedded):
     model = embedded["draft"]
-    given = [deque([0]), deque([0, 5, 6])]
-    record = sampled(model, given, 70, 16, torch.Generator().manual_seed(0))
-    model.set_attn_implementation("sdpa")
+    record = sampled(ModelPair(HFModel(model)), [[0], [0, 5, 6]], 70, 16, seed=0)
     p = model(record["ids"][:, :-1].long()).logits.softmax(-1)
     torch.testing.assert_close(record["p"].float(), p.gather(-1, record["top"].long()), atol=1e-3, rtol=1e-3)
     assert record["ids"][1, :3].tolist() == [0, 5, 6]
-    assert record["own"][:, :4].tolist() == [[False, True, True, True], [False, False, False, True]]
+    assert record["own"].sum(-1).tolist() == [70, 68]
+
+
+def test_a_row_goes_on_after_the_end_of_a_text_with_what_is_given_next(embedded):
+    def after(row, ids):
+        assert (row, ids[-1]) == (0, 0)
+        return [7, 8]
+
+    record = sampled(ModelPair(HFModel(embedded["target"])), [[0]], 400, 1, seed=0, after=after)
+    ids, own = record["ids"][0].tolist(), record["own"][0].tolist()
+    ends = [at for at, token_id in enumerate(ids[:-3]) if own[at] and token_id == 0]
+    assert ends
+    for end in ends:
+        assert ids[end + 1 : end + 3] == [7, 8]
+        assert own[end : end + 4] == [True, False, False, True]
 
 
 def test_the_committed_files_are_small_and_safe():

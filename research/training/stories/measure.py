@@ -3,7 +3,6 @@
 import json
 import math
 import time
-from collections import deque
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -19,8 +18,12 @@ from research.training.stories.stages import mean_loss, read_samples
 from research.training.stories.texts import story_rows
 from specdec import theory
 from specdec.commands import write_json
+from specdec.learn import scored
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
 from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
+from specdec.topology import Topology
 
 OPENINGS = (
     "",
@@ -36,26 +39,24 @@ OPENINGS = (
 RUN = 24
 """Tokens that must agree in a row to count as copied."""
 
-Models = dict[str, LlamaForCausalLM]
-
 
 def measure(out: Path, smoke: bool = False) -> None:
     """Stage 5: measures the pair in `out` and writes the figures to its measurements.json."""
-    names = ("target", "draft")
-    models = {n: LlamaForCausalLM.from_pretrained(out / n, dtype=torch.float32).eval() for n in names}
-    files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
+    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
+    loaded: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
     print("measure: costs", flush=True)
-    figures: dict[str, Any] = {"bytes": files}
-    figures["parameters"] = {n: model.num_parameters() for n, model in models.items()}
-    figures["cost"] = measure_cost(models, seconds=0.05 if smoke else 2.0)
+    cost = measure_cost({n: model.module for n, model in loaded.items()}, seconds=0.05 if smoke else 2.0)
     print("measure: acceptance", flush=True)
-    rows, length, positions = (4, 16, 8) if smoke else (96, 224, 2000)
-    figures["acceptance"] = measure_acceptance(models, rows, length, positions)
+    acceptance = measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000)))
     print("measure: block efficiency", flush=True)
-    figures["blocks"] = measure_blocks(
-        out, figures["acceptance"]["by_index"], *((1, 8) if smoke else (12, 100))
+    keep(
+        out,
+        bytes={n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in loaded},
+        parameters={n: model.module.num_parameters() for n, model in loaded.items()},
+        cost=cost,
+        acceptance=acceptance,
+        blocks=measure_blocks(pair, acceptance["by_index"], *((1, 8) if smoke else (12, 100))),
     )
-    keep(out, **figures)
 
 
 def keep(out: Path, **figures: object) -> None:
@@ -64,7 +65,7 @@ def keep(out: Path, **figures: object) -> None:
     write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | figures)
 
 
-def measure_cost(models: Models, seconds: float = 2.0) -> dict:
+def measure_cost(models: dict[str, LlamaForCausalLM], seconds: float) -> dict:
     """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token."""
     cost = {
         name: {n: forward_milliseconds(model, n, seconds) for n in (1, 5, 17)}
@@ -74,9 +75,7 @@ def measure_cost(models: Models, seconds: float = 2.0) -> dict:
 
 
 @torch.inference_mode()
-def forward_milliseconds(
-    model: LlamaForCausalLM, tokens: int, seconds: float = 2.0, prefix: int = 128
-) -> float:
+def forward_milliseconds(model: LlamaForCausalLM, tokens: int, seconds: float, prefix: int = 128) -> float:
     """Milliseconds of a cached forward pass over a few tokens after a prefix, on one thread.
 
     It is repeated for `seconds` and the fastest pass counts, because other work on the machine only adds
@@ -95,9 +94,13 @@ def forward_milliseconds(
     return 1000 * min(times)
 
 
-def measure_acceptance(models: Models, rows: int, length: int, positions: int) -> dict:
+def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
     """Acceptance of the first drafted token on the target's own text, at some positions by child index."""
-    p, q = own_text_probabilities(models, rows, length)
+    ids = sampled(pair, [[0]] * rows, length, 1, seed=12345)["ids"].tolist()
+    p, q = (  # [rows, length, vocabulary]
+        torch.stack([scored(model, row, 1, pair, Sampling()).double().exp() for row in ids])
+        for model in (pair.target, pair.drafting)
+    )
     chosen = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
     some = p.flatten(0, 1)[chosen], q.flatten(0, 1)[chosen]
     return {
@@ -114,29 +117,14 @@ def measure_acceptance(models: Models, rows: int, length: int, positions: int) -
     }
 
 
-@torch.inference_mode()
-def own_text_probabilities(models: Models, rows: int, length: int) -> tuple[Tensor, Tensor]:
-    """p and q along texts that the target wrote at temperature 1, [rows, length, vocabulary] each."""
-    generator = torch.Generator().manual_seed(12345)
-    given = [deque([0]) for _ in range(rows)]
-    ids = sampled(models["target"], given, length, 1, generator)["ids"][:, :-1].long()
-    models["target"].set_attn_implementation("sdpa")
-    p, q = (
-        torch.cat([models[name](part).logits.double().softmax(-1) for part in ids.split(8)])
-        for name in ("target", "draft")
-    )
-    return p, q
-
-
 def mean_and_error(values: Tensor) -> dict[str, float]:
     """Mean and standard error of values [rows, positions]; only different rows count as independent."""
     means = values.mean(-1).tolist()
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
 
 
-def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
+def measure_blocks(pair: ModelPair, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
     """Block efficiency of both methods on sequence(4) and on their optimal trees of 16 nodes."""
-    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     results = {}
     for method, rates in by_index.items():
         trees = {"sequence(4)": specdec.topology.sequence(4)}
@@ -147,9 +135,7 @@ def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_
     return results
 
 
-def block_efficiency(
-    pair: specdec.ModelPair, method: str, topology: specdec.Topology, seeds: int, new_tokens: int
-) -> dict:
+def block_efficiency(pair: ModelPair, method: str, topology: Topology, seeds: int, new_tokens: int) -> dict:
     """Tokens per target call, over texts after every opening with every seed."""
     settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
     starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]

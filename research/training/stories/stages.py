@@ -1,7 +1,6 @@
 """The stages that train the target, sample its text, and train the draft."""
 
 import time
-from collections import deque
 from pathlib import Path
 
 import torch
@@ -11,9 +10,11 @@ from transformers import LlamaForCausalLM
 
 from research.training.llama import ResidualDropout
 from research.training.loop import Budget, Trainer, save, step_seed
-from research.training.records import Record, lateness, learn, load, measured, sampled, scored
+from research.training.records import Record, add_gradients, lateness, load, measured, sampled, scored
 from research.training.stories.recipe import Recipe, new_model
 from research.training.stories.texts import draw_rows, next_end, read_tokens, story_rows
+from specdec.models import HFModel
+from specdec.pair import ModelPair
 
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
 """What the chunks of samples hold, in turn: text of the target, or stories."""
@@ -76,30 +77,32 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> f
 def make_samples(work: Path, recipe: Recipe, chunks: int) -> None:
     """Stage 3: writes samples-CHUNK.pt. Chunks that exist are not written again."""
     tokens = read_tokens(work)["stories"]
-    model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.bfloat16).eval()
+    model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.float32).eval()
+    pair = ModelPair(HFModel(model))
     for chunk in range(chunks):
         path, kind, started = work / f"samples-{chunk:03}.pt", KINDS[chunk % len(KINDS)], time.time()
         if path.exists():
             continue
-        generator = torch.Generator().manual_seed(step_seed(recipe.seed, chunk))
-        length = min(SHORT, recipe.context) if kind == "own" else recipe.context
+        seed = step_seed(recipe.seed, chunk)
+        generator = torch.Generator().manual_seed(seed)
+        length = min(SHORT if kind == "own" else recipe.context, recipe.context - 1)
         rows = max(2, recipe.chunk_tokens // length)
         if kind.startswith("own"):
-            record = sampled(model, openings(tokens, rows, generator), length, recipe.top, generator)
+            record = sampled(pair, openings(tokens, rows, generator), length, recipe.top, seed)
         else:
-            record = scored(model, draw_rows(tokens, length, rows, generator), recipe.top)
+            record = scored(pair, draw_rows(tokens, length, rows, generator), recipe.top)
         save(path, record)
         speed = rows * length / (time.time() - started)
         print(f"samples: chunk {chunk + 1} of {chunks} ({kind}), {speed:,.0f} tokens/s", flush=True)
 
 
-def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[deque[int]]:
+def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[int]]:
     """The beginnings of sampled rows: an end token, and in every second row up to 24 tokens of a story."""
     begun = []
     for row in range(rows):
         at = next_end(text, int(torch.randint(len(text) - 24, (1,), generator=generator)))
         length = int(torch.randint(1, 25, (1,), generator=generator)) if row % 2 else 0
-        begun.append(deque([0, *text[at + 1 : at + 1 + length].tolist()]))
+        begun.append([0, *text[at + 1 : at + 1 + length].tolist()])
     return begun
 
 
@@ -119,7 +122,7 @@ def train_draft(work: Path, recipe: Recipe, budget: Budget) -> None:
         length = record["ids"].shape[1] - 1
         count = max(1, recipe.draft_step_tokens // length)
         rows = torch.randint(len(record["ids"]), (count,), generator=generator)
-        return learn(model, place, record, rows, lateness(progress, 0.3)), count * length
+        return add_gradients(model, place, record, rows, lateness(progress, 0.3)), count * length
 
     def evaluate() -> dict[str, float]:
         return dict(zip(("kl", "gsd", "ersd"), measured(model, place, held_out).mean(-1).tolist()))
