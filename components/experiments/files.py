@@ -24,8 +24,10 @@ def shipped() -> dict[str, Any] | None:
 def read(path: Path) -> dict[str, Any]:
     """The summary in a file of either kind. ValueError says what does not fit."""
     # imported here, because they import transformers, for which the page must not wait
-    from research.experiments import Settings, Store, summarize
     from research.experiments.command import read_summary
+    from research.experiments.settings import Settings
+    from research.experiments.store import Store
+    from research.experiments.summary import summarize
 
     text = path.read_text(encoding="utf-8")
     if not text.strip():

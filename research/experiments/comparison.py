@@ -154,7 +154,7 @@ class Comparison(sweep.Experiment):
         """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
         runs = sweep.finished(runs, "prompt", "repeat")
         by_point = sweep.grouped(runs, *self.fields)
-        measured = {point: tokens_per_call(some) for point, some in by_point.items()}
+        measured = {point: sweep.quotient(some, "tokens", "rounds") for point, some in by_point.items()}
         rows = [
             dict(zip(self.fields, point, strict=True))
             | {"tokens": sum(run["tokens"] for run in by_point[point])}
@@ -168,11 +168,3 @@ class Comparison(sweep.Experiment):
 def seeds(seed: int, repeat: int, prompts: Sequence[int]) -> list[int]:
     """One seed for each prompt, derived from `seed` and the repeat."""
     return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in prompts]
-
-
-def tokens_per_call(runs: Sequence[Record]) -> Estimate:
-    """Tokens per target call, from runs with `prompt`, `tokens` and `rounds`. ValueError without any run."""
-    estimate = sweep.quotient(runs, "tokens", "rounds")
-    if estimate is None:
-        raise ValueError("no runs: measure first")
-    return estimate

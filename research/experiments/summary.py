@@ -65,7 +65,7 @@ def measured(runs: Sequence[Record]) -> Estimate | None:
         }
         for run in runs
     ]
-    return quotient(whole, "tokens", "rounds")
+    return quotient(whole, "tokens", "rounds") if any(run["rounds"] for run in whole) else None
 
 
 def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimates) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
-        "mean_entropy": bits.to_json() if bits else None,
+        "mean_entropy": bits.to_json(),
         "kl": kl.to_json() if kl else None,
     }
 

@@ -128,11 +128,11 @@ def finished(runs: Sequence[Record], *fields: str) -> list[Record]:
     return [run for run in runs if counts[key_of(run, fields)] == most]
 
 
-def quotient(runs: Iterable[Record], above: str, below: str, cluster: str = "prompt") -> Estimate | None:
-    """Σ above / Σ below over runs; runs of one cluster depend on each other. None if Σ below is 0."""
-    return ratio(
-        {
-            key[0]: (sum(run[above] for run in some), sum(run[below] for run in some))
-            for key, some in grouped(runs, cluster).items()
-        }
+def quotient(runs: Iterable[Record], above: str, below: str, cluster: str = "prompt") -> Estimate:
+    """Σ above / Σ below over runs; runs of one cluster depend on each other. Σ below is above 0."""
+    groups = grouped(runs, cluster).items()
+    estimate = ratio(
+        {key: tuple(sum(run[name] for run in some) for name in (above, below)) for (key,), some in groups}
     )
+    assert estimate is not None, f"the sum of {below} is 0"
+    return estimate

@@ -32,6 +32,11 @@ MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}
 """The records that measure, and the temperature of each."""
 NEW_RECORDS = 100
 """Steps after which records are read that another process has written since."""
+ENTRIES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
+)
+"""What the draft's configuration holds, beside the size of the vocabulary."""
 USER = 4093
 """SmolLM2's token "user"."""
 HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)
@@ -250,17 +255,8 @@ class Training:
         state[PROJECTION] = state.pop("model.embed_tokens.projection.weight")
         out.mkdir(parents=True, exist_ok=True)
         save_file(state, out / WEIGHTS, metadata={"format": "pt"})
-        shape = self.recipe.shape
-        entries = {
-            "vocab_size": len(self.place),
-            "hidden_size": shape.width,
-            "intermediate_size": shape.inner,
-            "num_hidden_layers": shape.layers,
-            "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.heads,
-            "max_position_embeddings": self.recipe.context,
-            "tie_word_embeddings": False,
-        }
+        config = self.model.config.to_dict()
+        entries = {"vocab_size": len(self.place)} | {name: config[name] for name in ENTRIES}
         (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n")
 
 

@@ -9,19 +9,13 @@ import pytest
 import torch
 
 from components.experiments import figures as experiment_figures
-from research.experiments import (
-    Point,
-    Settings,
-    Store,
-    command,
-    read_prompts,
-    run,
-    smoke_settings,
-    summarize,
-)
+from research.experiments import command
 from research.experiments.command import as_text, main, parser, settings_for, settings_of
-from research.experiments.measure import contexts, counts, header
+from research.experiments.measure import contexts, counts, header, run
 from research.experiments.plan import Job, Plan
+from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
+from research.experiments.store import Store
+from research.experiments.summary import summarize
 from specdec import ModelPair, generate, optimal_topology, stats, theory, topology
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.commands import ended

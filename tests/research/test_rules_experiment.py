@@ -6,8 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 import specdec
-from research.experiments import Settings, comparison, draft_temperature, rules, run, summarize
+from research.experiments import comparison, draft_temperature, rules
+from research.experiments.measure import run
+from research.experiments.settings import Settings
 from research.experiments.store import Store
+from research.experiments.summary import summarize
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from tests.helpers.distributions import random_table
