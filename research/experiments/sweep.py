@@ -130,9 +130,10 @@ def finished(runs: Sequence[Record], *fields: str) -> list[Record]:
 
 def quotient(runs: Iterable[Record], above: str, below: str, cluster: str = "prompt") -> Estimate:
     """Σ above / Σ below over runs; runs of one cluster depend on each other. Σ below is above 0."""
-    groups = grouped(runs, cluster).items()
-    estimate = ratio(
-        {key: tuple(sum(run[name] for run in some) for name in (above, below)) for (key,), some in groups}
-    )
+    sums = {
+        key: (sum(run[above] for run in some), sum(run[below] for run in some))
+        for (key,), some in grouped(runs, cluster).items()
+    }
+    estimate = ratio(sums)
     assert estimate is not None, f"the sum of {below} is 0"
     return estimate

@@ -3,13 +3,14 @@
 import json
 import math
 import time
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM
+from transformers import Cache, LlamaForCausalLM
 
 import specdec
 from research.training.records import sampled
@@ -17,6 +18,7 @@ from research.training.stories.recipe import Recipe
 from research.training.stories.stages import mean_loss, read_samples
 from research.training.stories.texts import story_rows
 from specdec import theory
+from specdec.bench.measure import least_seconds
 from specdec.commands import write_json
 from specdec.learn import scored
 from specdec.pair import ModelPair
@@ -36,6 +38,8 @@ OPENINGS = (
     "Lily was sad because her kite was stuck in the tree.",
 )
 """Prompts of the block efficiencies; the empty one starts from the end token."""
+TOKENS = (1, 5, 17)
+"""Of the forward passes whose cost is measured."""
 RUN = 24
 """Tokens that must agree in a row to count as copied."""
 
@@ -45,7 +49,7 @@ def measure(out: Path, smoke: bool = False) -> None:
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     loaded: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
     print("measure: costs", flush=True)
-    cost = measure_cost({n: model.module for n, model in loaded.items()}, seconds=0.05 if smoke else 2.0)
+    cost = measure_cost({n: model.module for n, model in loaded.items()}, 2 if smoke else 200)
     print("measure: acceptance", flush=True)
     acceptance = measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000)))
     print("measure: block efficiency", flush=True)
@@ -65,33 +69,27 @@ def keep(out: Path, **figures: object) -> None:
     write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | figures)
 
 
-def measure_cost(models: dict[str, LlamaForCausalLM], seconds: float) -> dict:
-    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token."""
-    cost = {
-        name: {n: forward_milliseconds(model, n, seconds) for n in (1, 5, 17)}
-        for name, model in models.items()
-    }
+@torch.inference_mode()
+def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
+    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
+
+    On one thread, after a prefix of 128 tokens. All take turns, and the fastest of some passes counts, because
+    other work on the machine only adds time.
+    """
+    threads, work = torch.get_num_threads(), {}
+    torch.set_num_threads(1)
+    for name, model in models.items():
+        cache = model(torch.ones(1, 128, dtype=torch.long), use_cache=True).past_key_values
+        work |= {(name, n): partial(_forward, model, cache, n) for n in TOKENS}
+    seconds = least_seconds(work, times, time.perf_counter)
+    torch.set_num_threads(threads)
+    cost = {name: {n: 1000 * seconds[name, n] for n in TOKENS} for name in models}
     return cost | {"ratio": cost["target"][1] / cost["draft"][1]}
 
 
-@torch.inference_mode()
-def forward_milliseconds(model: LlamaForCausalLM, tokens: int, seconds: float, prefix: int = 128) -> float:
-    """Milliseconds of a cached forward pass over a few tokens after a prefix, on one thread.
-
-    It is repeated for `seconds` and the fastest pass counts, because other work on the machine only adds
-    time.
-    """
-    threads = torch.get_num_threads()
-    times: list[float] = []
-    torch.set_num_threads(1)
-    cache = model(torch.ones(1, prefix, dtype=torch.long), use_cache=True).past_key_values
-    while sum(times) < seconds:
-        started = time.perf_counter()
-        model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
-        times.append(time.perf_counter() - started)
-        cache.crop(-tokens)
-    torch.set_num_threads(threads)
-    return 1000 * min(times)
+def _forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
+    model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
+    cache.crop(-tokens)
 
 
 def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
