@@ -132,9 +132,10 @@ class Plan:
     def _missing_of(self, items: Sequence[Planned]) -> list[Job]:
         """The missing runs of these points, run by run: all points do one run before any does the next."""
         numbers = map(self.settings.prompt_and_repeat, range(self.run_count(items)))
-        jobs = [Job(item, *number) for number in numbers for item in items]
-        first = {key_of(job.cell, KEY): job for job in reversed(jobs)}  # equal trees share their runs
-        return [job for job in jobs if first[key_of(job.cell, KEY)] is job and not self._run(job)]
+        jobs: dict[tuple[Any, ...], Job] = {}
+        for job in (Job(item, *number) for number in numbers for item in items):
+            jobs.setdefault(key_of(job.cell, KEY), job)  # equal trees share their runs
+        return [job for key, job in jobs.items() if key not in self.finished]
 
     def _run(self, job: Job) -> Record | None:
         return self.finished.get(key_of(job.cell, KEY))

@@ -102,7 +102,7 @@ def lacking(cells: Sequence[Record]) -> Callable[[Sequence[Record]], list[Record
     """The `missing` of `complete` where all cells are known from the start."""
 
     def missing(runs: Sequence[Record]) -> list[Record]:
-        done = {key_of(run, cells[0]) for run in runs}
+        done = {key_of(run, cells[0] if cells else ()) for run in runs}
         return [cell for cell in cells if key_of(cell, cell) not in done]
 
     return missing

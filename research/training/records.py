@@ -117,7 +117,7 @@ def add_gradients(
         gap = gap_of(p, q, at >= 0, with_race=late > 0)
         loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
         (slope,) = torch.autograd.grad(loss, some)
-        gradient[part] = slope.bfloat16()
+        gradient[part] = slope
         total += loss.item()
     logits.backward(gradient)
     return total

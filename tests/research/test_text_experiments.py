@@ -5,6 +5,7 @@ import json
 import pytest
 
 from research.experiments import ahead, limits, lists
+from research.experiments.store import Store
 from research.experiments.texts import distributions, own_ranks, rounds_on, written
 from specdec import theory
 from specdec.decoding.run import generate
@@ -74,3 +75,11 @@ def test_the_committed_gain_is_below_what_a_pipelined_round_would_be_worth():
         "stories": True,
         "smollm2": True,
     }
+
+
+def test_a_pair_that_is_not_installed_is_left_out(tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    Store(results).append({"settings": {"max_new_tokens": {"stories": 12}}, "pair": {}, "machine": {}})
+    Store(results).append({"pair": "other", "text": 0})
+    limits.EXPERIMENT.command(["--smoke", "--pair", "smollm2", "--results", str(results)])
+    assert "pair, k" in capsys.readouterr().out

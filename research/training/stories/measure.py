@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
@@ -73,11 +74,12 @@ def keep(out: Path, **figures: object) -> None:
 def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
     """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
 
-    On one thread, after a prefix of 128 tokens. All take turns, and the fastest of some passes counts, because
-    other work on the machine only adds time.
+    On one thread, after a prefix of 128 tokens. All take turns, and the fastest of some passes counts: other
+    work on the machine only adds time.
     """
-    threads, work = torch.get_num_threads(), {}
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    work: dict[tuple[str, int], Callable[[], None]] = {}
     for name, model in models.items():
         cache = model(torch.ones(1, 128, dtype=torch.long), use_cache=True).past_key_values
         work |= {(name, n): partial(_forward, model, cache, n) for n in TOKENS}

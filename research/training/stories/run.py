@@ -66,18 +66,14 @@ def write_pair(work: Path, out: Path) -> None:
     """Writes both models in half precision to OUT/target and OUT/draft, each with the tokenizer."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(work / "tokenizer")
     for name in ("target", "draft"):
-        new, old = out / f".{name}-new", out / f".{name}-old"
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
+        new = work / f"{name}-half"
         model = LlamaForCausalLM.from_pretrained(work / name, dtype=torch.float16)
         model.save_pretrained(new, max_shard_size="9MB")
         tokenizer.save_pretrained(new)
         for file in new.iterdir():
             file.chmod(0o644)
-        if (out / name).exists():
-            (out / name).rename(old)
-        new.rename(out / name)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(out / name, ignore_errors=True)
+        shutil.copytree(new, out / name)
 
 
 def training_record(run: Run) -> dict:
@@ -85,20 +81,10 @@ def training_record(run: Run) -> dict:
     data = torch.load(run.work / "tokens.pt", weights_only=True)
     return {
         "recipe": asdict(run.recipe),
-        "options": options_of(run),
+        "options": {name: getattr(run, name) for name in ("chunks", "threads", "compiled")},
+        "budgets": {"target": asdict(run.target), "draft": asdict(run.draft)},
         "tokens": {name: len(row) for name, row in data["tokens"].items()},
         "characters": data["characters"],
         "sample_tokens": sum(record["ids"][:, 1:].numel() for record in read_samples(run.work)),
         **{name: json.loads((run.work / f"{name}.json").read_text()) for name in ("target", "draft")},
     }
-
-
-def options_of(run: Run) -> str:
-    """The options of the command that determine the weights, except texts and folders."""
-    parts = ["--compile"] if run.compiled else []
-    for name, budget in (("target", run.target), ("draft", run.draft)):
-        by_clock = budget.steps is None
-        parts.append(f"--minutes-{name} {budget.minutes:g}" if by_clock else f"--steps-{name} {budget.steps}")
-    return " ".join(
-        [*parts, f"--chunks {run.chunks}", f"--threads {run.threads}", f"--seed {run.recipe.seed}"]
-    )
