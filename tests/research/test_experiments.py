@@ -386,25 +386,12 @@ def test_a_mistake_is_told_in_one_line(tmp_path):
 
 def test_the_command_measures_and_reports(tmp_path, capsys):
     results = tmp_path / "results.jsonl"
-    few = [
-        "--tokens=30",
-        "--max-new-tokens=10",
-        "--batch=1,3",
-        "--sequence=1,3",
-        "--specinfer=4",
-        "--optimal=2,6",
-    ]
-    main(["--smoke", *few, "--device=cpu", "--results", str(results)])
+    few = "--tokens=30 --max-new-tokens=10 --batch=1,3 --sequence=1,3 --specinfer=4 --optimal=2,6"
+    main(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
     assert "Batch, k = 1" in capsys.readouterr().out
-    assert settings_for(results, PROMPTS) == replace(
-        smoke_settings(read_prompts(PROMPTS)),
-        tokens=30,
-        max_new_tokens=10,
-        sequence=(1, 3),
-        batch=(1, 3),
-        specinfer=(4,),
-        optimal=(2, 6),
-    )
+    given = {"tokens": 30, "max_new_tokens": 10, "sequence": (1, 3), "batch": (1, 3)}
+    given |= {"specinfer": (4,), "optimal": (2, 6)}
+    assert settings_for(results, PROMPTS) == replace(smoke_settings(read_prompts(PROMPTS)), **given)
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
 
 

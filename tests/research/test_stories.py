@@ -71,17 +71,8 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(corpus, tmp_path, m
 
 def test_the_command_trains_and_measures(corpus, tmp_path):
     out = tmp_path / "out"
-    paths = [
-        "--pair",
-        "stories",
-        "--corpus",
-        str(corpus),
-        "--work",
-        str(tmp_path / "work"),
-        "--out",
-        str(out),
-    ]
-    main([*paths, "--smoke", "--threads", "1", "--steps-target", "2", "--steps-draft", "2"])
+    paths = f"--corpus {corpus} --work {tmp_path / 'work'} --out {out}".split()
+    main(["--pair=stories", *paths, "--smoke", "--threads=1", "--steps-target=2", "--steps-draft=2"])
     figures = json.loads((out / "measurements.json").read_text())
     assert 0 < figures["acceptance"]["ersd"]["mean"] <= figures["acceptance"]["gsd"]["mean"] <= 1
 
