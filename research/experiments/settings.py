@@ -109,7 +109,7 @@ class Settings:
     def from_json(cls, entries: Mapping[str, Any], prompts: Sequence[Any]) -> Settings:
         """The settings that `to_json` gave. KeyError or TypeError if they are those of another version."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
-        del plain["prompts_sha256"]
+        plain.pop("prompts_sha256", None)
         return cls(**plain | {"prompts": tuple(prompts[: plain["prompts"]])})
 
     def to_json(self) -> dict[str, Any]:
