@@ -112,12 +112,12 @@ def add_gradients(
     weight = torch.full((len(logits),), 1 / len(logits)) if weight is None else weight
     gradient, total = torch.empty_like(logits), 0.0
     for part, p, at in _parts(record, rows, place, heat):
-        some = logits[part].detach().float().requires_grad_()
-        q = (some / heat).softmax(-1).gather(-1, at.clamp(min=0))
+        scaled = logits[part].detach().float().div_(heat).requires_grad_()
+        q = scaled.softmax(-1).gather(-1, at.clamp(min=0))
         gap = gap_of(p, q, at >= 0, with_race=late > 0)
         loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
-        (slope,) = torch.autograd.grad(loss, some)
-        gradient[part] = slope
+        (slope,) = torch.autograd.grad(loss, scaled)
+        gradient[part] = slope.div_(heat)
         total += loss.item()
     logits.backward(gradient)
     return total
