@@ -24,8 +24,10 @@ def shipped() -> dict[str, Any] | None:
 def read(path: Path) -> dict[str, Any]:
     """The summary in a file of either kind. ValueError says what does not fit."""
     # imported here, because they import transformers, for which the page must not wait
-    from research.experiments import Settings, Store, summarize
     from research.experiments.command import read_summary
+    from research.experiments.settings import Settings
+    from research.experiments.store import Store
+    from research.experiments.summary import summarize
 
     text = path.read_text(encoding="utf-8")
     if not text.strip():
@@ -35,12 +37,8 @@ def read(path: Path) -> dict[str, Any]:
         return read_summary(path)
     header, runs = Store(path).read()
     assert header is not None, "a file with a whole first line"
-    plain: dict[str, Any] = {
-        name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()
-    }
-    plain.pop("prompts_sha256", None)
-    plain["prompts"] = ("",) * plain["prompts"]  # only their number is needed
-    return summarize(Settings(**plain), header, runs)
+    nameless = ("",) * header["settings"]["prompts"]  # only the number of prompts is needed
+    return summarize(Settings.from_json(header["settings"], nameless), header, runs)
 
 
 def _object(line: str) -> dict[str, Any]:

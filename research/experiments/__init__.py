@@ -22,18 +22,3 @@ acceptance computed over 128,256 tokens takes about a minute per context:
         --draft meta-llama/Llama-3.2-1B --dtype bfloat16 --device auto \\
         --tokens 100000 --max-new-tokens 200 --temperature 1 --positions 0 --results llama.jsonl
 """
-
-from research.experiments.run import run
-from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
-from research.experiments.store import Store
-from research.experiments.summary import summarize
-
-__all__ = [
-    "Point",
-    "Settings",
-    "Store",
-    "read_prompts",
-    "run",
-    "smoke_settings",
-    "summarize",
-]

@@ -26,17 +26,9 @@ import torch
 
 from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.texts import (
-    Measure,
-    Text,
-    TextExperiment,
-    distributions,
-    own_ranks,
-    quotient,
-    rounds_on,
-)
+from research.experiments.sweep import Rows
+from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
 from specdec import theory
-from specdec.commands import columns, ended
 from specdec.decoding.run import generate
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -65,32 +57,6 @@ WORTH = 1.15
 
 
 _ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
-
-
-class Ahead(TextExperiment):
-    """Measures how often a prepared continuation is the right one, and what it saves at most."""
-
-    name = "ahead"
-    about = "Measure what drafting while the target verifies could give."
-    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 20}
-
-    def measuring(self, pair: ModelPair) -> Measure:
-        """Ranks of a text, GSD's chances, and the times of rounds."""
-        return partial(measured, pair)
-
-    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
-        """For each pair: chances after one rejected draft by m, and a row for each tree."""
-        return {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}}
-
-    def as_text(self, summary: Record) -> str:
-        """One line for each pair and tree: the hit rate by m, and the largest gain."""
-        rows = [["pair, tree", *(f"m = {m}" for m in PREPARED), "draft's share", "gain at most"]]
-        for pair, values in summary["pairs"].items():
-            for row in values["trees"]:
-                hits = (number(row["hits"][str(m)]["value"]) for m in PREPARED)
-                rows.append([f"{pair}, {row['tree']}", *hits, number(row["share"]), number(row["gain"])])
-            rows.append([f"{pair}, best trees", *[""] * (len(PREPARED) + 1), number(values["gain"])])
-        return columns(rows)
 
 
 def measured(pair: ModelPair, text: Text) -> Record:
@@ -144,10 +110,8 @@ def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
 
 def _handing_over() -> float:
     """Seconds in which a line reaches another process and comes back, at the quantile `QUIET`."""
-    seconds = []
-    with subprocess.Popen(
-        [sys.executable, "-uc", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
+    seconds, echo = [], [sys.executable, "-uc", _ECHO]
+    with subprocess.Popen(echo, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin
         assert other.stdout
         for _ in range(10 * REPEATS):
@@ -168,10 +132,7 @@ def _summary(runs: Sequence[Record]) -> Record:
     pipelined = max(max(row["pipelined"].values()) for row in rows)
     after = {
         "ersd": [theory.ersd_preparation_hit(rates, 1, m) for m in GUESSES],
-        "gsd": [
-            sum(run["gsd"][i] for run in runs) / sum(run["rejected"] for run in runs)
-            for i in range(len(GUESSES))
-        ],
+        "gsd": (np.sum([run["gsd"] for run in runs], 0) / sum(run["rejected"] for run in runs)).tolist(),
     }
     return {
         "texts": len(runs),
@@ -190,24 +151,18 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
         ends, expected = theory.prepared_outcomes(rates, tree, m)
         counted = []
         for run in runs:
-            rounds = [end for end in rounds_on(tree, run["ranks"]) if end[1] is not None]
-            counted.append(
-                {"text": run["text"], "hits": sum(end in ends for end in rounds), "rounds": len(rounds)}
-            )
-        share = quotient(counted, "hits", "rounds")
-        assert share is not None
-        hits[str(m)] = share | {"expected": expected}
+            right = [end in ends for end in rounds_on(tree, run["ranks"]) if end[1] is not None]
+            counted.append({"text": run["text"], "hits": sum(right), "rounds": len(right)})
+        hits[str(m)] = quotient(counted, "hits", "rounds") | {"expected": expected}
     timings = [run["seconds"] for run in runs if run["seconds"]]
     draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
     cost = np.median([each["rows"] for each in timings], 0)
     over = float(np.median([each["handing_over"] for each in timings]))
-    tokens = theory.expected_tokens(rates, tree)
+    tokens, beside = theory.expected_tokens(rates, tree), max(0.0, draft - _preparing(tree, 1, cost))
     pipelined = {}
     for m in PREPARED:
-        beside = max(0.0, draft - _preparing(tree, 1, cost))
-        preparing = _preparing(tree, m, cost) + m * beside
-        hit = hits[str(m)]["value"]
-        pipelined[str(m)] = tokens / (max(rest, preparing) + over + (1 - hit) * draft)
+        longer = max(rest, _preparing(tree, m, cost) + m * beside)
+        pipelined[str(m)] = tokens / (longer + over + (1 - hits[str(m)]["value"]) * draft)
     speed = tokens / (draft + rest)
     return {
         "tree": name,
@@ -227,8 +182,25 @@ def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
     return float((within * np.maximum(1, widths / ROWS[-1])).sum())
 
 
-EXPERIMENT = Ahead()
+def tables(summary: Record) -> list[Rows]:
+    """One line for each pair and tree: the hit rate by m, and the largest gain."""
+    rows = [["pair, tree", *(f"m = {m}" for m in PREPARED), "draft's share", "gain at most"]]
+    for pair, values in summary["pairs"].items():
+        for row in values["trees"]:
+            hits = (number(hit["value"]) for hit in row["hits"].values())
+            rows.append([f"{pair}, {row['tree']}", *hits, number(row["share"]), number(row["gain"])])
+        rows.append([f"{pair}, best trees", *[""] * (len(PREPARED) + 1), number(values["gain"])])
+    return [rows]
+
+
+EXPERIMENT = TextExperiment(
+    name="ahead",
+    about="Measure what drafting while the target verifies could give.",
+    measuring=lambda pair: partial(measured, pair),
+    summary=lambda runs: {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}},
+    tables=tables,
+    texts={STORIES: 40, SMOLLM2: 20},
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

@@ -1,4 +1,4 @@
-"""The command line of the experiments."""
+"""The command line of the paper's experiment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from research.experiments.findings import VERDICTS
-from research.experiments.run import header, run
+from research.experiments.measure import header, run
 from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize
@@ -36,9 +36,8 @@ def parser() -> argparse.ArgumentParser:
     lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
     add("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
     add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
-    defaults = Settings(prompts=("",))
     for name in _OVERRIDES:
-        value = getattr(defaults, name)
+        value = getattr(Settings, name)
         add("--" + name.replace("_", "-"), type=type(value), help=f"default {value}")
     for name in STRATEGIES:
         add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
@@ -77,12 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             experiment(options, settings_of(options))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped: {_how_to_go_on(options.results)}") from None
-
-
-def _how_to_go_on(results: Path) -> str:
-    _, runs = Store(results).read()
-    return f"the {len(runs):,} finished runs in {results} are kept; give the same command to go on with them"
+        kept = f"the {len(Store(options.results).read()[1]):,} finished runs in {options.results} are kept"
+        raise KeyboardInterrupt(f"stopped: {kept}; give the same command to go on with them") from None
 
 
 def settings_for(results: Path, prompts: Path) -> Settings:
@@ -93,12 +88,8 @@ def settings_for(results: Path, prompts: Path) -> Settings:
     for name in ("settings", "pair", "versions"):
         if not isinstance(begun.get(name), dict):
             raise ValueError(f"{results}, line 1: no {name!r}; give another file")
-    listed, plain = read_prompts(prompts), dict(begun["settings"])
     try:
-        plain["prompts"] = listed[: plain["prompts"]]
-        plain.pop("prompts_sha256")
-        entries: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()}
-        settings = Settings(**entries)
+        settings = Settings.from_json(begun["settings"], read_prompts(prompts))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{results}, line 1: settings are not those of this version ({error})") from None
     if settings.to_json() != begun["settings"]:
@@ -157,13 +148,12 @@ def as_text(summary: Mapping[str, Any]) -> str:
     """The summary as tables for a terminal."""
     points = [["method", "strategy", "k", "measured", "95% interval", "predicted"]]
     for p in summary["points"]:
-        interval = f"{_number(p['low'])} to {_number(p['high'])}"
-        numbers = _number(p["value"]), interval, _number(p["prediction"])
-        points.append([p["method"].upper(), p["strategy"], f"{p['k']}", *numbers])
+        value, low, high, predicted = (_number(p[name]) for name in ("value", "low", "high", "prediction"))
+        points.append([p["method"].upper(), p["strategy"], f"{p['k']}", value, f"{low} to {high}", predicted])
     bounds = [["method", "k", "bound", "m fix", "theorem"]]
     for method, by_method in summary["bounds"].items():
         for row in by_method["by_k"]:
-            numbers = _number(row["minimal"]), _number(row["fixed_m"]), _number(row["tunstall"])
+            numbers = (_number(row[name]) for name in ("minimal", "fixed_m", "tunstall"))
             bounds.append([method.upper(), f"{row['k']}", *numbers])
     lines = ["", columns(points), "", columns(bounds), ""]
     lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]

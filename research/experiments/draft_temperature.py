@@ -11,12 +11,11 @@ where it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from research.experiments.comparison import Comparison, Point
+from research.experiments.comparison import Comparison, Point, without_tree
 from research.experiments.store import Record
-from specdec.commands import columns, ended
+from research.experiments.sweep import Rows, grouped
 from specdec.stats import Estimate
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
@@ -24,38 +23,29 @@ BESIDE = 1.0
 """The target's own temperature, which the others are compared with."""
 
 
-class DraftTemperature(Comparison):
-    """Compares draft temperatures. A point is a tree and a temperature of the draft."""
-
-    name = "draft_temperature"
-    about = "Measure ERSD with drafts of other temperatures."
-    fields = ("tree", "draft_temperature")
-    seed = 0x74656D70
-    same_text = True
-
-    def points(self, trees: Sequence[str]) -> list[Point]:
-        """All draft temperatures on all trees."""
-        return [(tree, temperature) for tree in trees for temperature in TEMPERATURES]
-
-    def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """ERSD with a draft of this temperature."""
-        return super().settings(point) | {"method": "ersd"}
-
-    def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """The gain over a draft at the same temperature as the target."""
-        return {"gain": measured[point] - measured[point[0], BESIDE]}
-
-    def as_text(self, summary: Record) -> str:
-        """One line for each tree: tokens per target call at each draft temperature."""
-        points = {self.point_of(row): row["value"] for row in summary["points"]}
-        rows = [["tree", *map(str, TEMPERATURES)]]
-        for tree in dict.fromkeys(tree for tree, _ in points):
-            rows.append([tree, *(f"{points[tree, temperature]:.3f}" for temperature in TEMPERATURES)])
-        return columns(rows)
+def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
+    """The gain over a draft at the same temperature as the target."""
+    return {"gain": measured[point] - measured[point[0], BESIDE]}
 
 
-EXPERIMENT = DraftTemperature()
+def tables(summary: Record) -> list[Rows]:
+    """One line for each tree: tokens per target call at each draft temperature."""
+    by_tree = grouped(summary["points"], "tree")
+    lines = [[tree, *(f"{row['value']:.3f}" for row in some)] for (tree,), some in by_tree.items()]
+    return [[["tree", *map(str, TEMPERATURES)], *lines]]
+
+
+EXPERIMENT = Comparison(
+    name="draft_temperature",
+    about="Measure ERSD with drafts of other temperatures.",
+    fields=("tree", "draft_temperature"),
+    points=lambda trees: [(tree, temperature) for tree in trees for temperature in TEMPERATURES],
+    seed=0x74656D70,
+    settings=lambda point: without_tree(point) | {"method": "ersd"},
+    differences=differences,
+    same_text=True,
+    tables=tables,
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

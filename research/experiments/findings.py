@@ -76,19 +76,13 @@ class _NotMeasured(Exception):  # noqa: N818 - not an error
     """The experiment lacks points that a finding needs."""
 
 
-class _Check(NamedTuple):
-    name: str
-    statement: str
-    place: str
-    outcome: Callable[[Data], Outcome]
-
-
-_CHECKS: list[_Check] = []
+_CHECKS: list[tuple[dict[str, str], Callable[[Data], Outcome]]] = []
 
 
 def _finding(name: str, statement: str, place: str = "Section 5") -> Callable[[Callable], None]:
     """Registers the check of a statement. place: where the paper makes the statement."""
-    return lambda check: _CHECKS.append(_Check(name, statement, place, check))
+    about = {"name": name, "statement": statement, "place": place}
+    return lambda check: _CHECKS.append((about, check))
 
 
 def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dict[str, Any]]:
@@ -96,16 +90,14 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
 
     `found` is None if the experiment lacks the points that the statement is about.
     """
-    data = Data(summary, estimates)
-    findings = []
-    for check in _CHECKS:
-        holds: bool | None
+    data, findings = Data(summary, estimates), []
+    for about, check in _CHECKS:
         try:
-            holds, words = check.outcome(data)
+            holds, words = check(data)
+            outcome: dict[str, Any] = {"found": bool(holds), "words": words}
         except _NotMeasured as missing:
-            holds, words = None, f"Missing: {missing}."
-        findings.append(check._asdict() | {"found": None if holds is None else bool(holds), "words": words})
-        findings[-1].pop("outcome")
+            outcome = {"found": None, "words": f"Missing: {missing}."}
+        findings.append({**about, **outcome})
     return findings
 
 

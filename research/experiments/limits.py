@@ -10,7 +10,7 @@ mean over `RACES` races per token. The optimal tree's tokens per call are those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from research.experiments.phrases import number
 from research.experiments.store import Record
+from research.experiments.sweep import Rows
 from research.experiments.texts import (
-    Measure,
     Text,
     TextExperiment,
     distributions,
@@ -30,7 +30,6 @@ from research.experiments.texts import (
     spread_positions,
 )
 from specdec import theory
-from specdec.commands import columns, ended
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed, log_exponentials
@@ -47,31 +46,6 @@ CONTEXTS = 4
 SAMPLES = 128
 
 
-class Limits(TextExperiment):
-    """Measures R, the surprise of the target's tokens, and the rounds on optimal trees."""
-
-    name = "limits"
-    about = "Compare upper bounds of tokens per target call with the optimal tree."
-    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 24}
-
-    def measuring(self, pair: ModelPair) -> Measure:
-        """Sums over a text, its ranks, and the entropies of some contexts."""
-        return partial(measured, pair)
-
-    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
-        """For each pair: entropies, R, and a row for each k with all limits and the measured tree."""
-        return {"pairs": {pair: _summary(some) for pair, some in runs.items()}}
-
-    def as_text(self, summary: Record) -> str:
-        """One line for each pair and k."""
-        rows = [["pair, k", "optimal tree", *LIMITS]]
-        for pair, values in summary["pairs"].items():
-            for row in values["points"]:
-                cells = (number(row[name]) for name in ("value", *LIMITS))
-                rows.append([f"{pair}, {row['k']}", *cells])
-        return columns(rows)
-
-
 def measured(pair: ModelPair, text: Text) -> Record:
     """Counts by index, sums of surprise and its square in bits, ranks, and `CONTEXTS` single contexts."""
     log_p, log_q = distributions(pair, text)
@@ -83,10 +57,8 @@ def measured(pair: ModelPair, text: Text) -> Record:
         counts += np.bincount(index[index < INDICES], minlength=INDICES)
     by_context = []
     for position in spread_positions(len(p), CONTEXTS):
-        row = {
-            "entropy": float(theory.entropy(p[position])),
-            "square": float(theory.second_log_moment(p[position])),
-        }
+        entropy, square = theory.entropy(p[position]), theory.second_log_moment(p[position])
+        row = {"entropy": float(entropy), "square": float(square)}
         for method in ("ersd", "gsd"):
             estimate = getattr(theory, f"estimate_{method}_acceptance_by_index")
             value = estimate(p[position], q[position], INDICES, samples=SAMPLES).value.numpy()
@@ -112,9 +84,8 @@ def _summary(runs: Sequence[Record]) -> dict[str, Any]:
     for k in KS:
         tree = optimal_topology(rates[rates > 0], k)
         rounds = [run | {"rounds": sum(1 for _ in rounds_on(tree, run["ranks"]))} for run in runs]
-        measured = quotient(rounds, "tokens", "rounds")
-        assert measured is not None
-        points.append({"k": k} | measured | limits(rates, entropy, square, size, k))
+        of_tree = quotient(rounds, "tokens", "rounds")
+        points.append({"k": k} | of_tree | limits(rates, entropy, square, size, k))
     return {
         "texts": len(runs),
         "tokens": tokens,
@@ -149,14 +120,28 @@ def _share(contexts: Sequence[Record], method: str, vocabulary: int, k: int) -> 
     for row in contexts:
         leaves = np.log2(k * (vocabulary - 1) + vocabulary)
         tunstall = leaves / row[method] if row[method] > 0 else np.inf
-        below += min(k + 1, theory.deterministic_limit(row["entropy"], row["square"], k)) < min(
-            k + 1, tunstall
-        )
+        below += theory.deterministic_limit(row["entropy"], row["square"], k) < min(k + 1, tunstall)
     return below / len(contexts)
 
 
-EXPERIMENT = Limits()
+def tables(summary: Record) -> list[Rows]:
+    """One line for each pair and k."""
+    lines = [
+        [f"{pair}, {row['k']}", *(number(row[name]) for name in ("value", *LIMITS))]
+        for pair, values in summary["pairs"].items()
+        for row in values["points"]
+    ]
+    return [[["pair, k", "optimal tree", *LIMITS], *lines]]
+
+
+EXPERIMENT = TextExperiment(
+    name="limits",
+    about="Compare upper bounds of tokens per target call with the optimal tree.",
+    measuring=lambda pair: partial(measured, pair),
+    summary=lambda runs: {"pairs": {pair: _summary(some) for pair, some in runs.items()}},
+    tables=tables,
+    texts={STORIES: 40, SMOLLM2: 24},
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

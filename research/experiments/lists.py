@@ -19,16 +19,9 @@ from torch import Tensor
 
 from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.texts import (
-    Measure,
-    Text,
-    TextExperiment,
-    distributions,
-    quotient,
-    spread_positions,
-)
+from research.experiments.sweep import Rows
+from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
 from specdec import theory
-from specdec.commands import columns, ended
 from specdec.pair import ModelPair
 from specdec.shipped import SMOLLM2, STORIES
 
@@ -47,44 +40,6 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 }
 
 
-class Lists(TextExperiment):
-    """Compares two ways to draft n tokens of one position."""
-
-    name = "lists"
-    about = "Compare the first arrivals of one race with the winners of several."
-    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 12}
-
-    def measuring(self, pair: ModelPair) -> Measure:
-        """Acceptance at some tokens of a text."""
-        return partial(measured, pair)
-
-    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
-        """A row for each pair and n."""
-        rng = np.random.default_rng(0)
-        pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
-        random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]
-        return {
-            "points": [
-                {"pair": pair, "drafts": n, "positions": sum(run["positions"] for run in some)}
-                | {
-                    kind: quotient([run | {kind: run[kind][n - 1]} for run in some], kind, "positions")
-                    for kind in ("arrivals", *KINDS)
-                }
-                for pair, some in {**runs, RANDOM: random}.items()
-                for n in DRAFTS
-            ]
-        }
-
-    def as_text(self, summary: Record) -> str:
-        """One line for each pair and n."""
-        kinds = ("arrivals", *KINDS)
-        rows = [
-            [f"{row['pair']}, {row['drafts']}", *(number(row[kind]["value"]) for kind in kinds)]
-            for row in summary["points"]
-        ]
-        return columns([["pair, drafts", *kinds], *rows])
-
-
 def measured(pair: ModelPair, text: Text) -> Record:
     """Sums over `POSITIONS` tokens, by number of drafts."""
     log_p, log_q = distributions(pair, text)
@@ -101,8 +56,41 @@ def sums(p: Tensor, q: Tensor) -> Record:
     }
 
 
-EXPERIMENT = Lists()
+def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
+    """A row for each pair and n."""
+    rng = np.random.default_rng(0)
+    pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
+    random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]
+    points = [
+        {"pair": pair, "drafts": n, "positions": sum(run["positions"] for run in some)}
+        | {
+            kind: quotient([run | {kind: run[kind][n - 1]} for run in some], kind, "positions")
+            for kind in ("arrivals", *KINDS)
+        }
+        for pair, some in {**runs, RANDOM: random}.items()
+        for n in DRAFTS
+    ]
+    return {"points": points}
+
+
+def tables(summary: Record) -> list[Rows]:
+    """One line for each pair and n."""
+    kinds = ("arrivals", *KINDS)
+    lines = [
+        [f"{row['pair']}, {row['drafts']}", *(number(row[kind]["value"]) for kind in kinds)]
+        for row in summary["points"]
+    ]
+    return [[["pair, drafts", *kinds], *lines]]
+
+
+EXPERIMENT = TextExperiment(
+    name="lists",
+    about="Compare the first arrivals of one race with the winners of several.",
+    measuring=lambda pair: partial(measured, pair),
+    summary=summary,
+    tables=tables,
+    texts={STORIES: 40, SMOLLM2: 12},
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

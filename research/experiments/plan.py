@@ -13,19 +13,23 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from research.experiments.settings import Point, Settings
-from research.experiments.store import KEY, Record, check_runs
+from research.experiments.store import Record
+from research.experiments.sweep import key_of
 from specdec import topology
 from specdec.optimal import optimal_topology
 from specdec.stats import acceptance_vector
 from specdec.topology import Topology
 
-Key = tuple[str, str, int, int]
-"""Method, digest of the tree, prompt, repeat: points whose trees are equal share their runs."""
+CONTEXTS = "contexts"
+"""The method of the lines that hold acceptance computed at some contexts."""
+KEY = {"method": str, "tree": str, "prompt": int, "repeat": int}
+"""The fields that distinguish runs: points whose trees are equal share theirs."""
+_COUNTS = ("lengths", "offered", "reached", "accepted")
 
 
 class Planned(NamedTuple):
@@ -35,30 +39,30 @@ class Planned(NamedTuple):
     topology: Topology
     tree: str
 
+    @classmethod
+    def of(cls, point: Point, acceptance: np.ndarray | None) -> Planned:
+        """The point with its tree. acceptance: R, which the optimal tree needs."""
+        if point.strategy == "optimal":
+            assert acceptance is not None, "the optimal tree is planned after the calibration"
+            tree = optimal_topology(acceptance, point.k)
+        else:
+            tree = topology.named(point.strategy, point.k)
+        # the parents determine the tree, since child indices count from 0
+        return cls(point, tree, hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12])
+
 
 class Job(NamedTuple):
-    """One text to decode."""
+    """One text to decode, or where `planned` is None a prompt at whose contexts acceptance is computed."""
 
-    planned: Planned
+    planned: Planned | None
     prompt: int
     repeat: int
 
     @property
-    def key(self) -> Key:
-        """The key of its line in the results file."""
-        return self.planned.point.method, self.planned.tree, self.prompt, self.repeat
-
-
-class ContextJob(NamedTuple):
-    """One prompt at whose contexts acceptance by index is to be computed."""
-
-    prompt: int
-    repeat: int = 0
-
-    @property
-    def key(self) -> Key:
-        """The key of its line in the results file."""
-        return "contexts", "", self.prompt, self.repeat
+    def cell(self) -> Record:
+        """The entries of `KEY` of its line in the results file."""
+        method, tree = (self.planned.point.method, self.planned.tree) if self.planned else (CONTEXTS, "")
+        return {"method": method, "tree": tree, "prompt": self.prompt, "repeat": self.repeat}
 
 
 class Plan:
@@ -67,16 +71,16 @@ class Plan:
     def __init__(self, settings: Settings, runs: Sequence[Record]):
         check_runs(runs)
         self.settings = settings
-        self.finished = {key_of(run): run for run in runs}
+        self.finished = {key_of(run, KEY): run for run in runs}
+        self.calibration = [Planned.of(point, None) for point in settings.calibration]
 
-    def missing(self) -> list[Job | ContextJob]:
+    def missing(self) -> list[Job]:
         """The runs to do next, in order. More may follow when these are finished; empty when all is done."""
-        first: list[Job | ContextJob] = [*self._missing_of(self.calibration)]
-        if first:
+        if first := self._missing_of(self.calibration):
             return first
-        contexts = [ContextJob(prompt) for prompt in range(len(self.settings.prompts))]
-        waiting = [job for job in contexts if self.settings.positions and job.key not in self.finished]
-        return [*self._missing_of(self.planned), *waiting]
+        prompts = range(len(self.settings.prompts)) if self.settings.positions else ()
+        contexts = (Job(None, prompt, 0) for prompt in prompts)
+        return [*self._missing_of(self.planned), *(job for job in contexts if not self._run(job))]
 
     @property
     def is_calibrated(self) -> bool:
@@ -84,51 +88,40 @@ class Plan:
         return not self._missing_of(self.calibration)
 
     @cached_property
-    def calibration(self) -> list[Planned]:
-        """The points that determine the acceptance by index."""
-        return [_planned(point, None) for point in self.settings.calibration]
-
-    @cached_property
     def acceptance(self) -> dict[str, np.ndarray]:
         """R by child index for each method, from the calibration's runs."""
-        return {method: self._acceptance(method) for method in self.settings.methods}
+        vectors, count = {}, self.run_count(self.calibration)
+        for method in self.settings.methods:
+            items = [item for item in self.calibration if item.point.method == method]
+            runs = [run for item in items for run in self.runs_of(item, count)]
+            vectors[method] = acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
+            if not vectors[method].any():
+                raise ValueError(
+                    "nothing drafted was accepted in the calibration runs: raise tokens, or try another draft"
+                )
+        return vectors
 
     @cached_property
     def planned(self) -> list[Planned]:
         """All points with their trees; the calibration must be finished."""
-        return [_planned(point, self.acceptance[point.method]) for point in self.settings.points]
+        return [Planned.of(point, self.acceptance[point.method]) for point in self.settings.points]
 
     @cached_property
     def count(self) -> int:
         """The number of runs that each point needs, estimated from the finished runs."""
         return self.run_count(self.planned)
 
-    def finished_runs(self, item: Planned) -> list[Record]:
-        """The finished runs of a point."""
-        return [run for run in self.runs_of(item, self.count) if run is not None]
-
-    def _acceptance(self, method: str) -> np.ndarray:
-        items = [item for item in self.calibration if item.point.method == method]
-        count = self.run_count(self.calibration)
-        runs = [run for item in items for run in self.runs_of(item, count) if run is not None]
-        acceptance = acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
-        if not acceptance.any():
-            raise ValueError(
-                "nothing drafted was accepted in the calibration runs: raise tokens, or try another draft"
-            )
-        return acceptance
-
-    def runs_of(self, item: Planned, count: int) -> list[Record | None]:
-        """The first `count` runs of a point; None if one of them is not finished."""
-        numbers = map(self.settings.prompt_and_repeat, range(count))
-        return [self.finished.get(Job(item, *number).key) for number in numbers]
+    def runs_of(self, item: Planned, count: int) -> list[Record]:
+        """The finished ones among the first `count` runs of a point."""
+        jobs = (Job(item, *self.settings.prompt_and_repeat(number)) for number in range(count))
+        return [run for job in jobs if (run := self._run(job))]
 
     def run_count(self, items: Sequence[Planned]) -> int:
         """The number of runs that each of these points needs, estimated from the finished ones."""
         wanted = self.settings.tokens
         count = math.ceil(wanted / self.settings.max_new_tokens)
         while True:
-            runs = [[run for run in self.runs_of(item, count) if run is not None] for item in items]
+            runs = [self.runs_of(item, count) for item in items]
             if any(len(row) < count for row in runs):
                 return count
             least = min(sum(run["tokens"] for run in row) for row in runs)
@@ -138,31 +131,32 @@ class Plan:
 
     def _missing_of(self, items: Sequence[Planned]) -> list[Job]:
         """The missing runs of these points, run by run: all points do one run before any does the next."""
-        jobs: dict[Key, Job] = {}
-        for number in range(self.run_count(items)):
-            for item in items:
-                job = Job(item, *self.settings.prompt_and_repeat(number))
-                if job.key not in self.finished:
-                    jobs.setdefault(job.key, job)
-        return list(jobs.values())
+        numbers = map(self.settings.prompt_and_repeat, range(self.run_count(items)))
+        jobs: dict[tuple[Any, ...], Job] = {}
+        for job in (Job(item, *number) for number in numbers for item in items):
+            jobs.setdefault(key_of(job.cell, KEY), job)  # equal trees share their runs
+        return [job for key, job in jobs.items() if key not in self.finished]
+
+    def _run(self, job: Job) -> Record | None:
+        return self.finished.get(key_of(job.cell, KEY))
 
 
-def key_of(run: Record) -> Key:
-    """The key of a finished run."""
-    return tuple(run[name] for name in KEY)
+def check_runs(runs: Sequence[Record]) -> None:
+    """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
+    lines: dict[tuple[Any, ...], int] = {}
+    for number, run in enumerate(runs, start=2):
+        counted = {"tokens": int, "rounds": int} | dict.fromkeys(_COUNTS, list)
+        fields = KEY | ({"positions": int} if run.get("method") == CONTEXTS else counted)
+        for name, kind in fields.items():
+            value = run.get(name)
+            if not isinstance(value, kind) or (isinstance(value, list) and {*map(type, value)} - {int}):
+                shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"
+                raise ValueError(f"line {number}: {shown}: not the record of a run; take the line out")
+        first = lines.setdefault(key_of(run, KEY), number)
+        if first != number:
+            raise ValueError(f"line {number}: the run of line {first} again; take one of them out")
 
 
 def summed(runs: Sequence[Record], name: str) -> list[int]:
     """The lists under this name, summed over runs element by element; shorter lists are padded with zeros."""
     return [sum(column) for column in zip_longest(*(run[name] for run in runs), fillvalue=0)]
-
-
-def _planned(point: Point, acceptance: np.ndarray | None) -> Planned:
-    if point.strategy == "optimal":
-        assert acceptance is not None, "the optimal tree is planned after the calibration"
-        tree = optimal_topology(acceptance, point.k)
-    else:
-        tree = topology.named(point.strategy, point.k)
-    # the parents determine the tree, since child indices count from 0
-    digest = hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12]
-    return Planned(point, tree, digest)

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.texts import Measure, Text, TextExperiment, quotient
+from research.experiments.sweep import Rows
+from research.experiments.texts import Text, TextExperiment, quotient
 from specdec import theory
-from specdec.commands import columns, ended
 from specdec.decoding.run import generate
 from specdec.models.base import Model, PreparedModel, SessionKind
 from specdec.models.kernels.packing import round_matrices
@@ -103,56 +103,12 @@ WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16
 SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
 
 
-class Rounding(TextExperiment):
-    """Compares arithmetics on the same texts."""
-
-    name = "rounding"
-    about = "Measure how often rounding changes a token, and bound it."
-
-    def measuring(self, pair: ModelPair) -> Measure:
-        """Prepares the target in all arithmetics."""
-        target: Any = pair.target  # one of transformers, with a module
-        prepared = prepare(target.module, target.name)
-        models = {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
-        return partial(measured, pair, models)
-
-    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
-        """A row for each pair and comparison, and one for each arithmetic of whole texts."""
-        points = [
-            {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
-            | {field: quotient([{**run, **run["by"][name]} for run in some], field) for field in SUMS}
-            for pair, some in runs.items()
-            for name in COMPARED
-        ]
-        whole = [
-            _whole(pair, name, [run["whole"][name] for run in some])
-            for pair, some in runs.items()
-            for name in WHOLE
-        ]
-        return {"races": RACES, "points": points, "whole": whole}
-
-    def as_text(self, summary: Record) -> str:
-        """Two tables: percentages per token, and whole texts."""
-        head = ["percent per token", "D_TV", "race", "exact", "bound", "greedy", "independent"]
-        fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
-        rows = [
-            [f"{row['pair']}: {row['compared']}", *(number(100 * row[field]["value"]) for field in fields)]
-            for row in summary["points"]
-        ]
-        texts = [
-            [
-                f"{row['pair']}: {row['arithmetic']}",
-                f"{row['different']} of {row['texts']}",
-                f"{row['tokens']:,}",
-                number(row["expected"]),
-            ]
-            for row in summary["whole"]
-        ]
-        return (
-            columns([head, *rows])
-            + "\n\n"
-            + columns([["whole texts", "different", "tokens", "expected"], *texts])
-        )
+def measuring(pair: ModelPair) -> Callable[[Text], Record]:
+    """Prepares the target in all arithmetics."""
+    target: Any = pair.target  # one of transformers, with a module
+    prepared = prepare(target.module, target.name)
+    models = {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
+    return partial(measured, pair, models)
 
 
 def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
@@ -228,24 +184,59 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
     return next(different, min(len(a), len(b)))
 
 
-def _whole(pair: str, name: str, texts: Sequence[Record]) -> Record:
+def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
+    """A row for each pair and comparison, and one for each arithmetic of whole texts."""
+    points = [
+        {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
+        | {field: quotient([run | run["by"][name] for run in some], field) for field in SUMS}
+        for pair, some in runs.items()
+        for name in COMPARED
+    ]
+    whole = [
+        {"pair": pair, "arithmetic": name} | _counted([run["whole"][name] for run in some])
+        for pair, some in runs.items()
+        for name in WHOLE
+    ]
+    return {"races": RACES, "points": points, "whole": whole}
+
+
+def _counted(texts: Sequence[Record]) -> Record:
     """Counts over texts. per_text: the rate of differing texts and the ends of Wilson's 95% interval."""
-    different, tokens = (sum(text[field] for text in texts) for field in ("different", "tokens"))
-    counted = IndexAcceptance(0, accepted=different, offered=len(texts))
+    sums = {name: sum(text[name] for text in texts) for name in ("different", "tokens", "expected")}
+    counted = IndexAcceptance(0, accepted=sums["different"], offered=len(texts))
     low, high = counted.interval()
-    return {
-        "pair": pair,
-        "arithmetic": name,
-        "texts": len(texts),
-        "different": different,
-        "tokens": tokens,
-        "expected": sum(text["expected"] for text in texts),
-        "per_text": {"value": counted.rate, "low": low, "high": high},
-    }
+    return {"texts": len(texts)} | sums | {"per_text": {"value": counted.rate, "low": low, "high": high}}
 
 
-EXPERIMENT = Rounding()
+def tables(summary: Record) -> list[Rows]:
+    """Percentages per token, and whole texts."""
+    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
+    tokens = [
+        [f"{row['pair']}: {row['compared']}", *(number(100 * row[field]["value"]) for field in fields)]
+        for row in summary["points"]
+    ]
+    texts = [
+        [
+            f"{row['pair']}: {row['arithmetic']}",
+            f"{row['different']} of {row['texts']}",
+            f"{row['tokens']:,}",
+            number(row["expected"]),
+        ]
+        for row in summary["whole"]
+    ]
+    return [
+        [["percent per token", "D_TV", "race", "exact", "bound", "greedy", "independent"], *tokens],
+        [["whole texts", "different", "tokens", "expected"], *texts],
+    ]
+
+
+EXPERIMENT = TextExperiment(
+    name="rounding",
+    about="Measure how often rounding changes a token, and bound it.",
+    measuring=measuring,
+    summary=summary,
+    tables=tables,
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

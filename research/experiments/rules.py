@@ -12,11 +12,10 @@ JSON-lines file: a stopped experiment goes on where it was, and so does one with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from research.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
 from research.experiments.store import Record
-from specdec.commands import columns, ended
+from research.experiments.sweep import Rows, grouped
 from specdec.methods import DRAFTING, METHODS
 from specdec.stats import Estimate
 
@@ -25,58 +24,52 @@ BESIDE = GROWN_FROM
 """The method that the others are compared with."""
 
 
-class Rules(Comparison):
-    """Compares all lossless rules. A point is a temperature, a tree and a method."""
-
-    name = "rules"
-    about = "Compare all lossless rules."
-    fields = ("temperature", "tree", "method")
-    seed = 0x72756C6573
-
-    def points(self, trees: Sequence[str]) -> list[Point]:
-        """All rules on all trees at both temperatures."""
-        return [(t, tree, method) for t in TEMPERATURES for tree in trees for method in DRAFTING]
-
-    def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:
-        """The prompt of one repeat.
-
-        At temperature 0 each repeat drops one more word, or token id, from its end.
-        """
-        fewer = 0 if point["temperature"] else repeat
-        if not isinstance(prompt, str):
-            return prompt[: max(1, len(prompt) - fewer)]
-        words = prompt.split()
-        return " ".join(words[: max(1, len(words) - fewer)]) if fewer else prompt
-
-    def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """A rule's gain over GSD, and its distance from the best rule on this tree."""
-        there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
-        best = max(there.values(), key=lambda estimate: estimate.value)
-        return {"more_than_gsd": measured[point] - there[BESIDE], "less_than_best": best - measured[point]}
-
-    def as_text(self, summary: Record) -> str:
-        """One line for each tree and temperature.
-
-        An asterisk marks a rule that differs significantly from GSD.
-        """
-        points = {self.point_of(row): row for row in summary["points"]}
-        rows = [["T", "tree", *(METHODS[method].name for method in DRAFTING)]]
-        for temperature, tree in dict.fromkeys(point[:2] for point in points):
-            cells = (_cell(points.get((temperature, tree, method))) for method in DRAFTING)
-            rows.append([f"{temperature}", tree, *cells])
-        return columns(rows)
+def points(trees: Sequence[str]) -> list[Point]:
+    """All rules on all trees at both temperatures."""
+    return [(t, tree, method) for t in TEMPERATURES for tree in trees for method in DRAFTING]
 
 
-def _cell(row: Record | None) -> str:
-    if row is None:
-        return "-"
-    low, high = (row.get("more_than_gsd", {}).get(end) for end in ("low", "high"))
+def shortened(prompt: Prompt, point: Record, repeat: int) -> Prompt:
+    """The prompt of one repeat: at temperature 0 each drops one more word, or token id, from its end."""
+    fewer = 0 if point["temperature"] else repeat
+    if not isinstance(prompt, str):
+        return prompt[: max(1, len(prompt) - fewer)]
+    words = prompt.split()
+    return " ".join(words[: max(1, len(words) - fewer)]) if fewer else prompt
+
+
+def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
+    """A rule's gain over GSD, and its distance from the best rule on this tree."""
+    there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
+    best = max(there.values(), key=lambda estimate: estimate.value)
+    return {"more_than_gsd": measured[point] - there[BESIDE], "less_than_best": best - measured[point]}
+
+
+def tables(summary: Record) -> list[Rows]:
+    """A line for each tree and temperature. An asterisk marks a rule that differs significantly from GSD."""
+    rows = [["T", "tree", *(METHODS[method].name for method in DRAFTING)]]
+    for (temperature, tree), some in grouped(summary["points"], "temperature", "tree").items():
+        cells = {row["method"]: _cell(row) for row in some}
+        rows.append([f"{temperature}", tree, *(cells.get(method, "-") for method in DRAFTING)])
+    return [rows]
+
+
+def _cell(row: Record) -> str:
+    low, high = (row["more_than_gsd"][end] for end in ("low", "high"))
     differs = low is not None and (low > 0 or high < 0)
     return f"{row['value']:.3f}{'*' if differs else ' '}"
 
 
-EXPERIMENT = Rules()
+EXPERIMENT = Comparison(
+    name="rules",
+    about="Compare all lossless rules.",
+    fields=("temperature", "tree", "method"),
+    points=points,
+    seed=0x72756C6573,
+    prompt=shortened,
+    differences=differences,
+    tables=tables,
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import gc
 import time
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from statistics import fmean, median
 from typing import Any
 
-from tqdm import tqdm
-
-from research.experiments.comparison import Comparison, Point, Prompt, Trees, finished, seeds
-from research.experiments.store import Record, Store
-from specdec.commands import columns, ended
+from research.experiments.comparison import Comparison, Prompt, SetUp, seeds
+from research.experiments.store import Record
+from research.experiments.sweep import Rows, finished, grouped
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
@@ -45,50 +44,27 @@ TEXTS = 16
 
 
 class Serving(Comparison):
-    """Compares numbers of texts decoded at once. A point is such a number and a tree."""
+    """Compares numbers of texts decoded at once. A run is all texts of a point in one repeat."""
 
-    name = "serving"
-    about = "Find the best tree for many texts at once."
-    fields = ("at_once", "tree")
-    seed = 0x73657276
-    repeats = 5
-    length = 48
-    own_options = ("temperatures",)
+    def cells(self, setup: SetUp) -> list[Record]:
+        """All points of each repeat, in both directions: the machine's speed drifts."""
+        points = self.points(list(setup.trees))
+        return [
+            {"at_once": at_once, "tree": tree, "repeat": repeat}
+            for repeat in range(setup.options.repeats)
+            for at_once, tree in (reversed(points) if repeat % 2 else points)
+        ]
 
-    def parser(self) -> ArgumentParser:
-        """The options of the command."""
-        parser = super().parser()
-        parser.add_argument(
-            "--temperatures", type=float, nargs="+", default=[1.0], help="of the texts, in turn"
-        )
-        return parser
-
-    def trees(self, pair: ModelPair) -> dict[str, Topology]:
-        """The optimal tree of each k, named by its k."""
-        acceptance = measure_acceptance(pair, method="ersd")
-        return {str(k): optimal_topology(acceptance, k) if k else Topology([]) for k in KS}
-
-    def points(self, trees: Sequence[str]) -> list[Point]:
-        """All trees and the one of `auto`, with all numbers of texts."""
-        return [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)]
-
-    def measure(
-        self, pair: ModelPair, prompts: Sequence[Prompt], trees: Trees, options: Namespace, store: Store
-    ) -> None:
-        """Measures the points that the results file lacks.
-
-        AssertionError if a text differs from plain decoding.
-        """
-        done = {_key(run) for run in store.read()[1]}
-        length, temperatures = options.max_new_tokens, options.temperatures
-        for repeat in tqdm(range(options.repeats), unit="repeat"):
-            missing = [point for point in self.points(list(trees)) if (*point, repeat) not in done]
-            decoded = partial(_decoded, pair, prompts, repeat, temperatures)
+    def measured(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
+        """Times each point. AssertionError if a text differs from plain decoding."""
+        length = setup.options.max_new_tokens
+        for repeat, some in groupby(cells, itemgetter("repeat")):
+            decoded = partial(_decoded, setup, repeat)
             # this also runs the first, slow forwards of each size before anything is timed
-            texts = decoded(length, max(AT_ONCE), method="ar") if missing else []
-            # in both directions: the machine's speed drifts
-            for at_once, tree in reversed(missing) if repeat % 2 else missing:
-                settings = {"method": "ersd", "topology": trees.get(tree, AUTO)}
+            texts = decoded(length, max(AT_ONCE), method="ar")
+            for cell in some:
+                at_once, tree = cell["at_once"], cell["tree"]
+                settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
                 decoded(1, at_once, **settings)  # `auto` measures here
                 gc.collect()  # a collection of everything takes longer than the texts of a point
                 start = time.process_time()
@@ -98,9 +74,8 @@ class Serving(Comparison):
                 assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
                 rounds = [round for g in generations for round in g.rounds]
                 k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
-                run = {"at_once": at_once, "tree": tree, "repeat": repeat, "k": k}
                 tokens = sum(len(g.token_ids) for g in generations)
-                store.append(run | {"tokens": tokens, "seconds": seconds})
+                yield cell | {"k": k, "tokens": tokens, "seconds": seconds}
 
     def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
         """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
@@ -108,58 +83,39 @@ class Serving(Comparison):
         of_best: those of `auto` as a multiple of the best equal trees, the median over repeats.
         """
         runs = finished(runs, "repeat")
-        rates = {_key(run): run["tokens"] / run["seconds"] for run in runs}
-        rows: list[Record] = []
-        for at_once, tree in dict.fromkeys(key[:2] for key in rates):
-            own = {key[2]: rate for key, rate in rates.items() if key[:2] == (at_once, tree)}
-            drafted = [run["k"] for run in runs if _key(run)[:2] == (at_once, tree)]
-            k = round(fmean(drafted), 1) if tree == AUTO else drafted[0]
-            gain = _median_and_ends(rate / rates[at_once, PLAIN, repeat] for repeat, rate in own.items())
-            row = {"at_once": at_once, "tree": tree, "k": k}
-            rows.append(row | _median_and_ends(own.values()) | {"gain": gain})
-        for row in (row for row in rows if row["tree"] == AUTO):
-            at_once = row["at_once"]
-            fixed = [other for other in rows if other["at_once"] == at_once and other["tree"] != AUTO]
-            best = max(fixed, key=lambda other: other["gain"]["value"])["tree"]
-            repeats = [key[2] for key in rates if key[:2] == (at_once, AUTO)]
-            row["of_best"] = _median_and_ends(
-                rates[at_once, AUTO, repeat] / rates[at_once, best, repeat] for repeat in repeats
-            )
-        about = {name: header[name] for name in ("settings", "pair", "machine")}
-        return about | {"repeats": len({run["repeat"] for run in runs}), "points": rows}
-
-    def as_text(self, summary: Record) -> str:
-        """One line for each number of texts: tokens per second by k, and with the tree of `auto`."""
-        points = {(row["at_once"], row["tree"]): row for row in summary["points"]}
-        names = list(dict.fromkeys(tree for _, tree in points))
-        rows = [["at once", *names, f"mean k of {AUTO}", f"{AUTO} / best k"]]
+        points = grouped(runs, "at_once", "tree")
+        rates = {
+            point: {run["repeat"]: run["tokens"] / run["seconds"] for run in some}
+            for point, some in points.items()
+        }
+        rows: dict[Any, Record] = {}
+        for (at_once, tree), some in points.items():
+            k = round(fmean(run["k"] for run in some), 1) if tree == AUTO else some[0]["k"]
+            row = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rates[at_once, tree].values())
+            rows[at_once, tree] = row | {"gain": _quotients(rates[at_once, tree], rates[at_once, PLAIN])}
         for at_once in dict.fromkeys(at_once for at_once, _ in points):
-            chosen = f"{points[at_once, AUTO]['k']:.1f}"
-            values = [f"{points[at_once, name]['value']:.0f}" for name in names]
-            of_best = points[at_once, AUTO]["of_best"]["value"]
-            rows.append([f"{at_once}", *values, chosen, f"{of_best:.2f}"])
-        return columns(rows)
+            fixed = [point for point in rows if point[0] == at_once and point[1] != AUTO]
+            best = max(fixed, key=lambda point: rows[point]["gain"]["value"])
+            rows[at_once, AUTO]["of_best"] = _quotients(rates[at_once, AUTO], rates[best])
+        about = {name: header[name] for name in ("settings", "pair", "machine")}
+        return about | {"repeats": len({run["repeat"] for run in runs}), "points": [*rows.values()]}
 
 
-def _decoded(
-    pair: ModelPair,
-    prompts: Sequence[Prompt],
-    repeat: int,
-    temperatures: Sequence[float],
-    length: int,
-    at_once: int,
-    **settings: Any,
-) -> list[Generation]:
-    numbers = range(max(at_once, TEXTS))
+def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: Any) -> list[Generation]:
+    numbers, prompts, temperatures = range(max(at_once, TEXTS)), setup.prompts, setup.options.temperatures
     return generate_many(
-        pair,
+        setup.pair,
         [prompts[(repeat * max(AT_ONCE) + number) % len(prompts)] for number in numbers],
-        seeds=seeds(Serving.seed, repeat, numbers),
+        seeds=seeds(EXPERIMENT.seed, repeat, numbers),
         at_once=at_once,
         max_new_tokens=length,
         temperature=[temperatures[number % len(temperatures)] for number in numbers],
         **settings,
     )
+
+
+def _quotients(rates: dict[int, float], others: dict[int, float]) -> dict[str, float]:
+    return _median_and_ends(rate / others[repeat] for repeat, rate in rates.items())
 
 
 def _median_and_ends(values: Iterable[float]) -> dict[str, float]:
@@ -168,12 +124,37 @@ def _median_and_ends(values: Iterable[float]) -> dict[str, float]:
     return {"value": median(numbers), "low": min(numbers), "high": max(numbers)}
 
 
-def _key(run: Record) -> tuple[int, str, int]:
-    return run["at_once"], run["tree"], run["repeat"]
+def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
+    """The optimal tree of each k, named by its k."""
+    acceptance = measure_acceptance(pair, method="ersd")
+    trees = {str(k): optimal_topology(acceptance, k) if k else Topology([]) for k in KS}
+    return SetUp(pair, prompts[:2] if options.smoke else prompts, trees, options)
 
 
-EXPERIMENT = Serving()
+def tables(summary: Record) -> list[Rows]:
+    """One line for each number of texts: tokens per second by k, and with the tree of `auto`."""
+    lines = []
+    for (at_once,), some in grouped(summary["points"], "at_once").items():
+        points = {row["tree"]: row for row in some}
+        auto = points[AUTO]
+        values = (f"{row['value']:.0f}" for row in some)
+        lines.append([f"{at_once}", *values, f"{auto['k']:.1f}", f"{auto['of_best']['value']:.2f}"])
+    return [[["at once", *points, f"mean k of {AUTO}", f"{AUTO} / best k"], *lines]]
+
+
+EXPERIMENT = Serving(
+    name="serving",
+    about="Find the best tree for many texts at once.",
+    fields=("at_once", "tree"),
+    points=lambda trees: [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)],
+    seed=0x73657276,
+    repeats=5,
+    length=48,
+    prepared=prepared,
+    tables=tables,
+    own_options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
+    in_header=("temperatures",),
+)
 
 if __name__ == "__main__":
-    with ended():
-        EXPERIMENT.command()
+    EXPERIMENT.main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,6 +104,13 @@ class Settings:
     def seed_of(self, prompt: int, repeat: int) -> int:
         """The seed of a run. It is the same at every point, so that points are compared on the same races."""
         return derived_seed(derived_seed(self.seed, prompt), repeat)
+
+    @classmethod
+    def from_json(cls, entries: Mapping[str, Any], prompts: Sequence[Any]) -> Settings:
+        """The settings that `to_json` gave. KeyError or TypeError if they are those of another version."""
+        plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
+        plain.pop("prompts_sha256", None)
+        return cls(**plain | {"prompts": tuple(prompts[: plain["prompts"]])})
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain data; the prompts are replaced by their number and a digest."""

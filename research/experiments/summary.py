@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from research.experiments.findings import check_findings
-from research.experiments.plan import Plan, Planned, summed
+from research.experiments.plan import CONTEXTS, Plan, Planned, summed
 from research.experiments.settings import Point, Settings
 from research.experiments.store import Record
+from research.experiments.sweep import quotient
 from specdec import theory
 from specdec.optimal import optimal_topology
-from specdec.stats import Estimate, IndexAcceptance, combined, ratio
+from specdec.stats import Estimate, IndexAcceptance, combined
 
 Estimates = Mapping[Point, Estimate]
 
@@ -34,7 +35,7 @@ def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dic
     if not plan.is_calibrated:
         raise ValueError("the calibration runs are not finished: run the experiment a little longer")
     items = plan.planned
-    finished = {item.point: plan.finished_runs(item) for item in items}
+    finished = {item.point: plan.runs_of(item, plan.count) for item in items}
     estimates = {point: e for point, done in finished.items() if (e := measured(done)) is not None}
     points = [
         _point(plan, item, finished[item.point], estimates) for item in items if item.point in estimates
@@ -56,12 +57,15 @@ def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dic
 
 def measured(runs: Sequence[Record]) -> Estimate | None:
     """Tokens per target call over the rounds with a whole tree; None without such rounds."""
-    parts: dict[int, tuple[float, float]] = {}
-    for run in runs:
-        above, below = parts.get(run["prompt"], (0, 0))
-        tokens = sum(n * rounds for n, rounds in enumerate(run["lengths"]))
-        parts[run["prompt"]] = above + tokens, below + sum(run["lengths"])
-    return ratio(parts)
+    whole = [
+        {
+            "prompt": run["prompt"],
+            "tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"])),
+            "rounds": sum(run["lengths"]),
+        }
+        for run in runs
+    ]
+    return quotient(whole, "tokens", "rounds") if any(run["rounds"] for run in whole) else None
 
 
 def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimates) -> dict[str, Any]:
@@ -99,12 +103,8 @@ def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> li
         step = after["k"] - before["k"]
         change = combined([estimates[end] for end in ends], [-1 / step, 1 / step])
         predicted = (after["prediction"] - before["prediction"]) / step
-        row = {
-            "method": after["method"],
-            "strategy": after["strategy"],
-            "from": before["k"],
-            "to": after["k"],
-        }
+        row = {"method": after["method"], "strategy": after["strategy"]}
+        row |= {"from": before["k"], "to": after["k"]}
         rows.append(row | change.to_json() | {"prediction": predicted})
     return rows
 
@@ -115,10 +115,10 @@ def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> li
 def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
     vector = plan.acceptance[method]
     tables = {}
-    for point in plan.settings.calibration:
-        if point.method == method:
-            runs = _calibration_runs(plan, point)
-            tables[point.strategy] = _marginal(summed(runs, "accepted"), summed(runs, "offered"))
+    for item in plan.calibration:
+        if item.point.method == method:
+            runs = plan.runs_of(item, plan.count)
+            tables[item.point.strategy] = _marginal(summed(runs, "accepted"), summed(runs, "offered"))
     return {
         "by_index": vector.tolist(),
         "batch": tables["batch"],
@@ -139,26 +139,21 @@ def _marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str,
     return table
 
 
-def _calibration_runs(plan: Plan, point: Point) -> list[Record]:
-    item = next(item for item in plan.calibration if item.point == point)
-    return plan.finished_runs(item)
-
-
 def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
     """The acceptance that was computed at positions of the target's texts; entropies and D_KL in bits."""
-    runs = [run for key, run in sorted(plan.finished.items()) if key[0] == "contexts" and method in run]
+    runs = [run for key, run in sorted(plan.finished.items()) if key[0] == CONTEXTS and method in run]
     if not runs:
         return None
     positions = sum(run["positions"] for run in runs)
-    bits = ratio({run["prompt"]: (run[method]["entropy"], run["positions"]) for run in runs})
+    bits = quotient([run | run[method] for run in runs], "entropy", "positions")
     mean = np.sum([run[method]["acceptance"] for run in runs], axis=0) / positions
     known = all(run["kl"] is not None for run in runs)
-    kl = ratio({run["prompt"]: (run["kl"], run["positions"]) for run in runs}) if known else None
+    kl = quotient(runs, "kl", "positions") if known else None
     return {
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
-        "mean_entropy": bits.to_json() if bits else None,
+        "mean_entropy": bits.to_json(),
         "kl": kl.to_json() if kl else None,
     }
 

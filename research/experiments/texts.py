@@ -1,21 +1,23 @@
-"""The base of the experiments that measure one text after another, of both pairs that the project has."""
+"""The experiments that measure one text after another, of both pairs that the project has."""
 
 from __future__ import annotations
 
-import pathlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
+from research.experiments import sweep
 from research.experiments.settings import read_prompts
 from research.experiments.store import Record, Store
 from specdec import smollm2
-from specdec.commands import Parser, to_write, write_json
+from specdec.commands import Parser
 from specdec.decoding.run import generate
 from specdec.devices import machine
 from specdec.learn import scored
@@ -24,11 +26,10 @@ from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
-from specdec.stats import ratio
 from specdec.topology import Path, Topology
 
-Measure = Callable[["Text"], Record]
-"""Measures one text: a line of the results file."""
+LENGTHS = {STORIES: 140, SMOLLM2: 60}
+"""The most tokens of a text of each pair."""
 
 
 class Text(NamedTuple):
@@ -43,66 +44,48 @@ class Text(NamedTuple):
     seed: int
 
 
-class TextExperiment(ABC):
-    """An experiment that measures one text after another.
+@dataclass(frozen=True, kw_only=True)
+class TextExperiment(sweep.Experiment):
+    """An experiment that measures one text after another, each after another prompt.
 
-    Its command is `python -m research.experiments.NAME`. about: one sentence for `--help`.
-    texts, lengths: the number of texts of each pair, and the most tokens of one. Each text has another
-    prompt, and intervals are over prompts.
+    measuring: from a pair, the function that measures its texts. summary: the results, from the runs of each
+    pair. texts: the number of texts of each pair.
     """
 
-    name: str
-    about: str
-    texts: Mapping[str, int] = {STORIES: 40, SMOLLM2: 8}
-    lengths: Mapping[str, int] = {STORIES: 140, SMOLLM2: 60}
+    measuring: Callable[[ModelPair], Callable[[Text], Record]]
+    summary: Callable[[Mapping[str, Sequence[Record]]], Record]
+    texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
 
-    @abstractmethod
-    def measuring(self, pair: ModelPair) -> Measure:
-        """A function that measures texts of this pair."""
+    def parser(self) -> Parser:
+        """The options of the command."""
+        parser = super().parser()
+        parser.add_argument("--pair", choices=[STORIES, SMOLLM2], help="measure only this pair")
+        return parser
 
-    @abstractmethod
-    def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
-        """The results as plain data, from the lines of each pair."""
+    def run(self, options: Any, store: Store) -> None:
+        """Measures the pairs that are installed."""
+        lengths = {STORIES: 12} if options.smoke else LENGTHS
+        cells = [
+            {"pair": name, "text": number}
+            for name in lengths
+            if options.pair in (None, name) and (name == STORIES or smollm2.installed())
+            for number in range(2 if options.smoke else self.texts[name])
+        ]
+        header: Record = {"settings": {"max_new_tokens": lengths}, "pair": {}}
+        header["machine"] = machine(torch.device("cpu"))
+        sweep.complete(store, header, sweep.lacking(cells), partial(self._measured, lengths))
 
-    @abstractmethod
-    def as_text(self, summary: Record) -> str:
-        """The summary as a table for a terminal."""
+    def _measured(self, lengths: Mapping[str, int], cells: Iterable[Record]) -> Iterator[Record]:
+        for name, some in groupby(cells, itemgetter("pair")):
+            pair = load_pair(name, dtype="float32")
+            measure = self.measuring(pair)
+            yield from (cell | measure(written(pair, cell["text"], lengths[name])) for cell in some)
 
-    def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Measures the pairs that are installed, then prints the summary and writes it."""
-        parser = Parser(prog=f"python -m research.experiments.{self.name}", description=self.about)
-        add, results = parser.add_argument, pathlib.Path(f"{self.name}.jsonl")
-        add("--results", type=pathlib.Path, default=results, help="JSON lines, to which texts are appended")
-        add("--summary", type=to_write, help="the file for the summary")
-        add("--pair", choices=[STORIES, SMOLLM2], help="measure only this pair")
-        add("--smoke", action="store_true", help="run every stage in seconds; the numbers mean nothing")
-        options = parser.parse_args(arguments)
-        torch.set_num_threads(1)
-        store, lengths = Store(options.results), {STORIES: 12} if options.smoke else dict(self.lengths)
-        settings = {"max_new_tokens": lengths}
-        store.begin({"settings": settings, "pair": {}, "machine": machine(torch.device("cpu"))})
-        installed = [name for name in lengths if name == STORIES or smollm2.installed()]
-        for name in installed:
-            if options.pair in (None, name):
-                self.measure(name, 2 if options.smoke else self.texts[name], lengths[name], store)
-        header, runs = store.read()
-        by_pair = {name: [run for run in runs if run["pair"] == name] for name in lengths}
-        summary = self.summarize({name: some for name, some in by_pair.items() if some})
-        summary = {"settings": settings, "machine": header and header["machine"]} | summary
-        print(self.as_text(summary))
-        if options.summary:
-            write_json(options.summary, summary)
-
-    def measure(self, name: str, texts: int, length: int, store: Store) -> None:
-        """Measures the texts of one pair that the results file lacks."""
-        done = {(run["pair"], run["text"]) for run in store.read()[1]}
-        missing = [number for number in range(texts) if (name, number) not in done]
-        if not missing:
-            return
-        pair = load_pair(name, dtype="float32")
-        measured = self.measuring(pair)
-        for number in tqdm(missing, unit=f"text of {name}", mininterval=1):
-            store.append({"pair": name, "text": number} | measured(written(pair, number, length)))
+    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+        """The settings, the machine, and the experiment's own summary."""
+        by_pair = sweep.grouped(runs, "pair")
+        own = self.summary({name: by_pair[name,] for name in LENGTHS if (name,) in by_pair})
+        return {"settings": header["settings"], "machine": header["machine"]} | own
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:
@@ -157,7 +140,6 @@ def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, 
         position += 1
 
 
-def quotient(runs: Iterable[Record], above: str, below: str = "tokens") -> dict[str, Any] | None:
-    """Σ above / Σ below over texts, with a 95% interval; None if the denominators sum to 0."""
-    estimate = ratio({run["text"]: (run[above], run[below]) for run in runs})
-    return None if estimate is None else estimate.to_json()
+def quotient(runs: Iterable[Record], above: str, below: str = "tokens") -> dict[str, Any]:
+    """Σ above / Σ below over texts, with a 95% interval."""
+    return sweep.quotient(runs, above, below, "text").to_json()

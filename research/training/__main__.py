@@ -10,10 +10,11 @@ from pathlib import Path
 
 import research.training
 from research.training import smollm2_draft
+from research.training.loop import Budget
 from research.training.stories import __doc__ as stories_doc
 from research.training.stories import run as stories
-from research.training.stories.measure import measure, measure_shapes
-from research.training.stories.recipe import SMOKE, Budget, Recipe
+from research.training.stories.measure import measure
+from research.training.stories.recipe import SMOKE, Recipe
 from research.training.stories.texts import STORIES
 from specdec.commands import Parser, ended
 from specdec.shipped import SMOLLM2_DRAFT
@@ -46,21 +47,10 @@ def train_smollm2_draft(arguments: Sequence[str]) -> None:
 
 
 def train_stories(arguments: Sequence[str] | None = None) -> None:
-    """Trains and measures the story pair, or only measures it."""
-    parser = stories_command()
-    options = parser.parse_args(arguments)
-    if options.shapes:
-        measure_shapes(options.out)
-        return
-    if not options.measure:
-        if options.corpus is None or options.work is None:
-            parser.error("training needs --corpus and --work")
-        stories.train(run_of(options))
-    measure(options.out, options.smoke)
+    """Trains and measures the story pair, or only measures it.
 
-
-def stories_command() -> argparse.ArgumentParser:
-    """The options of the story pair's training."""
+    --smoke replaces the recipe, the minutes and the chunks.
+    """
     parser = Parser(prog=f"{PROG} --pair stories", description=stories_doc.split("\n")[0])
     add = parser.add_argument
     add("--corpus", type=Path, help=f"folder with {STORIES}")
@@ -70,31 +60,27 @@ def stories_command() -> argparse.ArgumentParser:
     add("--minutes-draft", type=float, default=25.0)
     add("--steps-target", type=int, help="instead of minutes: the same steps give the same weights")
     add("--steps-draft", type=int, help="likewise")
-    add("--chunks", type=int, default=16, help="files of samples per process, 36,864 tokens each")
-    add("--processes", type=int, default=2)
+    add("--chunks", type=int, default=32, help="files of samples, 36,864 tokens each")
+    add("--threads", type=int, default=2)
     add("--compile", action="store_true", help="compile the target's steps (needs a C++ compiler)")
     add("--seed", type=int, default=0)
     add("--measure", action="store_true", help="only measure the pair at --out")
-    add("--shapes", action="store_true", help="only measure what other shapes cost, for the card")
     add("--smoke", action="store_true", help="a pair of seconds, to see that everything runs")
-    return parser
-
-
-def run_of(options: argparse.Namespace) -> stories.Run:
-    """The run that the options describe. --smoke replaces the recipe, the minutes and the chunks."""
-    smoke = options.smoke
-    steps = [20 if smoke and n is None else n for n in (options.steps_target, options.steps_draft)]
-    return stories.Run(
-        options.corpus,
-        options.work,
-        options.out,
-        replace(SMOKE if smoke else Recipe(), seed=options.seed),
-        target=Budget(steps[0], options.minutes_target),
-        draft=Budget(steps[1], options.minutes_draft),
-        chunks=4 if smoke else options.chunks,
-        processes=options.processes,
-        compiled=options.compile,
-    )
+    given = parser.parse_args(arguments)
+    recipe, steps, chunks = (SMOKE, 20, 4) if given.smoke else (Recipe(), None, given.chunks)
+    if not given.measure:
+        if given.corpus is None or given.work is None:
+            parser.error("training needs --corpus and --work")
+        target, draft = (
+            Budget(steps if count is None else count, minutes)
+            for count, minutes in (
+                (given.steps_target, given.minutes_target),
+                (given.steps_draft, given.minutes_draft),
+            )
+        )
+        paths, recipe = (given.corpus, given.work, given.out), replace(recipe, seed=given.seed)
+        stories.train(stories.Run(*paths, recipe, target, draft, chunks, given.threads, given.compile))
+    measure(given.out, given.smoke)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,11 @@
-"""New models, and attention that is fast for training and sampling on a CPU."""
+"""New models, and attention that is fast for training on a CPU."""
 
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import AttentionInterface, Cache, LlamaConfig, LlamaForCausalLM
-from transformers.cache_utils import DynamicLayer
-
-BLOCK = 32
-"""Positions by which the sampler's cache grows."""
+from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
 
 @dataclass(frozen=True)
@@ -77,51 +73,4 @@ def plain_attention(
     return mixed.reshape(rows, heads, length, size).transpose(1, 2).contiguous(), None
 
 
-def last_attention(
-    _module: object, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scaling: float = 1.0, **_options: object
-) -> tuple[Tensor, None]:
-    """Attention of the newest token to all earlier ones, as two matrix products; heads may share keys."""
-    rows, heads, _, size = q.shape
-    grouped = (q * scaling).reshape(rows * k.shape[1], -1, size)
-    scores = torch.bmm(grouped, k.flatten(0, 1).transpose(1, 2)) + mask[0]
-    mixed = torch.bmm(torch.softmax(scores, -1), v.flatten(0, 1))
-    return mixed.view(rows, 1, heads, size), None
-
-
-class GrowingLayer(DynamicLayer):
-    """Keys and values in contiguous buffers that grow by blocks; the attention mask hides the unused end.
-
-    Contiguous buffers make the products of `last_attention` 3 times as fast as views of larger buffers would.
-    """
-
-    keys: Tensor
-    values: Tensor
-    used = 0
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *_args: object, **_options: object
-    ) -> tuple[Tensor, Tensor]:
-        """Adds one position and returns the whole buffers, unused end included."""
-        if self.used == 0:
-            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
-        if self.used % BLOCK == 0:
-            self.keys, self.values = (F.pad(x, (0, 0, 0, BLOCK)) for x in (self.keys, self.values))
-        self.keys[:, :, self.used], self.values[:, :, self.used] = key_states[:, :, 0], value_states[:, :, 0]
-        self.used += 1
-        return self.keys, self.values
-
-    def get_seq_length(self, *_args: object) -> int:
-        """Number of positions in use."""
-        return self.used
-
-
-def next_logits(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
-    """Logits [rows, vocabulary] after the tokens ids [rows, 1], which stand at one position."""
-    mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
-    mask[..., : at + 1] = 0
-    position = torch.full((1, 1), at)
-    return model(ids, attention_mask=mask, position_ids=position, past_key_values=cache).logits[:, 0].float()
-
-
 AttentionInterface.register("specdec_plain", plain_attention)
-AttentionInterface.register("specdec_last", last_attention)

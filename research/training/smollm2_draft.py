@@ -5,34 +5,42 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import LlamaForCausalLM
 
-from research.training.chat_samples import chat_record
-from research.training.files import save
-from research.training.gap import gap_of
-from research.training.llama import Shape
-from research.training.partial import partial_model
+from research.training.llama import Shape, identity_model
+from research.training.loop import Budget, Rates, Trainer, save
+from research.training.prompts import KINDS, Prompts
+from research.training.records import Place, Record, add_gradients, lateness, load, measured, sampled
 from specdec.loading import load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
 from specdec.pair import ModelPair
 
 SHAPE = Shape(2, 256, 704, 4)
+RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)
+"""All matrices decay, because the records are read several times."""
 HELD_OUT = 10_000
 """Added to the seeds of the records that measure."""
 MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}
 """The records that measure, and the temperature of each."""
-CHECKPOINT = "draft-checkpoint.pt"
-CHUNK = 256
-"""Positions whose logits are turned into a gradient at once: they stay in the processor's cache."""
-
-Record = dict[str, Any]
+NEW_RECORDS = 100
+"""Steps after which records are read that another process has written since."""
+ENTRIES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
+)
+"""What the draft's configuration holds, beside the size of the vocabulary."""
+USER = 4093
+"""SmolLM2's token "user"."""
+HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)
+"""Temperatures of the rows of a record, drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +54,7 @@ class Recipe:
     length: int = 512  # tokens of a row
     top: int = 96  # probabilities kept at each position
     step_rows: int = 8
-    matrix_rate: float = 0.02
-    vector_rate: float = 3e-3
-    decay: float = 0.1  # of all matrices: the records are read several times
-    warm_up: int = 40  # steps
+    rates: Rates = RATES
     late: float = 0.5  # part of the training after which the rejection probabilities enter the loss
     prompt_weight: float = 0.2  # in the loss, of a token that the prompt gave; the target's tokens have 1
     temperatures: tuple[float, ...] = (1.0, 0.7)  # of the steps, in random order
@@ -75,8 +80,7 @@ class Settings:
             raise ValueError(f"stories = {str(self.stories)!r} is no file of texts")
         if self.records < 1:
             raise ValueError(f"records = {self.records}; at least 1")
-        if not self.minutes > 0:
-            raise ValueError(f"minutes = {self.minutes}; more than 0")
+        Budget(minutes=self.minutes)
 
 
 def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Recipe()) -> None:
@@ -88,39 +92,38 @@ def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Re
     settings.work.mkdir(parents=True, exist_ok=True)
     pair = pair or load_pair("smollm2", device="cpu", dtype="bfloat16")
     target: Any = pair.target
-    sample(settings, recipe, target.module, pair.tokenizer)
+    sample(settings, recipe, pair)
     training = Training(target.module.get_input_embeddings().weight.detach(), settings, recipe)
-    training.run()
+    training.trainer.run(training.backward, training.evaluate)
     acceptance = {
-        f"T = {heat}": training.measure(_load(settings.work / name), heat) for name, heat in MEASURED.items()
+        f"T = {heat}": training.measure(load(settings.work / name), heat) for name, heat in MEASURED.items()
     }
     print(json.dumps(acceptance), flush=True)
     training.write(settings.out)
 
 
-def sample(settings: Settings, recipe: Recipe, module: Any, tokenizer: Any) -> None:
+def sample(settings: Settings, recipe: Recipe, pair: ModelPair) -> None:
     """Writes the records that are missing: one for each measured temperature, and those to learn from."""
-    stories = [text.strip() for text in settings.stories.read_text(encoding="utf-8").split("<|endoftext|>")]
-    stories = [text for text in stories if text]
+    texts = settings.stories.read_text(encoding="utf-8").split("<|endoftext|>")
+    stories = [text.strip() for text in texts if text.strip()]
     random.Random(0).shuffle(stories)
-    for name, options in _wanted(settings):
+    for name, seed, heat in _wanted(settings):
         path, started = settings.work / name, time.time()
         if path.exists():
             continue
-        options |= {"rows": recipe.rows, "length": recipe.length, "top": recipe.top}
-        save(path, chat_record(module, tokenizer, stories, **options))
+        prompts = Prompts(stories, seed, held_out=heat is not None)
+        save(path, chat_record(pair, prompts, recipe, seed, heat))
         speed = recipe.rows * recipe.length / (time.time() - started)
         print(f"{name}: {speed:,.0f} tokens/s", flush=True)
-    module.set_attn_implementation("sdpa")
 
 
-def _wanted(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and options of each record that a training needs, as far as they are not there."""
+def _wanted(settings: Settings) -> Iterator[tuple[str, int, float | None]]:
+    """Name, seed and temperature of each record that a training needs, as far as they are not there."""
     for number, (name, heat) in enumerate(MEASURED.items()):
-        yield name, {"seed": HELD_OUT + number, "held_out": True, "temperature": heat}
+        yield name, HELD_OUT + number, heat
     number = 0
     while len(_records(settings.work)) < settings.records:
-        yield f"train-{number:03}.pt", {"seed": number}
+        yield f"train-{number:03}.pt", number, None
         number += 1
 
 
@@ -129,55 +132,83 @@ def _records(work: Path) -> list[Path]:
     return sorted(work.glob("train-*.pt"))
 
 
-class Training:
-    """The draft in training. It starts from the checkpoint in the work folder if there is one.
+def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None) -> Record:
+    """Rows of prompts of all kinds with answers. heat: of all rows; None draws a temperature for each row."""
+    generator = torch.Generator().manual_seed(seed)
+    kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
+    drawn = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
+    heats = drawn if heat is None else torch.full((recipe.rows,), heat)
 
-    embedding: the target's, [vocabulary, its width].
+    def encoded(text: str) -> list[int]:
+        assert pair.tokenizer is not None
+        return list(pair.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def after(row: int, ids: Sequence[int]) -> Sequence[int]:
+        # the end of an answer, or of a user's turn that the model wrote itself
+        asked = kinds[row] == "free" and user_turn(ids)
+        return encoded("\n<|im_start|>assistant\n" if asked else prompts.next(kinds[row]))
+
+    given = [encoded(prompts.first(kind)) for kind in kinds]
+    record = sampled(pair, given, recipe.length, recipe.top, seed, heats.tolist(), after)
+    return record | {"temperature": heats, "kind": kinds}
+
+
+def user_turn(ids: Sequence[int]) -> bool:
+    """Whether the last turn is the user's: whether a user token follows the last <|im_start|> (id 1)."""
+    starts = [at for at, token_id in enumerate(ids) if token_id == 1]
+    return bool(starts) and list(ids[starts[-1] + 1 :][:1]) == [USER]
+
+
+class ProjectedEmbedding(nn.Module):
+    """The target's embedding [vocabulary, its width] times a learned matrix. It is frozen and not saved."""
+
+    embedding: Tensor
+
+    def __init__(self, embedding: Tensor, width: int):
+        super().__init__()
+        self.register_buffer("embedding", embedding, persistent=False)
+        self.projection = nn.Linear(embedding.shape[1], width, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Projected rows of these ids, [..., width]."""
+        return self.projection(nn.functional.embedding(ids, self.embedding))
+
+
+def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) -> LlamaForCausalLM:
+    """An untrained draft that scores these ids only.
+
+    embedding: the target's, [vocabulary, its width]. Input and output start from the principal directions of
+    the embedding, and each block starts as the identity.
     """
+    model = identity_model(shape, len(ids), context, seed=0, is_tied=False, end_id=None)
+    embedding = embedding.float()
+    some = embedding[ids] - embedding[ids].mean(0)
+    directions = torch.linalg.svd(some, full_matrices=False).Vh[: shape.width]
+    entry = ProjectedEmbedding(embedding, shape.width)
+    model.model.embed_tokens = entry
+    model.register_buffer(IDS, ids)
+    with torch.no_grad():
+        spread = (some @ directions.T).std()
+        entry.projection.weight.copy_(directions / spread)
+        model.lm_head.weight.copy_(some @ directions.T / spread * 0.005)
+    return model
+
+
+class Training:
+    """The draft in training. embedding: the target's, [vocabulary, its width]."""
 
     def __init__(self, embedding: Tensor, settings: Settings, recipe: Recipe):
         self.settings, self.recipe = settings, recipe
         self.records: dict[Path, Record] = {}
         self.read_new_records()
-        self._checkpoint = settings.work / CHECKPOINT
-        state = torch.load(self._checkpoint, weights_only=True) if self._checkpoint.exists() else None
-        self.ids = most_used([*self.records.values()], len(embedding), recipe.scored)
-        if state is not None:
-            self.ids = state["ids"]
-        self.place = torch.full((len(embedding),), -1)
-        self.place[self.ids] = torch.arange(len(self.ids))
-        self.model = partial_model(recipe.shape, embedding, self.ids, recipe.context, seed=0)
+        ids = most_used([*self.records.values()], len(embedding), recipe.scored)
+        self.model = partial_model(recipe.shape, embedding, ids, recipe.context)
         self.model.set_attn_implementation("specdec_plain")
-        matrices = [p for p in self.model.model.layers.parameters() if p.ndim == 2]
-        others = [p for p in self.model.parameters() if not any(p is matrix for matrix in matrices)]
-        ends = {"params": [p for p in others if p.ndim == 2], "weight_decay": recipe.decay}
-        norms = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
-        muon = torch.optim.Muon(matrices, weight_decay=recipe.decay, momentum=0.95)
-        adam = torch.optim.AdamW([ends, norms], betas=(0.9, 0.95))
-        self.rates = {muon: recipe.matrix_rate, adam: recipe.vector_rate}
-        self.step, self.seconds = 0, 0.0
-        if state is not None:
-            self.model.load_state_dict(state["model"], strict=False)  # the embedding is not saved
-            for optimizer, saved in zip(self.rates, state["optimizers"], strict=True):
-                optimizer.load_state_dict(saved)
-            self.step, self.seconds = state["step"], state["seconds"]
-
-    def run(self) -> None:
-        """Trains until the processor time is spent: on KL divergence, then on rejection probabilities."""
-        started = time.process_time() - self.seconds
-        saved = shown = time.time()
-        while (progress := self.seconds / (60 * self.settings.minutes)) < 1:
-            gsd = self.one_step(progress)
-            self.seconds = time.process_time() - started
-            if time.time() - shown > 30:
-                records = f"{len(self.records)} records"
-                print(f"draft: step {self.step}, {progress:.1%}, {records}, GSD {gsd:.3f}", flush=True)
-                shown = time.time()
-            if time.time() - saved > 90:
-                self.save()
-                self.read_new_records()
-                saved = time.time()
-        self.save()
+        budget, clock = Budget(minutes=settings.minutes), time.process_time
+        self.trainer = Trainer("draft", self.model, recipe.rates, budget, settings.work, clock=clock)
+        self.place: Place = torch.full((len(embedding),), -1)
+        scored = self.model.get_buffer(IDS)  # those of the checkpoint, if there is one
+        self.place[scored] = torch.arange(len(scored))
 
     def read_new_records(self) -> None:
         """Reads the records that have come since the last call. Incomplete ones are left for later."""
@@ -185,119 +216,48 @@ class Training:
             if path in self.records:
                 continue
             try:
-                self.records[path] = _load(path)
+                self.records[path] = load(path)
             except (OSError, RuntimeError, ValueError, EOFError):
                 print(f"{path.name} can't be read yet", flush=True)
 
-    def one_step(self, progress: float) -> float:
-        """Trains on a few rows. Returns their mean acceptance under GSD."""
-        recipe, generator = self.recipe, torch.Generator().manual_seed(self.step)
-        records = [*self.records.values()]
+    def backward(self, progress: float, generator: torch.Generator) -> tuple[float, int]:
+        """Adds the gradients of a few rows."""
+        if self.trainer.step % NEW_RECORDS == NEW_RECORDS - 1:
+            self.read_new_records()
+        recipe, records = self.recipe, [*self.records.values()]
         record = records[int(torch.randint(len(records), (1,), generator=generator))]
         rows = torch.randperm(len(record["ids"]), generator=generator)[: recipe.step_rows]
         heat = recipe.temperatures[int(torch.randint(len(recipe.temperatures), (1,), generator=generator))]
-        late = min(1.0, max(0.0, (progress - recipe.late) / 0.2))
         weight = torch.where(record["own"][rows][:, 1:].flatten(), 1.0, recipe.prompt_weight)
-        rejected = self.backward(record, rows, heat, late, weight / weight.sum())
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        factor = min(1.0, (self.step + 1) / recipe.warm_up, 2 * (1 - progress))
-        for optimizer, rate in self.rates.items():
-            for group in optimizer.param_groups:
-                group["lr"] = rate * factor
-            optimizer.step()
-        self.model.zero_grad(set_to_none=True)
-        self.step += 1
-        return 1 - rejected
+        late = lateness(progress, recipe.late)
+        weight /= weight.sum()
+        loss = add_gradients(self.model, self.place, record, rows, late, weight, heat)
+        return loss, len(weight)
 
-    def backward(self, record: Record, rows: Tensor, heat: float, late: float, weight: Tensor) -> float:
-        """Adds the loss's gradients to the parameters. Returns the mean total variation.
+    def evaluate(self) -> dict[str, float]:
+        """Acceptance on the first record that measures."""
+        gsd, ersd = self.measure(load(self.settings.work / next(iter(MEASURED))), 1.0)["all"]
+        return {"gsd": gsd, "ersd": ersd}
 
-        late: weight of the rejection probabilities, 0 to 1. weight: of each position, with the sum 1.
-        """
-        logits = self.logits(record, rows)  # [positions, scored]
-        gradient, total = torch.empty_like(logits), 0.0
-        for part, p, place in self._parts(record, rows, heat):
-            with torch.no_grad():
-                q = torch.softmax(logits[part].float().div_(heat), -1)
-                q_top = q.gather(-1, place.clamp(min=0))
-            q_top.requires_grad_()
-            gap = gap_of(p, q_top, place >= 0, with_race=late > 0)
-            loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
-            (slope,) = torch.autograd.grad(loss, q_top)
-            total += float(gap.tv.detach().sum())
-            with torch.no_grad():  # through the softmax: q (slope - sum of slope q)
-                slope *= q_top
-                q.mul_(-slope.sum(-1, keepdim=True)).scatter_add_(-1, place.clamp(min=0), slope)
-                gradient[part] = q.div_(heat)
-        logits.backward(gradient)
-        return total / len(logits)
-
-    def logits(self, record: Record, rows: Tensor) -> Tensor:
-        """The draft's logits [positions, scored] along these rows, bfloat16."""
-        with torch.autocast("cpu", torch.bfloat16):
-            return self.model(record["ids"][rows][:, :-1].long(), use_cache=False).logits.flatten(0, 1)
-
-    def _parts(self, record: Record, rows: Tensor, heat: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Some positions at a time, p [n, top] at this temperature, and the tokens' places in the output."""
-        p, place = record["p"][rows].flatten(0, 1), self.place[record["top"][rows].long()].flatten(0, 1)
-        for start in range(0, len(p), CHUNK):
-            part = slice(start, min(start + CHUNK, len(p)))
-            yield part, tempered(p[part].float(), heat), place[part]
-
-    @torch.no_grad()
     def measure(self, record: Record, heat: float) -> dict[str, list[float]]:
         """Acceptance of the first child under GSD and ERSD on the target's text, in total and by kind."""
-        gaps = []
-        for rows in torch.arange(len(record["ids"])).split(8):
-            logits = self.logits(record, rows)
-            for part, p, place in self._parts(record, rows, heat):
-                q = torch.softmax(logits[part].float().div_(heat), -1).gather(-1, place.clamp(min=0))
-                gaps.append(gap_of(p, q, place >= 0))
-        accepted = 1 - torch.stack([torch.cat([gap[n] for gap in gaps]) for n in (1, 2)])
-        own, length = record["own"][:, 1:].flatten(), record["ids"].shape[1] - 1
-        kinds = [kind for kind in record["kind"] for _ in range(length)]
-        chosen = {"all": own}
-        chosen |= {kind: own & torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
-        return {kind: accepted[:, which].mean(-1).tolist() for kind, which in chosen.items()}
+        accepted = measured(self.model, self.place, record, heat)[1:]
+        own, kinds = record["own"][:, 1:], record["kind"]
+        chosen = {"all": torch.ones(len(kinds), 1, dtype=torch.bool)}
+        chosen |= {kind: torch.tensor([[each == kind] for each in kinds]) for kind in sorted(set(kinds))}
+        return {kind: accepted[:, (own & rows).flatten()].mean(-1).tolist() for kind, rows in chosen.items()}
 
     def write(self, out: Path) -> None:
         """Writes the draft in bfloat16, in the form that `specdec.models.partial` loads."""
-        state = {name: value.bfloat16().contiguous() for name, value in self.model.state_dict().items()}
+        state = self.model.state_dict()
+        ids = state.pop(IDS).int()
+        state = {name: value.bfloat16().contiguous() for name, value in state.items()} | {IDS: ids}
         state[PROJECTION] = state.pop("model.embed_tokens.projection.weight")
-        state[IDS] = self.ids.int()
         out.mkdir(parents=True, exist_ok=True)
         save_file(state, out / WEIGHTS, metadata={"format": "pt"})
-        shape = self.recipe.shape
-        entries = {
-            "vocab_size": len(self.place),
-            "hidden_size": shape.width,
-            "intermediate_size": shape.inner,
-            "num_hidden_layers": shape.layers,
-            "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.heads,
-            "max_position_embeddings": self.recipe.context,
-            "tie_word_embeddings": False,
-        }
+        config = self.model.config.to_dict()
+        entries = {"vocab_size": len(self.place)} | {name: config[name] for name in ENTRIES}
         (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n")
-
-    def save(self) -> None:
-        """Writes the checkpoint."""
-        optimizers = [optimizer.state_dict() for optimizer in self.rates]
-        state = {"ids": self.ids, "step": self.step, "seconds": self.seconds, "optimizers": optimizers}
-        save(self._checkpoint, state | {"model": self.model.state_dict()})
-
-
-def tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at a temperature.
-
-    All other tokens count as if each were as likely as the last one in p.
-    """
-    if heat == 1:
-        return p
-    last = p[..., -1:].clamp(min=1e-7)
-    others = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
-    raised = p.pow(1 / heat)
-    return raised / (raised.sum(-1, keepdim=True) + others * last.pow(1 / heat))
 
 
 def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:
@@ -306,7 +266,3 @@ def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:
     for record in records:
         used.index_add_(0, record["top"].flatten().long(), record["p"].flatten().double())
     return used.argsort(descending=True)[:count].sort().values
-
-
-def _load(path: Path) -> Record:
-    return torch.load(path, mmap=True, weights_only=True)

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from research.experiments import Store, run
+from research.experiments.measure import run
+from research.experiments.store import Store
 from tests.conftest import go, shows
 from tests.helpers.distributions import markov_pair
 from tests.research.test_experiments import SMALL

@@ -8,7 +8,9 @@ import pytest
 import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
-from research.experiments import Store, run, summarize
+from research.experiments.measure import run
+from research.experiments.store import Store
+from research.experiments.summary import summarize
 from specdec.figures.topologies import TOPOLOGIES
 from tests.helpers.distributions import markov_pair
 from tests.research.test_experiments import SMALL

@@ -9,20 +9,13 @@ import pytest
 import torch
 
 from components.experiments import figures as experiment_figures
-from research.experiments import (
-    Point,
-    Settings,
-    Store,
-    command,
-    read_prompts,
-    run,
-    smoke_settings,
-    summarize,
-)
+from research.experiments import command
 from research.experiments.command import as_text, main, parser, settings_for, settings_of
-from research.experiments.measure import contexts, counts
-from research.experiments.plan import ContextJob, Plan
-from research.experiments.run import header
+from research.experiments.measure import contexts, counts, header, run
+from research.experiments.plan import Job, Plan
+from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
+from research.experiments.store import Store
+from research.experiments.summary import summarize
 from specdec import ModelPair, generate, optimal_topology, stats, theory, topology
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.commands import ended
@@ -73,7 +66,7 @@ def test_all_points_do_the_same_runs_until_each_has_its_tokens(finished):
     plan = Plan(SMALL, finished.read()[1])
     assert not plan.missing()
     for item in plan.planned:
-        runs = plan.finished_runs(item)
+        runs = plan.runs_of(item, plan.count)
         assert len(runs) == plan.count
         assert sum(run["tokens"] for run in runs) >= SMALL.tokens
         assert [run["seed"] for run in runs] == [
@@ -393,25 +386,12 @@ def test_a_mistake_is_told_in_one_line(tmp_path):
 
 def test_the_command_measures_and_reports(tmp_path, capsys):
     results = tmp_path / "results.jsonl"
-    few = [
-        "--tokens=30",
-        "--max-new-tokens=10",
-        "--batch=1,3",
-        "--sequence=1,3",
-        "--specinfer=4",
-        "--optimal=2,6",
-    ]
-    main(["--smoke", *few, "--device=cpu", "--results", str(results)])
+    few = "--tokens=30 --max-new-tokens=10 --batch=1,3 --sequence=1,3 --specinfer=4 --optimal=2,6"
+    main(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
     assert "Batch, k = 1" in capsys.readouterr().out
-    assert settings_for(results, PROMPTS) == replace(
-        smoke_settings(read_prompts(PROMPTS)),
-        tokens=30,
-        max_new_tokens=10,
-        sequence=(1, 3),
-        batch=(1, 3),
-        specinfer=(4,),
-        optimal=(2, 6),
-    )
+    given = {"tokens": 30, "max_new_tokens": 10, "sequence": (1, 3), "batch": (1, 3)}
+    given |= {"specinfer": (4,), "optimal": (2, 6)}
+    assert settings_for(results, PROMPTS) == replace(smoke_settings(read_prompts(PROMPTS)), **given)
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
 
 
@@ -429,6 +409,6 @@ def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeyp
     settings = replace(smoke_settings([[0]]), methods=("gsd",))
     rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
     monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
-    record = contexts(PAIR, settings, ContextJob(0))
+    record = contexts(PAIR, settings, Job(None, 0, 0))
     bits = float(theory.entropy(rates[0] / 1.001))
     assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)

@@ -1,19 +1,20 @@
 """The experiment that sets all rules side by side: what it counts, and that it goes on where it was."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 import specdec
-from research.experiments import Settings, comparison, draft_temperature, rules, run, summarize
+from research.experiments import comparison, draft_temperature, rules
+from research.experiments.measure import run
+from research.experiments.settings import Settings
 from research.experiments.store import Store
+from research.experiments.summary import summarize
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from tests.helpers.distributions import random_table
-from tests.research.test_serving import measure
-
-HEADER = {"settings": {"max_new_tokens": 40}, "pair": {"target": "target", "draft": "draft"}}
-
+from tests.research.test_serving import HEADER, measure
 
 PROMPTS = [[token, (3 * token + 1) % 8] for token in range(8)]
 
@@ -23,8 +24,8 @@ def measured(tmp_path_factory):
     """A pair, its trees, and the store of all runs on eight prompts."""
     target = random_table(8, 1, 3)
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
-    shapes, store = rules.EXPERIMENT.trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
-    store.begin(HEADER)
+    shapes = comparison.same_trees(pair, PROMPTS, SimpleNamespace(smoke=False)).trees
+    store = Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     measure(rules, pair, PROMPTS, 2, 40, shapes, store)
     return pair, shapes, store
 
@@ -53,11 +54,11 @@ def test_of_an_unfinished_experiment_only_prompts_count_that_all_points_have(mea
 def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_path):
     pair, shapes, _ = measured
     store, prompts = Store(tmp_path / "temperatures.jsonl"), PROMPTS
-    store.begin(HEADER)
     measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
-    before = store.path.read_text()
+    header, *lines = store.path.read_text().splitlines(keepends=True)
+    store.path.write_text("".join([header, *lines[:5], *lines[7:]]))
     measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
-    assert store.path.read_text() == before
+    assert store.path.read_text() == "".join([header, *lines[:5], *lines[7:], *lines[5:7]])
     summary = draft_temperature.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(shapes) * len(draft_temperature.TEMPERATURES)
     for row in summary["points"]:
@@ -70,7 +71,6 @@ def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_pat
 def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measured, tmp_path, monkeypatch):
     pair, shapes, _ = measured
     store, honest = Store(tmp_path / "temperatures.jsonl"), comparison.generate_many
-    store.begin(HEADER)
     monkeypatch.setattr(
         comparison, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
     )

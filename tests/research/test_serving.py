@@ -16,17 +16,15 @@ HEADER = {"settings": {}, "pair": {}, "machine": {}}
 
 
 def measure(experiment, pair, prompts, repeats, length, trees, store):
-    """The runs of an experiment on this pair that the store lacks."""
-    options = experiment.EXPERIMENT.parser().parse_args(
-        [f"--repeats={repeats}", f"--max-new-tokens={length}"]
-    )
-    experiment.EXPERIMENT.measure(pair, prompts, trees, options, store)
+    """Does the runs of an experiment on this pair that the store lacks."""
+    options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
+    setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parser().parse_args(options))
+    experiment.EXPERIMENT.complete(setup, HEADER, store)
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
-    store.begin(HEADER)
     measure(serving, PAIR, PROMPTS, 2, 6, SHAPES, store)
     return store
 
@@ -67,7 +65,6 @@ def test_repeats_that_were_not_finished_do_not_count(measured):
 
 def test_another_text_ends_it(tmp_path, monkeypatch):
     store, honest = Store(tmp_path / "serving.jsonl"), serving.generate_many
-    store.begin(HEADER)
 
     def another(*given, method, seeds, **also):
         seeds = [seed + (method == "ersd") for seed in seeds]

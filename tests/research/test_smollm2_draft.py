@@ -10,13 +10,14 @@ import specdec
 from research.training.__main__ import main
 from research.training.gap import gap_of
 from research.training.llama import Shape
+from research.training.loop import Rates
+from research.training.records import add_gradients, draft_logits, tempered
 from research.training.smollm2_draft import (
     MEASURED,
     Recipe,
     Settings,
     Training,
     most_used,
-    tempered,
     train,
 )
 from specdec import theory
@@ -25,7 +26,14 @@ from specdec.models.partial import CONFIG, load_partial
 from specdec.pair import ModelPair
 
 SMALL = Recipe(
-    shape=Shape(1, 16, 24, 2), scored=48, context=64, rows=4, length=20, top=12, step_rows=2, warm_up=2
+    shape=Shape(1, 16, 24, 2),
+    scored=48,
+    context=64,
+    rows=4,
+    length=20,
+    top=12,
+    step_rows=2,
+    rates=Rates(warm_up=2, decay_from=0.5),
 )
 
 
@@ -75,20 +83,19 @@ def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
 
 
 def test_a_stopped_training_goes_on_with_the_same_weights(pair, trained):
-    (trained.work / "draft-checkpoint.pt").unlink()
-    whole = Training(embedding(pair), trained, SMALL)
-    for _ in range(4):
-        whole.one_step(0.9)
-    stopped = Training(embedding(pair), trained, SMALL)
-    for _ in range(2):
-        stopped.one_step(0.9)
-    stopped.save()
-    resumed = Training(embedding(pair), trained, SMALL)
-    assert not equal(parameters(resumed), parameters(whole))
-    for _ in range(2):
-        resumed.one_step(0.9)
+    def begun(steps):
+        training = Training(embedding(pair), trained, SMALL)
+        for _ in range(steps):
+            training.trainer.one_step(training.backward, 0.9)
+        return training
+
+    (trained.work / "draft-state.pt").unlink()
+    whole, stopped = begun(4), begun(2)
+    stopped.trainer.save()
+    assert not equal(parameters(stopped), parameters(whole))
+    resumed = begun(2)
     assert equal(parameters(resumed), parameters(whole))
-    assert resumed.step == 4
+    assert resumed.trainer.step == 4
 
 
 def test_records_that_are_there_are_used_and_only_missing_ones_are_sampled(pair, trained):
@@ -120,15 +127,15 @@ def test_the_scored_ids_have_the_most_probability_in_all_records():
 
 @pytest.mark.parametrize(("heat", "late"), [(1.0, 0.0), (0.7, 0.5), (1.0, 1.0)])
 def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, late):
-    """The gradient goes through the softmax by hand; here autograd takes it through the whole loss."""
+    """The gradient is computed for some positions at a time; here autograd takes the whole loss at once."""
     training = Training(embedding(pair), trained, SMALL)
     record, rows = next(iter(training.records.values())), torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
     weight /= weight.sum()
-    training.backward(record, rows, heat, late, weight)
+    add_gradients(training.model, training.place, record, rows, late, weight, heat)
     have = {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
     training.model.zero_grad(set_to_none=True)
-    logits = training.logits(record, rows).float() / heat
+    logits = draft_logits(training.model, record, rows).float() / heat
     place = training.place[record["top"][rows].long()].flatten(0, 1)
     q = logits.softmax(-1).gather(-1, place.clamp(min=0))
     gap = gap_of(tempered(record["p"][rows].flatten(0, 1).float(), heat), q, place >= 0)

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,12 +11,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from research.training.__main__ import main
 from research.training.gap import gap_of, race_agreement
-from research.training.stories import training
-from research.training.stories.recipe import SMOKE, Budget
+from research.training.loop import Budget, Trainer
+from research.training.records import sampled
+from research.training.stories.recipe import SMOKE
 from research.training.stories.run import Run, train
-from research.training.stories.samples import sample_rows
 from research.training.stories.texts import END, STORIES, read_texts
 from specdec import theory
+from specdec.models import HFModel
+from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 
 MODELS = ("target", "draft")
@@ -46,16 +49,16 @@ def weights(folder):
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_weights(corpus, tmp_path, monkeypatch):
     train(small_run(corpus, tmp_path / "whole"))
-    one_step, killed = training.Trainer._one_step, set()
+    one_step, killed = Trainer.one_step, set()
 
-    def one_step_unless_killed(self, losses, progress):
+    def one_step_unless_killed(self, backward, progress):
         self.checkpoint_seconds = 0.0
         if self.step == 4 and self.name not in killed:
             killed.add(self.name)
             raise KeyboardInterrupt
-        one_step(self, losses, progress)
+        one_step(self, backward, progress)
 
-    monkeypatch.setattr(training.Trainer, "_one_step", one_step_unless_killed)
+    monkeypatch.setattr(Trainer, "one_step", one_step_unless_killed)
     for _ in MODELS:
         with pytest.raises(KeyboardInterrupt):
             train(small_run(corpus, tmp_path / "killed"))
@@ -68,17 +71,8 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(corpus, tmp_path, m
 
 def test_the_command_trains_and_measures(corpus, tmp_path):
     out = tmp_path / "out"
-    paths = [
-        "--pair",
-        "stories",
-        "--corpus",
-        str(corpus),
-        "--work",
-        str(tmp_path / "work"),
-        "--out",
-        str(out),
-    ]
-    main([*paths, "--smoke", "--processes", "1", "--steps-target", "2", "--steps-draft", "2"])
+    paths = f"--corpus {corpus} --work {tmp_path / 'work'} --out {out}".split()
+    main(["--pair=stories", *paths, "--smoke", "--threads=1", "--steps-target=2", "--steps-draft=2"])
     figures = json.loads((out / "measurements.json").read_text())
     assert 0 < figures["acceptance"]["ersd"]["mean"] <= figures["acceptance"]["gsd"]["mean"] <= 1
 
@@ -86,12 +80,12 @@ def test_the_command_trains_and_measures(corpus, tmp_path):
 def test_a_work_folder_belongs_to_one_recipe(corpus, tmp_path):
     train(small_run(corpus, tmp_path))
     with pytest.raises(ValueError, match="other settings"):
-        train(small_run(corpus, tmp_path, processes=2))
+        train(replace(small_run(corpus, tmp_path), recipe=replace(SMOKE, seed=1)))
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"processes": 0}, "processes = 0"), ({"chunks": 1}, "chunks = 1")],
+    [({"threads": 0}, "threads = 0"), ({"chunks": 1}, "chunks = 1")],
 )
 def test_numbers_too_small_are_named(corpus, tmp_path, changes, named):
     with pytest.raises(ValueError, match=named):
@@ -150,11 +144,25 @@ def embedded():
 @torch.no_grad()
 def test_sampling_records_the_probabilities_of_a_plain_forward(embedded):
     model = embedded["draft"]
-    record = sample_rows(model, [[0], [0, 5, 6]], 70, 16, torch.Generator().manual_seed(0))
-    model.set_attn_implementation("sdpa")
+    record = sampled(ModelPair(HFModel(model)), [[0], [0, 5, 6]], 70, 16, seed=0)
     p = model(record["ids"][:, :-1].long()).logits.softmax(-1)
     torch.testing.assert_close(record["p"].float(), p.gather(-1, record["top"].long()), atol=1e-3, rtol=1e-3)
     assert record["ids"][1, :3].tolist() == [0, 5, 6]
+    assert record["own"].sum(-1).tolist() == [70, 68]
+
+
+def test_a_row_goes_on_after_the_end_of_a_text_with_what_is_given_next(embedded):
+    def after(row, ids):
+        assert (row, ids[-1]) == (0, 0)
+        return [7, 8]
+
+    record = sampled(ModelPair(HFModel(embedded["target"])), [[0]], 400, 1, seed=0, after=after)
+    ids, own = record["ids"][0].tolist(), record["own"][0].tolist()
+    ends = [at for at, token_id in enumerate(ids[:-3]) if own[at] and token_id == 0]
+    assert ends
+    for end in ends:
+        assert ids[end + 1 : end + 3] == [7, 8]
+        assert own[end : end + 4] == [True, False, False, True]
 
 
 def test_the_committed_files_are_small_and_safe():

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from research.experiments import ahead, limits, lists
+from research.experiments.store import Store
 from research.experiments.texts import distributions, own_ranks, rounds_on, written
 from specdec import theory
 from specdec.decoding.run import generate
@@ -57,7 +58,7 @@ def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():
     summary = {"text": 0, "tokens": 6, "ranks": [0, 0, 1, 0, 2, 0], "gsd": [0.1] * len(ahead.GUESSES)}
     seconds = {"trees": {name: [0.2, 0.8] for name in ahead.TREES}, "handing_over": 0.0}
     run = summary | {"rejected": 0.4, "seconds": seconds | {"rows": [1e-3] * len(ahead.ROWS)}}
-    pair = ahead.EXPERIMENT.summarize({"stories": [run, run | {"text": 1}]})["pairs"]["stories"]
+    pair = ahead.EXPERIMENT.summary({"stories": [run, run | {"text": 1}]})["pairs"]["stories"]
     for row in pair["trees"]:
         assert row["share"] == pytest.approx(0.2)
         assert 1 <= row["gain"] <= 1 / 0.8 + 1e-9
@@ -74,3 +75,11 @@ def test_the_committed_gain_is_below_what_a_pipelined_round_would_be_worth():
         "stories": True,
         "smollm2": True,
     }
+
+
+def test_a_pair_that_is_not_installed_is_left_out(tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    Store(results).append({"settings": {"max_new_tokens": {"stories": 12}}, "pair": {}, "machine": {}})
+    Store(results).append({"pair": "other", "text": 0})
+    limits.EXPERIMENT.command(["--smoke", "--pair", "smollm2", "--results", str(results)])
+    assert "pair, k" in capsys.readouterr().out

@@ -3,26 +3,30 @@
 import json
 import math
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from transformers import LlamaForCausalLM
+from transformers import Cache, LlamaForCausalLM
 
 import specdec
-from research.training.llama import Shape
-from research.training.stories.recipe import Recipe, new_model
-from research.training.stories.samples import sample_rows
-from research.training.stories.target import mean_loss
+from research.training.records import sampled
+from research.training.stories.recipe import Recipe
+from research.training.stories.stages import mean_loss, read_samples
 from research.training.stories.texts import story_rows
 from specdec import theory
+from specdec.bench.measure import least_seconds
 from specdec.commands import write_json
+from specdec.learn import scored
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
 from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
+from specdec.topology import Topology
 
 OPENINGS = (
     "",
@@ -35,43 +39,29 @@ OPENINGS = (
     "Lily was sad because her kite was stuck in the tree.",
 )
 """Prompts of the block efficiencies; the empty one starts from the end token."""
-SHAPES = (
-    Shape(1, 64, 256, 1),
-    Shape(1, 96, 384, 2),
-    Shape(2, 64, 256, 1),
-    Shape(2, 96, 384, 2),
-    Shape(2, 128, 384, 2),
-    Shape(6, 256, 704, 4),
-    Shape(8, 256, 704, 4),
-    Shape(10, 256, 704, 4),
-    Shape(12, 256, 704, 4),
-    Shape(8, 384, 1024, 6),
-)
-"""Shapes around the chosen ones."""
+TOKENS = (1, 5, 17)
+"""Of the forward passes whose cost is measured."""
 RUN = 24
 """Tokens that must agree in a row to count as copied."""
-
-Models = dict[str, LlamaForCausalLM]
 
 
 def measure(out: Path, smoke: bool = False) -> None:
     """Stage 5: measures the pair in `out` and writes the figures to its measurements.json."""
-    names = ("target", "draft")
-    models = {n: LlamaForCausalLM.from_pretrained(out / n, dtype=torch.float32).eval() for n in names}
-    files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
+    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
+    loaded: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
     print("measure: costs", flush=True)
-    figures: dict[str, Any] = {"bytes": files}
-    figures["parameters"] = {n: model.num_parameters() for n, model in models.items()}
-    figures["cost"] = measure_cost(models, seconds=0.05 if smoke else 2.0)
+    cost = measure_cost({n: model.module for n, model in loaded.items()}, 2 if smoke else 200)
     print("measure: acceptance", flush=True)
-    rows, length, positions = (4, 16, 8) if smoke else (96, 224, 2000)
-    figures["acceptance"] = measure_acceptance(models, rows, length, positions)
+    acceptance = measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000)))
     print("measure: block efficiency", flush=True)
-    figures["blocks"] = measure_blocks(
-        out, figures["acceptance"]["by_index"], *((1, 8) if smoke else (12, 100))
+    keep(
+        out,
+        bytes={n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in loaded},
+        parameters={n: model.module.num_parameters() for n, model in loaded.items()},
+        cost=cost,
+        acceptance=acceptance,
+        blocks=measure_blocks(pair, acceptance["by_index"], *((1, 8) if smoke else (12, 100))),
     )
-    figures["samples"] = sample_stories(out)
-    keep(out, **figures)
 
 
 def keep(out: Path, **figures: object) -> None:
@@ -80,40 +70,37 @@ def keep(out: Path, **figures: object) -> None:
     write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | figures)
 
 
-def measure_cost(models: Models, seconds: float = 2.0) -> dict:
-    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token."""
-    cost = {
-        name: {n: forward_milliseconds(model, n, seconds) for n in (1, 5, 17)}
-        for name, model in models.items()
-    }
+@torch.inference_mode()
+def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
+    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
+
+    On one thread, after a prefix of 128 tokens. All take turns, and the fastest of some passes counts: other
+    work on the machine only adds time.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    work: dict[tuple[str, int], Callable[[], None]] = {}
+    for name, model in models.items():
+        cache = model(torch.ones(1, 128, dtype=torch.long), use_cache=True).past_key_values
+        work |= {(name, n): partial(_forward, model, cache, n) for n in TOKENS}
+    seconds = least_seconds(work, times, time.perf_counter)
+    torch.set_num_threads(threads)
+    cost = {name: {n: 1000 * seconds[name, n] for n in TOKENS} for name in models}
     return cost | {"ratio": cost["target"][1] / cost["draft"][1]}
 
 
-@torch.inference_mode()
-def forward_milliseconds(
-    model: LlamaForCausalLM, tokens: int, seconds: float = 2.0, prefix: int = 128
-) -> float:
-    """Milliseconds of a cached forward pass over a few tokens after a prefix, on one thread.
-
-    It is repeated for `seconds` and the fastest pass counts, because other work on the machine only adds
-    time.
-    """
-    threads = torch.get_num_threads()
-    times: list[float] = []
-    torch.set_num_threads(1)
-    cache = model(torch.ones(1, prefix, dtype=torch.long), use_cache=True).past_key_values
-    while sum(times) < seconds:
-        started = time.perf_counter()
-        model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
-        times.append(time.perf_counter() - started)
-        cache.crop(-tokens)
-    torch.set_num_threads(threads)
-    return 1000 * min(times)
+def _forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
+    model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
+    cache.crop(-tokens)
 
 
-def measure_acceptance(models: Models, rows: int, length: int, positions: int) -> dict:
+def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
     """Acceptance of the first drafted token on the target's own text, at some positions by child index."""
-    p, q = own_text_probabilities(models, rows, length)
+    ids = sampled(pair, [[0]] * rows, length, 1, seed=12345)["ids"].tolist()
+    p, q = (  # [rows, length, vocabulary]
+        torch.stack([scored(model, row, 1, pair, Sampling()).double().exp() for row in ids])
+        for model in (pair.target, pair.drafting)
+    )
     chosen = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
     some = p.flatten(0, 1)[chosen], q.flatten(0, 1)[chosen]
     return {
@@ -130,28 +117,14 @@ def measure_acceptance(models: Models, rows: int, length: int, positions: int) -
     }
 
 
-@torch.inference_mode()
-def own_text_probabilities(models: Models, rows: int, length: int) -> tuple[Tensor, Tensor]:
-    """p and q along texts that the target wrote at temperature 1, [rows, length, vocabulary] each."""
-    generator = torch.Generator().manual_seed(12345)
-    ids = sample_rows(models["target"], [[0]] * rows, length, 1, generator)["ids"][:, :-1].long()
-    models["target"].set_attn_implementation("sdpa")
-    p, q = (
-        torch.cat([models[name](part).logits.double().softmax(-1) for part in ids.split(8)])
-        for name in ("target", "draft")
-    )
-    return p, q
-
-
 def mean_and_error(values: Tensor) -> dict[str, float]:
     """Mean and standard error of values [rows, positions]; only different rows count as independent."""
     means = values.mean(-1).tolist()
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
 
 
-def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
+def measure_blocks(pair: ModelPair, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
     """Block efficiency of both methods on sequence(4) and on their optimal trees of 16 nodes."""
-    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     results = {}
     for method, rates in by_index.items():
         trees = {"sequence(4)": specdec.topology.sequence(4)}
@@ -162,9 +135,7 @@ def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_
     return results
 
 
-def block_efficiency(
-    pair: specdec.ModelPair, method: str, topology: specdec.Topology, seeds: int, new_tokens: int
-) -> dict:
+def block_efficiency(pair: ModelPair, method: str, topology: Topology, seeds: int, new_tokens: int) -> dict:
     """Tokens per target call, over texts after every opening with every seed."""
     settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
     starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
@@ -176,45 +147,6 @@ def block_efficiency(
         "tokens": sum(len(run.token_ids) for run in runs),
         "calls": sum(run.num_target_calls for run in runs),
     }
-
-
-def sample_stories(out: Path) -> list[dict]:
-    """Ten texts that the target writes alone at temperature 0.8."""
-    pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
-    prompt = OPENINGS[1]
-    settings: dict[str, Any] = {"method": "ar", "max_new_tokens": 300, "temperature": 0.8}
-    return [
-        {"seed": seed, "text": prompt + specdec.generate(pair, prompt, seed=seed, **settings).text}
-        for seed in range(10)
-    ]
-
-
-def measure_shapes(out: Path) -> None:
-    """Measures the cost of untrained models with other shapes, and adds it to the pair's figures."""
-    torch.set_num_threads(1)
-    shapes = []
-    for shape in SHAPES:
-        model = new_model(shape, Recipe())
-        costs = {
-            "milliseconds": forward_milliseconds(model.eval(), 1),
-            "training": training_speed(model.train()),
-        }
-        shapes.append(asdict(shape) | {"parameters": model.num_parameters()} | costs)
-        print(f"shapes: {shapes[-1]}", flush=True)
-    keep(out, shapes=shapes)
-
-
-def training_speed(model: LlamaForCausalLM, rows: int = 8, length: int = 256, repeats: int = 4) -> float:
-    """Tokens per second of a forward and a backward pass, the fastest of a few repeats."""
-    model.set_attn_implementation("specdec_plain")
-    ids, times = torch.randint(0, model.config.vocab_size, (rows, length + 1)), []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = model(ids[:, :-1], use_cache=False).logits
-        F.cross_entropy(logits.float().mT, ids[:, 1:]).backward()
-        times.append(time.perf_counter() - started)
-    return rows * length / min(times)
 
 
 def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
@@ -238,8 +170,7 @@ def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
 def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
     """The share of token runs that the training stories hold too: for own text and for unseen stories."""
     source = set(runs_in(tokens["stories"]))
-    records = (torch.load(path, weights_only=True)["ids"] for path in sorted(work.glob("samples-*-0.pt")))
-    own = [run for ids in records for row in ids for run in runs_in(row[RUN + 1 :])]
+    own = [run for row in read_samples(work)[0]["ids"] for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])
     return {
         name: sum(run in source for run in runs) / max(1, len(runs))

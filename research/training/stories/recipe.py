@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-import torch
 from transformers import LlamaForCausalLM
 
 from research.training.llama import Shape, identity_model
+from research.training.loop import Rates
 
 TARGET, DRAFT = Shape(8, 384, 1024, 6), Shape(2, 128, 384, 2)
+TARGET_RATES, DRAFT_RATES = Rates(), Rates(matrix_decay=0.01, decay_from=0.5)
 """Of the embedded pair."""
 
 
@@ -30,15 +31,10 @@ class Recipe:
     draft: Shape = DRAFT
     phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.0), Phase(1.0, 512, 0.1))
     held_out_every: int = 20  # every 20th story is held out
-    step_tokens: int = 12288  # of all processes together
+    step_tokens: int = 12288
     micro_tokens: int = 2048  # of one forward and backward
-    matrix_rate: float = 0.02
-    vector_rate: float = 3e-3
-    matrix_decay: float = 0.05
-    draft_matrix_decay: float = 0.01
-    warm_up: int = 100  # steps
-    decay_from: float = 0.7  # the learning rate falls to zero from this fraction on
-    draft_decay_from: float = 0.5
+    target_rates: Rates = TARGET_RATES
+    draft_rates: Rates = DRAFT_RATES
     draft_step_tokens: int = 8192
     chunk_tokens: int = 36864  # of samples, per file
     top: int = 128  # probabilities kept per position
@@ -54,38 +50,13 @@ SMOKE = Recipe(
     held_out_every=5,
     step_tokens=256,
     micro_tokens=128,
-    warm_up=4,
+    target_rates=Rates(warm_up=4),
+    draft_rates=Rates(matrix_decay=0.01, decay_from=0.5, warm_up=4),
     draft_step_tokens=256,
     chunk_tokens=256,
     top=32,
 )
 """A pair of seconds, to see that everything runs."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The length of a training: a number of steps, or minutes of wall-clock time."""
-
-    steps: int | None = None
-    minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps = {self.steps}; at least 1")
-        if self.steps is None and not (self.minutes or 0) > 0:
-            raise ValueError(f"minutes = {self.minutes}; more than 0, or give a number of steps")
-
-    def progress(self, step: int, seconds: float) -> float:
-        """The fraction of the training that is done."""
-        if self.steps is not None:
-            return step / self.steps
-        assert self.minutes is not None
-        return seconds / (60 * self.minutes)
-
-
-def step_generator(seed: int, step: int, rank: int) -> torch.Generator:
-    """The random generator of one step in one process."""
-    return torch.Generator().manual_seed((seed * 1_000_003 + step) * 64 + rank)
 
 
 def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:

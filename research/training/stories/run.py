@@ -8,13 +8,11 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from research.training.stories.draft import train_draft
+from research.training.loop import Budget
 from research.training.stories.measure import evaluate_target, keep
-from research.training.stories.recipe import Budget, Recipe
-from research.training.stories.samples import make_samples
-from research.training.stories.target import train_target
+from research.training.stories.recipe import Recipe
+from research.training.stories.stages import make_samples, read_samples, train_draft, train_target
 from research.training.stories.texts import make_tokens
-from research.training.stories.training import in_processes
 
 
 @dataclass(frozen=True)
@@ -27,37 +25,36 @@ class Run:
     recipe: Recipe
     target: Budget
     draft: Budget
-    chunks: int  # files of samples per process
-    processes: int = 1
+    chunks: int  # files of samples
+    threads: int = 1
     compiled: bool = False
 
     def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise ValueError(f"processes = {self.processes}; at least 1")
-        if self.chunks < 2:
-            raise ValueError(f"chunks = {self.chunks}; at least 2: the first is held out")
+        for name, least, why in (("threads", 1, ""), ("chunks", 2, ": the first is held out")):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)}; at least {least}{why}")
 
 
 def train(run: Run) -> None:
     """Trains tokenizer, target and draft, and writes the pair with a record of its training."""
     work, recipe = run.work, run.recipe
+    torch.set_num_threads(run.threads)
     work.mkdir(parents=True, exist_ok=True)
     check_same_run(run)
     if not (work / "tokens.pt").exists():
         make_tokens(run.corpus, work, recipe)
     if not (work / "target.json").exists():
-        in_processes(train_target, run.processes, work, recipe, run.target, run.compiled)
-    in_processes(make_samples, run.processes, work, recipe, run.chunks)
+        train_target(work, recipe, run.target, run.compiled)
+    make_samples(work, recipe, run.chunks)
     if not (work / "draft.json").exists():
-        in_processes(train_draft, run.processes, work, recipe, run.draft)
+        train_draft(work, recipe, run.draft)
     write_pair(work, run.out)
     keep(run.out, training=training_record(run), losses=evaluate_target(work, run.out, recipe))
 
 
 def check_same_run(run: Run) -> None:
     """ValueError if the work folder was begun with another recipe."""
-    path = run.work / "recipe.json"
-    ours = json.dumps(asdict(run.recipe) | {"processes": run.processes}, indent=1)
+    path, ours = run.work / "recipe.json", json.dumps(asdict(run.recipe), indent=1)
     if path.exists() and path.read_text() != ours:
         raise ValueError(
             f"work = {str(run.work)!r} was begun with other settings, see {path.name}; give another folder"
@@ -69,42 +66,25 @@ def write_pair(work: Path, out: Path) -> None:
     """Writes both models in half precision to OUT/target and OUT/draft, each with the tokenizer."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(work / "tokenizer")
     for name in ("target", "draft"):
-        new, old = out / f".{name}-new", out / f".{name}-old"
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
+        new = work / f"{name}-half"
         model = LlamaForCausalLM.from_pretrained(work / name, dtype=torch.float16)
         model.save_pretrained(new, max_shard_size="9MB")
         tokenizer.save_pretrained(new)
         for file in new.iterdir():
             file.chmod(0o644)
-        if (out / name).exists():
-            (out / name).rename(old)
-        new.rename(out / name)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(out / name, ignore_errors=True)
+        shutil.copytree(new, out / name)
 
 
 def training_record(run: Run) -> dict:
     """The record of a training: models, texts, time, and the losses over time."""
     data = torch.load(run.work / "tokens.pt", weights_only=True)
-    histories = {name: json.loads((run.work / f"{name}.json").read_text()) for name in ("target", "draft")}
-    paths = run.work.glob("samples-*.pt")
-    samples = [torch.load(path, mmap=True, weights_only=True)["ids"][:, 1:].numel() for path in paths]
     return {
         "recipe": asdict(run.recipe),
-        "options": options_of(run),
+        "options": {name: getattr(run, name) for name in ("chunks", "threads", "compiled")},
+        "budgets": {"target": asdict(run.target), "draft": asdict(run.draft)},
         "tokens": {name: len(row) for name, row in data["tokens"].items()},
         "characters": data["characters"],
-        "sample_tokens": sum(samples),
-        **histories,
+        "sample_tokens": sum(record["ids"][:, 1:].numel() for record in read_samples(run.work)),
+        **{name: json.loads((run.work / f"{name}.json").read_text()) for name in ("target", "draft")},
     }
-
-
-def options_of(run: Run) -> str:
-    """The options of the command that determine the weights, except texts and folders."""
-    parts = ["--compile"] if run.compiled else []
-    for name, budget in (("target", run.target), ("draft", run.draft)):
-        by_clock = budget.steps is None
-        parts.append(f"--minutes-{name} {budget.minutes:g}" if by_clock else f"--steps-{name} {budget.steps}")
-    return " ".join(
-        [*parts, f"--chunks {run.chunks}", f"--processes {run.processes}", f"--seed {run.recipe.seed}"]
-    )

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from research.training.files import save
+from research.training.loop import save
 from research.training.stories.recipe import Recipe
 
 END = "<|endoftext|>"
@@ -67,6 +67,11 @@ def make_tokens(corpus: Path, work: Path, recipe: Recipe) -> None:
     save(work / "tokens.pt", {"tokens": tokens, "characters": characters})
     for name, row in tokens.items():
         print(f"tokenizer: {name}: {len(row):,} tokens for {characters[name]:,} characters", flush=True)
+
+
+def read_tokens(work: Path) -> dict[str, Tensor]:
+    """The encoded texts that `make_tokens` wrote."""
+    return torch.load(work / "tokens.pt", weights_only=True)["tokens"]
 
 
 def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) -> Tensor:
