@@ -21,14 +21,13 @@ from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.kernels.layout import LANES
 from specdec.models.memory import without_weights
 from specdec.models.selfcheck import (
-    PREFIX_LENGTH,
-    SCRIPTS,
-    UNPREFIXED,
     Line,
+    in_words,
     ordinary_tokens,
     relative_error,
     reraise_out_of_memory,
     session_fault,
+    short_scripts,
 )
 
 TOKENS = 24
@@ -51,11 +50,10 @@ def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
         have = session.forward(torch.tensor(tokens[1 : TOKENS + 1]), range(-1, TOKENS - 1))
     except Exception as error:
         reraise_out_of_memory(error)
-        return f"raises {type(error).__name__} ({error})"
+        return f"raises {in_words(error)}"
     if fault := deviation(have, want):
         return fault
-    scripts = (SCRIPTS["tree"], PREFIX_LENGTH), (UNPREFIXED["tree"], 0)
-    return session_fault(model, _Paths(model, tokens), scripts, limit=0.0)
+    return session_fault(model, _Paths(model, tokens), short_scripts("tree"), limit=0.0)
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:
