@@ -117,7 +117,7 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
     model = unchecked(module, name, torch.device("cpu"), decoder.scored_ids)
     model = replace(model, dtype=torch.float32, kind=COMPILED, decoder=decoder)
     model = explained_model(model, TREES)
-    path = verdicts.path_of_files(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    path = verdicts.path_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
     if path is not None and verdicts.holds(path, model):
         return model
     fault = long_context_check(module).fault(COMPILED) or packed_fault(model, matrices)

@@ -35,6 +35,8 @@ from specdec.models.session_kinds import (
 )
 from specdec.models.weights import check_sound, evaluating
 
+OWN = (COMPILED, LEAN)
+"""Kinds of sessions on forwards of ours, the fastest first."""
 CHECKED = 20
 """Tokens that the check on the model itself reaches."""
 TREES = "scores a tree of drafts in one forward, as plain forwards do"
@@ -55,9 +57,10 @@ def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> Pre
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
-        path = verdicts.path_of(module, files)
-        remembered = None if path is None else _remembered(module, name, path)
-        if remembered is not None:
+        path = None
+        if files is not None and _compiles(module, module.device):
+            path = verdicts.path_of(files, type(module).__name__, str(module.dtype))
+        if path is not None and (remembered := _remembered(module, name, path)) is not None:
             return remembered
         check_sound(module)
         model = _checked(module, name)
@@ -109,14 +112,16 @@ def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
     return model
 
 
-OWN = (COMPILED, LEAN)
+def _compiles(module: PreTrainedModel, device: torch.device) -> bool:
+    """Whether the compiled forward may fit a module with inputs on this device."""
+    return type(module) in KNOWN and device.type == "cpu" and crew() is not None
 
 
 def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
     """The kinds of sessions that may fit, the best first."""
     if not getattr(model.module, "_is_stateful", False):
         if type(model.module) in KNOWN:
-            yield from OWN if model.device.type == "cpu" and crew() is not None else (LEAN,)
+            yield from OWN if _compiles(model.module, model.device) else (LEAN,)
         yield from tree_kinds(model.config)
         yield from sequence_kinds(model.config)
     yield from (STATES, STATES_AT, STEPPING)

@@ -279,10 +279,10 @@ def in_words(exception: Exception) -> str:
 
 def ordinary_tokens(module: PreTrainedModel) -> list[int]:
     """Token ids spread over the vocabulary, without the special ones; the same on every run."""
-    config, special = module.config.to_dict(), set()
-    for key in config:
+    special: set[Any] = set()
+    for key, ids in module.config.to_dict().items():
         if key.endswith(("token_id", "token_index")):
-            special.update(config[key] if isinstance(config[key], list) else [config[key]])
+            special.update(ids if isinstance(ids, list) else [ids])
     embedding: Any = module.get_input_embeddings()
     spread = [(17 + 7919 * i) % len(embedding.weight) for i in range(NUM_TOKENS)]
     return [token_id for token_id in spread if token_id not in special] or spread

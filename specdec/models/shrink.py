@@ -85,13 +85,8 @@ TOKENS = ("_id", "_ids", "_token_index")
 """Ends of names of token ids."""
 IGNORED = ("quantization_config", "id2label", "label2id", "task_specific_params")
 AFTER_PADDING = (
-    "camembert",
-    "data2vec-text",
-    "roberta",
-    "roberta-prelayernorm",
-    "xlm-roberta",
-    "xlm-roberta-xl",
-    "xmod",
+    *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),
+    *("data2vec-text", "xmod"),
 )
 """Types whose positions start after the number of the padding token."""
 

@@ -27,13 +27,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from specdec.checksum import quick_checksum
 from specdec.models.base import PreparedModel
-from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
-from specdec.models.lean import KNOWN
 from specdec.models.selfcheck import PREFIX_LENGTH, SCRIPTS, ordinary_tokens
 from specdec.private_cache import private_folder
 
@@ -47,24 +44,13 @@ def files_checksum(folder: Path) -> str:
     return _checksum("\n".join(f"{file.name} {quick_checksum(file)}" for file in files))
 
 
-def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
-    """The file of the verdict on a module; None without a private folder, or where no verdict is possible.
-
-    files: the checksum of the files that the module was read from.
-    """
-    if files is None or type(module) not in KNOWN or module.device.type != "cpu" or crew() is None:
-        return None
-    return path_of_files(files, type(module).__name__, str(module.dtype))
-
-
-def path_of_files(files: str, *more: str) -> Path | None:
+def path_of(files: str, *more: str) -> Path | None:
     """The file of the verdict on a model; None without a private folder.
 
     files: the checksum of the files that it was read from. more: the ways in which they were read.
     """
     folder = private_folder(FOLDER)
-    about = [files, *more]
-    names = (_checksum(json.dumps(part))[:32] for part in (about, conditions()))
+    names = (_checksum(json.dumps(part))[:32] for part in ([files, *more], conditions()))
     return folder and folder / f"{'-'.join(names)}.txt"
 
 
@@ -95,8 +81,7 @@ def remember(path: Path, model: PreparedModel) -> None:
     new, text = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}"), fingerprint(model)
     try:
         for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
-            if not old.name.startswith(path.stem):  # what another process writes now
-                old.unlink(missing_ok=True)
+            old.unlink(missing_ok=True)  # also what a stopped process left
         if type(model.decoder) is CompiledDecoder:
             if 2 * model.decoder.nbytes > shutil.disk_usage(path.parent).free:
                 return

@@ -1,6 +1,7 @@
 """A model that passed the self-check is checked again only if anything that its verdict is about changed."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -64,6 +65,27 @@ def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, check
         assert getattr(second.target, name) == getattr(unremembered.target, name)
     texts = {specdec.generate(pair, "Once", **text).text for pair in (first, second, unremembered)}
     assert len(texts) == 1
+
+
+def test_several_first_starts_at_once_leave_one_whole_verdict(folder, checks):
+    shutil.rmtree(verdict_file(folder).parent)
+    with ThreadPoolExecutor(4) as pool:
+        models = [*pool.map(load, [folder] * 4)]
+    assert {model.arithmetic for model in models} == {load(folder).arithmetic}
+    checks.clear()
+    load(folder)
+    assert checks == []
+    assert {path.suffix for path in verdict_file(folder).parent.iterdir()} == {".txt", verdicts.WEIGHTS}
+
+
+def test_what_a_stopped_process_left_is_removed(folder, checks):
+    path = verdict_file(folder)
+    path.unlink()
+    left = path.with_suffix(".123-456")
+    left.touch(0o600)
+    load(folder)
+    assert len(checks) == 1
+    assert not left.exists()
 
 
 def other_weights(folder, _):
