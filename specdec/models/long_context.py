@@ -45,6 +45,8 @@ BEHIND = 12
 """Tokens at the end of the text that a script behind a prefill has for itself."""
 PADS_AT = (7, 9)
 """Places of padding tokens in the text: one of them is committed, whatever the strides."""
+CHECKED = 20
+"""Tokens that the check on the model itself reaches."""
 MOST_COPIES = 8
 """Copies that are kept in memory at once."""
 
@@ -54,25 +56,29 @@ _checks: dict[tuple, LongContextCheck] = {}
 class LongContextCheck:
     """Judges kinds of sessions by a small copy of a model, along its whole context.
 
-    missing: why there is no copy, in words; None if there is one. Without a copy the check finds no fault.
+    Without a copy the check finds no fault. notes: what it could not check, each with the reason.
     """
 
     def __init__(self, module: PreTrainedModel):
-        self.missing: str | None = None
+        self.notes: list[tuple[str, str]] = []
         self._faults: dict[str, str | None] = {}
-        if large := unknown(module.config):
-            named = ", ".join(f"{key} = {value:,}" for key, value in large.items())
-            self.missing = f"integers of unknown meaning in its configuration: {named}"
-            return
+        self._check: Check | None = None
         try:
             self._check = _check_of(module)
         except Exception as error:  # each architecture fails in its own way
             reraise_out_of_memory(error)
-            self.missing = in_words(error)
+            self.notes.append(
+                (f"unchecked beyond {CHECKED} tokens, as it has no small copy", in_words(error))
+            )
+        if large := unknown(module.config):
+            named = ", ".join(f"{key} = {value:,}" for key, value in large.items())
+            self.notes.append(
+                ("integers of unknown meaning in its configuration, unchecked as lengths", named)
+            )
 
     def fault(self, kind: SessionKind) -> str | None:
         """The fault of a kind of session on longer texts, in words; None if it passes."""
-        if self.missing is None and kind.name not in self._faults:
+        if self._check is not None and kind.name not in self._faults:
             fault = self._check.tried(kind)
             self._faults[kind.name] = f"{fault} on longer texts" if isinstance(fault, str) else None
         return self._faults.get(kind.name)

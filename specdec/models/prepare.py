@@ -37,8 +37,6 @@ from specdec.models.weights import check_sound, evaluating
 
 OWN = (COMPILED, LEAN)
 """Kinds of sessions on forwards of ours, the fastest first."""
-CHECKED = 20
-"""Tokens that the check on the model itself reaches."""
 TREES = "scores a tree of drafts in one forward, as plain forwards do"
 """Why a model is used for trees, in words."""
 SEQUENCES = (
@@ -107,8 +105,8 @@ def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
     if model.kind is PLAIN:
         slow = "each token is a forward over all text, which is slow"
         model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
-    if long.missing is not None:
-        model = _noted(model, f"unchecked beyond {CHECKED} tokens, as it has no small copy", long.missing)
+    for fact, detail in long.notes:
+        model = _noted(model, fact, detail)
     return model
 
 

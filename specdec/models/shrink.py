@@ -8,7 +8,8 @@ lengths stay equal.
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
 
-`NAMES` says what an integer counts. A configuration with a large integer that it does not name has no copy.
+`NAMES` says what an integer counts. Integers that it does not name stay as they are, so that a length among
+them is not tried; `unknown` finds them.
 """
 
 from __future__ import annotations
