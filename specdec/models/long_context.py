@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import cycle
-from typing import Any, NamedTuple
 
 import torch
 from transformers import PreTrainedModel
 
-from specdec.models.base import Capability, PreparedModel, SessionKind
+from specdec.models.base import Capability, SessionKind
 from specdec.models.selfcheck import (
     SCRIPTS,
+    Check,
     PlainForwards,
     Script,
     ScriptedForward,
     in_words,
     reraise_out_of_memory,
-    session_fault,
 )
-from specdec.models.session_kinds import PLAIN
-from specdec.models.shrink import ROOM, SMALL, context_length, lengths, shrunken, small_model
+from specdec.models.session_kinds import unchecked
+from specdec.models.shrink import ROOM, SMALL, lengths, small_model, unknown
 
 STRIDES: dict[Capability, Script] = {
     "tree": (ScriptedForward((-1, 0, 0, 2, 3, 4), (0, 2, 3)), ScriptedForward((-1, 0, 0, 1), (0, 1))),
@@ -47,120 +45,67 @@ BEHIND = 12
 """Tokens at the end of the text that a script behind a prefill has for itself."""
 PADS_AT = (7, 9)
 """Places of padding tokens in the text: one of them is committed, whatever the strides."""
-MOST_SHORTFALL = 4
-"""Tokens that a context may be shorter than its configuration says."""
-LONGEST_TRIED = 1024
-"""Tokens of a copy's context that is tried as a whole."""
+CHECKED = 20
+"""Tokens that the check on the model itself reaches."""
+MOST_COPIES = 8
+"""Copies that are kept in memory at once."""
 
-_verdicts: dict[tuple, dict[str, Any]] = {}
-"""By the shape of the copy: `shortfall`, and the verdict on each kind of session, None if it passes."""
-
-
-class SmallCopy(NamedTuple):
-    """A small copy of a model. shortfall: tokens that its context is shorter than its configuration says."""
-
-    model: PreparedModel
-    plain: PlainForwards
-    shortfall: int
+_checks: dict[tuple, LongContextCheck] = {}
 
 
 class LongContextCheck:
     """Judges kinds of sessions by a small copy of a model, along its whole context.
 
-    Without a copy the check finds no fault, and `missing` says why there is no copy. Verdicts are remembered
-    in this process, since the copies of models of one shape are the same.
+    Without a copy the check finds no fault. notes: what it could not check, each with the reason.
     """
 
     def __init__(self, module: PreTrainedModel):
-        self._module = module
-        self._verdicts = _verdicts_of(module)
-
-    @property
-    def missing(self) -> str | None:
-        """The reason why there is no small copy of the model. None if there is one, or if none was needed."""
-        return self._verdicts.get("copy")
-
-    @property
-    def shortfall(self) -> int:
-        """The number of tokens by which a text must be shorter than the stated context."""
-        if "shortfall" not in self._verdicts:
-            self._verdicts["shortfall"] = 0 if self._copy is None else self._copy.shortfall
-        return self._verdicts["shortfall"]
+        self.notes: list[tuple[str, str]] = []
+        self._faults: dict[str, str | None] = {}
+        self._check: Check | None = None
+        try:
+            self._check = _check_of(module)
+        except Exception as error:  # each architecture fails in its own way
+            reraise_out_of_memory(error)
+            self.notes.append(
+                (f"unchecked beyond {CHECKED} tokens, as it has no small copy", in_words(error))
+            )
+        if large := unknown(module.config):
+            named = ", ".join(f"{key} = {value:,}" for key, value in large.items())
+            self.notes.append(
+                ("integers of unknown meaning in its configuration, unchecked as lengths", named)
+            )
 
     def fault(self, kind: SessionKind) -> str | None:
         """The fault of a kind of session on longer texts, in words; None if it passes."""
-        if kind.name not in self._verdicts:
-            self._verdicts[kind.name] = None if self._copy is None else _judged(kind, self._copy)
-        return self._verdicts[kind.name]
-
-    @cached_property
-    def _copy(self) -> SmallCopy | None:
-        """The copy; None where it can't be built, or is no causal model."""
-        try:
-            return _small_copy(self._module)
-        except Exception as error:
-            reraise_out_of_memory(error)
-            self._verdicts["copy"] = in_words(error)
-            return None
+        if self._check is not None and kind.name not in self._faults:
+            fault = self._check.tried(kind)
+            self._faults[kind.name] = f"{fault} on longer texts" if isinstance(fault, str) else None
+        return self._faults.get(kind.name)
 
 
-def _small_copy(original: PreTrainedModel) -> SmallCopy:
+def long_context_check(module: PreTrainedModel) -> LongContextCheck:
+    """The check of a module; modules of one class and configuration share it, whatever their weights."""
+    config = module.config
+    text = json.dumps(config.to_dict(), sort_keys=True, default=str)
+    key = type(module), config._attn_implementation, text
+    if key not in _checks:
+        if len(_checks) >= MOST_COPIES:
+            _checks.clear()
+        _checks[key] = LongContextCheck(module)
+    return _checks[key]
+
+
+def _check_of(original: PreTrainedModel) -> Check:
     module = small_model(type(original), original.config)
-    config = module.config.get_text_config(decoder=True)
-    plain, length = PlainForwards(module, torch.device("cpu")), context_length(config)
-    shortfall = _shortfall(plain, length)
-    pad = getattr(config, "pad_token_id", None)
+    plain = PlainForwards(module, torch.device("cpu"))
+    model = unchecked(module, "the small copy", plain.device, plain.vocab_size)
+    pad = getattr(model.config, "pad_token_id", None)
     if type(pad) is int and 0 <= pad < plain.vocab_size:
         for place in PADS_AT:  # padding is sampled like any other token, and RoBERTa does not count it
             plain.tokens.insert(place, pad)
-    model = PreparedModel(
-        name="the small copy",
-        module=module,
-        config=config,
-        device=plain.device,
-        dtype=torch.float32,
-        vocab_size=plain.vocab_size,
-        context_length=length - shortfall,
-        kind=PLAIN,
-    )
-    return SmallCopy(model, plain, shortfall)
-
-
-def _shortfall(plain: PlainForwards, context: int) -> int:
-    """The number of tokens that a context lacks. RoBERTa's positions start after that of the padding."""
-    if context > LONGEST_TRIED:
-        return 0
-    for missing in range(MOST_SHORTFALL):
-        try:
-            plain.forward(tuple(plain.tokens[: context - missing]))
-            return missing
-        except (IndexError, RuntimeError):  # torch raises either where a table of positions ends
-            continue
-    return MOST_SHORTFALL
-
-
-def _judged(kind: SessionKind, copy: SmallCopy) -> str | None:
-    """The fault of a kind of session on the copy's longer texts; None if it passes."""
-    longest = max(lengths(copy.model.module.config), default=SMALL)
-    end = min(copy.model.context_length, longest + ROOM)
-    scripts = (SCRIPTS[kind.capability], end - BEHIND), (list(_strides(kind.capability, end)), 0)
-    try:
-        model = kind.on(copy.model)
-    except Exception as error:
-        reraise_out_of_memory(error)
-        return f"raises {in_words(error)}"
-    fault = session_fault(model, copy.plain, scripts, LIMIT)
-    return fault and f"{fault} on longer texts"
-
-
-def _verdicts_of(module: PreTrainedModel) -> dict[str, Any]:
-    """The verdicts that models with an equal small copy share. A model without a copy has its own."""
-    try:
-        config = shrunken(module.config)
-        text = json.dumps(config.to_dict(), sort_keys=True, default=str)
-    except Exception:  # `_copy` fails in the same way and tells it
-        return {}
-    return _verdicts.setdefault((type(module), config._attn_implementation, text), {})
+    end = min(model.context_length, max(lengths(module.config), default=SMALL) + ROOM)
+    return Check(model, plain, lambda of: ((SCRIPTS[of], end - BEHIND), (list(_strides(of, end)), 0)), LIMIT)
 
 
 def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:

@@ -20,14 +20,13 @@ from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
-from specdec.models.long_context import LongContextCheck
+from specdec.models.long_context import long_context_check
 from specdec.models.packed_check import packed_fault, skeleton
 from specdec.models.packed_file import HEAD, read_packed
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.prepare import TREES, explained_model
 from specdec.models.selfcheck import explained
-from specdec.models.session_kinds import COMPILED
-from specdec.models.shrink import context_length
+from specdec.models.session_kinds import COMPILED, unchecked
 
 
 class PackedError(ValueError):
@@ -115,28 +114,16 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
     module = skeleton(config, matrices)
     module.generation_config = GenerationConfig.from_pretrained(folder)
     decoder = PackedDecoder(module, matrices)
-    model = PreparedModel(
-        name=name,
-        module=module,
-        config=config,
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-        vocab_size=decoder.scored_ids,
-        context_length=context_length(config),
-        kind=COMPILED,
-        decoder=decoder,
-    )
+    model = unchecked(module, name, torch.device("cpu"), decoder.scored_ids)
+    model = replace(model, dtype=torch.float32, kind=COMPILED, decoder=decoder)
     model = explained_model(model, TREES)
-    path = verdicts.path_of_files(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
-    verdict = None if path is None else verdicts.recall(path)
-    if verdict is not None and verdicts.fingerprint(model) == verdict.logits:
+    path = verdicts.path_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    if path is not None and verdicts.holds(path, model):
         return model
-    fault = LongContextCheck(module).fault(COMPILED) or packed_fault(model, matrices)
+    fault = long_context_check(module).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
         logging.warning("%s is not decoded in the bits of its file: there it %s", name, fault)
         raise PackedError(f"{name} {fault}")
     if path is not None:
-        verdicts.write(
-            path, verdicts.Verdict(model.vocab_size, model.context_length, verdicts.fingerprint(model), "")
-        )
+        verdicts.remember(path, model)
     return model

@@ -21,14 +21,13 @@ from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.kernels.layout import LANES
 from specdec.models.memory import without_weights
 from specdec.models.selfcheck import (
-    PREFIX_LENGTH,
-    SCRIPTS,
-    UNPREFIXED,
     Line,
+    in_words,
     ordinary_tokens,
     relative_error,
     reraise_out_of_memory,
     session_fault,
+    short_scripts,
 )
 
 TOKENS = 24
@@ -51,11 +50,10 @@ def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
         have = session.forward(torch.tensor(tokens[1 : TOKENS + 1]), range(-1, TOKENS - 1))
     except Exception as error:
         reraise_out_of_memory(error)
-        return f"raises {type(error).__name__} ({error})"
+        return f"raises {in_words(error)}"
     if fault := deviation(have, want):
         return fault
-    scripts = (SCRIPTS["tree"], PREFIX_LENGTH), (UNPREFIXED["tree"], 0)
-    return session_fault(model, _Paths(model, tokens), scripts, limit=0.0)
+    return session_fault(model, _Paths(model, tokens), short_scripts("tree"), limit=0.0)
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:
@@ -75,23 +73,21 @@ def total_variation(have: Tensor, want: Tensor) -> Tensor:
     return (have.softmax(-1) - want.softmax(-1)).abs().sum(-1) / 2
 
 
-class _Paths:
-    """The model's own logits on single texts, for `session_fault`."""
+class _Paths(dict[Line, Tensor]):
+    """The model's own logits [1, vocabulary] after single texts, for `session_fault`."""
 
     def __init__(self, model: PreparedModel, tokens: list[int]):
         self._model, self.tokens = model, tokens
-        self._rows: dict[Line, Tensor] = {}
+
+    def __missing__(self, line: Line) -> Tensor:
+        session = self._model.session()
+        session.prefill(line[:-1])
+        self[line] = session.forward(torch.tensor(line[-1:]), [-1])
+        return self[line]
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
         """Logits [lines, vocabulary] after each line."""
-        return torch.cat([self._last_row(line) for line in lines])
-
-    def _last_row(self, line: Line) -> Tensor:
-        if line not in self._rows:
-            session = self._model.session()
-            session.prefill(line[:-1])
-            self._rows[line] = session.forward(torch.tensor(line[-1:]), [-1])
-        return self._rows[line]
+        return torch.cat([self[line] for line in lines])
 
 
 @torch.inference_mode()

@@ -1,13 +1,13 @@
 """The check at load: which kind of session scores what plain forwards of the model score.
 
-The kinds are tried from the most capable and fastest on. Each is tried on the model itself behind a few
-tokens (`selfcheck`), and on a small copy of it along a whole context (`long_context`).
+The kinds are tried from the most capable and fastest on. Each is tried on a small copy of the model along a
+whole context (`long_context`), and on the model itself behind a few tokens (`selfcheck`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
-from specdec.models.long_context import LongContextCheck
-from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, in_words, reraise_out_of_memory
+from specdec.models.long_context import long_context_check
+from specdec.models.selfcheck import PlainForwards, explained, short_check
 from specdec.models.session_kinds import (
     COMPILED,
     LEAN,
@@ -31,15 +31,14 @@ from specdec.models.session_kinds import (
     STEPPING,
     sequence_kinds,
     tree_kinds,
+    unchecked,
 )
-from specdec.models.shrink import context_length
 from specdec.models.weights import check_sound, evaluating
 
-CHECKED = 20
-"""Tokens that the check on the model itself reaches."""
+OWN = (COMPILED, LEAN)
+"""Kinds of sessions on forwards of ours, the fastest first."""
 TREES = "scores a tree of drafts in one forward, as plain forwards do"
 """Why a model is used for trees, in words."""
-
 SEQUENCES = (
     "takes single sequences as drafts: its cache also holds states, so each forward runs on a copy, and a "
     "copy that has read a rejected token is dropped"
@@ -56,12 +55,13 @@ def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> Pre
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
-        path = verdicts.path_of(module, files)
-        remembered = None if path is None else _remembered(module, name, path)
-        if remembered is not None:
+        path = None
+        if files is not None and _compiles(module, module.device):
+            path = verdicts.path_of(files, type(module).__name__, str(module.dtype))
+        if path is not None and (remembered := _remembered(module, name, path)) is not None:
             return remembered
         check_sound(module)
-        model = _Search(module, name).best()
+        model = _checked(module, name)
         if path is not None and model.kind is COMPILED and not model.note:
             verdicts.remember(path, model)
             # mapped weights take no memory of their own
@@ -74,137 +74,76 @@ def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel
 
     None where there is no verdict, or where the forward gives other logits than the one that was checked.
     """
-    verdict = verdicts.recall(path)
-    stored = None if verdict is None else verdicts.stored_weights(path, verdict)
-    if verdict is None or stored is None:
+    stored = verdicts.stored_weights(path)
+    if stored is None:
         return None
-    model = PreparedModel(
-        name=name,
-        module=module,
-        config=module.config.get_text_config(decoder=True),
-        device=torch.device("cpu"),
-        dtype=module.dtype,
-        vocab_size=verdict.vocab_size,
-        context_length=verdict.context_length,
-        kind=COMPILED,
-        decoder=CompiledDecoder(module, stored),
-    )
-    return explained_model(model, TREES) if verdicts.fingerprint(model) == verdict.logits else None
+    head: Any = module.get_output_embeddings()
+    vocab_size = getattr(head, "vocab_size", len(head.weight))  # a `PartialHead` scores a part of it
+    model = unchecked(module, name, torch.device("cpu"), vocab_size)
+    model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, stored))
+    return explained_model(model, TREES) if verdicts.holds(path, model) else None
 
 
-def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | str:
-    """The model with this kind of session and a new decoder from its weights; the fault if none fits."""
-    try:
-        return kind.on(model)
-    except Exception as error:  # parts that were put into a module may lack anything
-        reraise_out_of_memory(error)
-        return f"raises {in_words(error)}"
+def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
+    """The module with the best kind of session that passes.
+
+    A warning follows if a faster one does not, or if none was checked on longer texts.
+    """
+    plain = PlainForwards(module, _input_device(module))
+    model = unchecked(module, name, plain.device, plain.vocab_size)
+    short, long = short_check(model, plain), long_context_check(module)
+    faults: dict[str, str] = {}
+    for kind in _kinds(model):
+        found = long.fault(kind) or short.tried(kind)  # the long check first, before weights are packed
+        if isinstance(found, PreparedModel):
+            model = found
+            break
+        faults[kind.name] = found
+    model = explained_model(model, _reason(model, faults))
+    if refused := [f"its {each.name} forward {faults[each.name]}" for each in OWN if each.name in faults]:
+        model = _noted(model, "a slower forward is used", "; ".join(refused))
+    if model.kind is PLAIN:
+        slow = "each token is a forward over all text, which is slow"
+        model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
+    for fact, detail in long.notes:
+        model = _noted(model, fact, detail)
+    return model
 
 
-class _Search:
-    """The search for the best kind of session of one module."""
+def _compiles(module: PreTrainedModel, device: torch.device) -> bool:
+    """Whether the compiled forward may fit a module with inputs on this device."""
+    return type(module) in KNOWN and device.type == "cpu" and crew() is not None
 
-    def __init__(self, module: PreTrainedModel, name: str):
-        config = module.config.get_text_config(decoder=True)
-        plain, length = PlainForwards(module, _input_device(module)), context_length(config)
-        self._short = ShortCheck(plain, module.dtype, length)
-        self._long = LongContextCheck(module)
-        self._refused: list[str] = []
-        self._model = PreparedModel(
-            name=name,
-            module=module,
-            config=config,
-            device=plain.device,
-            dtype=module.dtype,
-            vocab_size=plain.vocab_size,
-            context_length=length - self._long.shortfall,
-            kind=PLAIN,
-        )
 
-    def best(self) -> PreparedModel:
-        """The model with the best kind of session.
+def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
+    """The kinds of sessions that may fit, the best first."""
+    if not getattr(model.module, "_is_stateful", False):
+        if type(model.module) in KNOWN:
+            yield from OWN if _compiles(model.module, model.device) else (LEAN,)
+        yield from tree_kinds(model.config)
+        yield from sequence_kinds(model.config)
+    yield from (STATES, STATES_AT, STEPPING)
 
-        A warning follows if that was not checked on longer texts.
-        """
-        model = self._best()
-        if self._refused:
-            model = _noted(model, "a slower forward is used", "; ".join(self._refused))
-        if self._long.missing is None:
-            return model
-        return _noted(
-            model, f"unchecked beyond {CHECKED} tokens, as it has no small copy", self._long.missing
-        )
 
-    def _best(self) -> PreparedModel:
-        fault = "raises"
-        if not getattr(self._model.module, "_is_stateful", False):
-            model, fault = self._on_keys_and_values()
-            if model is not None:
-                return model
-        model, state_fault = self._first([STATES, STATES_AT])
-        if model is not None:
-            return explained_model(model, SEQUENCES)
-        if self._model.config.model_type in SELECTIVE_SCANS:
-            state_fault += ", because transformers then starts its selective scan from an empty state"
+def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
+    """Why the model has its kind of session. faults: those of better kinds, by their names."""
+    if model.capability == "tree":
+        return TREES
+    if model.kind in (STATES, STATES_AT):
+        return SEQUENCES
+
+    def first(start: str) -> str | None:
+        return next((fault for name, fault in faults.items() if name.startswith(start)), None)
+
+    if model.capability == "sequence":
+        return f"takes single sequences as drafts: with a tree mask it {first('tree')}"
+    fault = first("sequence")
+    if fault is None or fault.startswith("raises"):
         # An error on our cache says less than a wrong result on the model's own.
-        fault = state_fault if fault.startswith("raises") else fault
-        return self._token_by_token(f"scoring several tokens at once, it {fault}")
-
-    def _on_keys_and_values(self) -> tuple[PreparedModel | None, str]:
-        """The model with a cache of ours; None, and the fault, if no such kind of session passes."""
-        config = self._model.config
-        tree, tree_fault = self._own_forward(), ""
-        if tree is None:
-            tree, tree_fault = self._first(tree_kinds(config))
-        if tree is not None:
-            return explained_model(tree, TREES), ""
-        sequence, fault = self._first(sequence_kinds(config))
-        if sequence is None:
-            return None, fault
-        reason = f"takes single sequences as drafts: with a tree mask it {tree_fault}"
-        return explained_model(sequence, reason), ""
-
-    def _own_forward(self) -> PreparedModel | None:
-        """The model with one of our own forwards; None if none fits. Where a faster one does not fit, the
-        search's model says so."""
-        if type(self._model.module) not in KNOWN:
-            return None
-        kinds = [LEAN]
-        if self._model.device.type == "cpu" and crew() is not None:
-            kinds.insert(0, COMPILED)
-        for kind in kinds:
-            model = self._checked(kind)
-            if isinstance(model, PreparedModel):
-                return model
-            self._refused.append(f"its {kind.name} forward {model}")
-        return None
-
-    def _checked(self, kind: SessionKind) -> PreparedModel | str:
-        """The model with one of our own forwards, or the fault of that forward."""
-        fault = self._long.fault(kind)  # before weights are packed
-        if fault is not None:
-            return fault
-        model = with_decoder(self._model, kind)
-        return model if isinstance(model, str) else self._short.fault(model) or model
-
-    def _first(self, kinds: Iterable[SessionKind]) -> tuple[PreparedModel | None, str]:
-        """The model with the first kind that passes; if none passes, the fault of the first kind."""
-        faults = []
-        for kind in kinds:
-            model = kind.on(self._model)
-            fault = self._short.fault(model) or self._long.fault(kind)
-            if fault is None:
-                return model, ""
-            faults.append(fault)
-        return None, faults[0]
-
-    def _token_by_token(self, reason: str) -> PreparedModel:
-        sentence = f"goes on token by token and can't verify drafts: {reason}"
-        model, fault = self._first([STEPPING])
-        if model is not None:
-            return explained_model(model, sentence)
-        model = explained_model(PLAIN.on(self._model), sentence)
-        return _noted(model, f"its own cache {fault}", "each token is a forward over all text, which is slow")
+        fault = faults[STATES.name]
+        if model.config.model_type in SELECTIVE_SCANS:
+            fault += ", because transformers then starts its selective scan from an empty state"
+    return f"goes on token by token and can't verify drafts: scoring several tokens at once, it {fault}"
 
 
 def explained_model(model: PreparedModel, reason: str) -> PreparedModel:

@@ -8,24 +8,24 @@ half precision. A tree session must also *fail* under a wrong mask,
 and a session that restores states must fail when it does not restore them. Where it does not fail, the model
 ignores masks, or its logits do not depend on earlier tokens, and the comparison has proved nothing.
 
-`ShortCheck` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
+`short_check` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
 the length act on longer texts only: `long_context` checks those on a small copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specdec.models.base import Capability, PreparedModel, Session
+from specdec.models.base import Capability, PreparedModel, Session, SessionKind
 from specdec.models.partial_head import PartialHead
+from specdec.models.sessions import SteppingSession
 from specdec.models.widened import HALF, Widened
 
 PREFIX_LENGTH = 6
@@ -51,8 +51,7 @@ not pass."""
 Line = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ScriptedForward:
+class ScriptedForward(NamedTuple):
     """One forward of a script, and the nodes to commit after it; None leaves all nodes pending."""
 
     parents: Sequence[int]
@@ -60,6 +59,7 @@ class ScriptedForward:
 
 
 Script = Sequence[ScriptedForward]
+Scripts = Sequence[tuple[Script, int]]
 SCRIPTS: dict[Capability, Script] = {
     "tree": (
         ScriptedForward((-1, -1, 0, 0, 1), None),
@@ -103,8 +103,7 @@ class PlainForwards:
     """
 
     def __init__(self, module: PreTrainedModel, device: torch.device):
-        self.module = module
-        self.device = device
+        self.module, self.device, self.in_float32 = module, device, False
         self.tokens = ordinary_tokens(module)
         self.vocab_size = self._checked_vocab_size()
         self.in_float32 = module.dtype in HALF and self._runs_in_float32()
@@ -119,84 +118,60 @@ class PlainForwards:
         new = sorted({line for line in lines if line not in self._rows}, key=len)
         for _, same in groupby(new, key=len):
             batch = list(same)
-            self._rows.update(zip(batch, self._logits(batch)[:, -1], strict=True))
+            self._rows.update(zip(batch, self._right(batch)[:, -1], strict=True))
         return torch.stack([self._rows[line] for line in lines])
 
-    def forward(self, line: Line) -> Tensor:
-        """Logits [tokens, vocabulary] of one sequence."""
-        return self._logits([line])[0]
+    def own_error(self, model: PreparedModel, prefix_length: int) -> float:
+        """The larger relative error of the model's own forward and of its own cached decoding."""
+        line = tuple(self.tokens[: prefix_length + 6])
+        error = relative_error(_widened(self._own([line]).logits), self._right([line]))
+        try:
+            return max(error, session_error(SteppingSession(model), self, SCRIPTS["ar"], prefix_length))
+        except Exception as exception:
+            reraise_out_of_memory(exception)
+            return error
 
-    def _logits(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, tokens, vocabulary] of lines of one length."""
-        token_ids = torch.tensor(lines, device=self.device)
+    def _right(self, lines: Sequence[Line]) -> Tensor:
+        """Logits [lines, tokens, vocabulary] of lines of one length, in float32 where that can be."""
         with Widened() if self.in_float32 else nullcontext():
-            return _widened(self.module(input_ids=token_ids, use_cache=False).logits)
+            return _widened(self._own(lines).logits)
+
+    def _own(self, lines: Sequence[Line]) -> Any:
+        """The model's output for lines of one length, logits [lines, tokens, vocabulary] in its own dtype."""
+        return self.module(input_ids=torch.tensor(lines, device=self.device), use_cache=False)
 
     def _runs_in_float32(self) -> bool:
         """Whether the model's code can be run in float32, and gives the logits of the model then."""
-        token_ids = torch.tensor([self.tokens[:4]], device=self.device)
-        own = self.module(input_ids=token_ids, use_cache=False).logits
+        line = tuple(self.tokens[:4])
+        own = self._own([line]).logits
         try:
             with Widened():
-                wide = self.module(input_ids=token_ids, use_cache=False).logits
+                wide = self._own([line]).logits
             return wide.dtype == torch.float32 and relative_error(own.float(), wide) < LIMITS[own.dtype][1]
         except Exception:  # kernels for half precision alone, or no memory for a wide matrix on a GPU
             return False
 
-    def own_error(self, length: int) -> float:
-        """The larger relative error of the model's own forward and of its own cached decoding."""
-        line = tuple(self.tokens[:length])
-        want = self.forward(line)
-        return max(self._own_forward_error(line, want), self._own_cache_error(line, want))
-
-    def _own_forward_error(self, line: Line, want: Tensor) -> float:
-        if not self.in_float32:
-            return 0.0
-        token_ids = torch.tensor([line], device=self.device)
-        return relative_error(_widened(self.module(input_ids=token_ids, use_cache=False).logits[0]), want)
-
-    def _own_cache_error(self, line: Line, want: Tensor) -> float:
-        length = len(line)
-        try:
-            token_ids = torch.tensor([line], device=self.device)
-            start = self.module(input_ids=token_ids[:, :-2], use_cache=True)
-            cache = start.past_key_values
-            rows = []
-            for i in (length - 2, length - 1):
-                out = self.module(input_ids=token_ids[:, i : i + 1], past_key_values=cache, use_cache=True)
-                cache = out.past_key_values
-                rows.append(_widened(out.logits[0, -1]))
-        except Exception as error:
-            reraise_out_of_memory(error)
-            return 0.0
-        return relative_error(torch.stack(rows), want[-2:])
-
     def _checked_vocab_size(self) -> int:
-        token_ids = torch.tensor([self.tokens[:4]], device=self.device)
-        logits = getattr(self.module(input_ids=token_ids, use_cache=False), "logits", None)
-        kind = type(self.module).__name__
+        line, kind = tuple(self.tokens[:4]), type(self.module).__name__
+        logits = getattr(self._own([line]), "logits", None)
         if not isinstance(logits, Tensor) or logits.dim() != 3:
             raise ValueError(f"{kind} gives no logits per token: a causal language model has a head")
         head = self.module.get_output_embeddings()
-        scored = head.output_ids if isinstance(head, PartialHead) else slice(None)
-        _check_telling(logits[0][:, scored], kind)
-        shorter = self.module(input_ids=token_ids[:, :2], use_cache=False).logits
+        scored = logits[0][:, head.output_ids if isinstance(head, PartialHead) else slice(None)]
+        if not scored.isfinite().all():
+            raise ValueError(
+                f"{kind} gives logits that are not numbers, but NaN or infinity: its weights or config are "
+                "broken"
+            )
+        if (scored == scored[:, :1]).all():
+            raise ValueError(
+                f"{kind} gives all {scored.shape[-1]:,} tokens the same logits: its weights are broken, or "
+                "its vocabulary has one token"
+            )
+        shorter = self._own([line[:2]]).logits
         if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > NOT_CAUSAL:
             raise ValueError(f"{kind} is not causal: its logits change with later tokens")
         return logits.shape[-1]
-
-
-def _check_telling(logits: Tensor, kind: str) -> None:
-    """ValueError if logits [tokens, vocabulary] are NaN or infinite, or are the same for all tokens."""
-    if not logits.isfinite().all():
-        raise ValueError(
-            f"{kind} gives logits that are not numbers, but NaN or infinity: its weights or config are broken"
-        )
-    if (logits == logits[:, :1]).all():
-        raise ValueError(
-            f"{kind} gives all {logits.shape[-1]:,} tokens the same logits: its weights are broken, or its "
-            "vocabulary has one token"
-        )
 
 
 def session_error(session: Session, plain: Rows, script: Script, prefix_length: int) -> float:
@@ -235,33 +210,48 @@ def relative_error(have: Tensor, want: Tensor) -> float:
     return error if error == error else float("inf")
 
 
-class ShortCheck:
-    """Checks kinds of sessions on the model itself, after a few tokens.
+class Check(NamedTuple):
+    """A judge of kinds of sessions on one model.
 
-    limit: the error that passes: `LIMITS`, or `ROUNDING` times the rounding of the model's own decoding.
+    model: without a cache. scripts: by a session's capability, each with the length of the text that is
+    prefilled before it. limit: the largest error that passes.
     """
 
-    def __init__(self, plain: PlainForwards, dtype: torch.dtype, context_length: int):
-        self._plain = plain
-        self._prefix_length = max(1, min(PREFIX_LENGTH, context_length - 12))
-        always, most = LIMITS.get(dtype, LIMITS[torch.bfloat16])
-        own = ROUNDING[plain.in_float32] * plain.own_error(self._prefix_length + 6)
-        self.limit = min(most, max(always, own))
+    model: PreparedModel
+    plain: Rows
+    scripts: Callable[[Capability], Scripts]
+    limit: float
 
-    def fault(self, model: PreparedModel) -> str | None:
-        """The fault of the model's kind of session, as the end of a sentence; None if it passes."""
-        capability = model.capability
-        scripts = (SCRIPTS[capability], self._prefix_length), (UNPREFIXED[capability], 0)
-        return session_fault(model, self._plain, scripts, self.limit)
+    def tried(self, kind: SessionKind) -> PreparedModel | str:
+        """The model with this kind of session; if it does not pass, its fault as the end of a sentence."""
+        try:
+            model = kind.on(self.model)
+        except Exception as error:  # parts that were put into a module may lack anything
+            reraise_out_of_memory(error)
+            return f"raises {in_words(error)}"
+        return session_fault(model, self.plain, self.scripts(kind.capability), self.limit) or model
 
 
-def session_fault(
-    model: PreparedModel, plain: Rows, scripts: Sequence[tuple[Script, int]], limit: float
-) -> str | None:
+def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
+    """The check on the model itself, after a few tokens.
+
+    Its limit is that of `LIMITS`, or `ROUNDING` times the rounding of the model's own decoding.
+    """
+    prefix = max(1, min(PREFIX_LENGTH, model.context_length - 12))
+    always, most = LIMITS.get(model.dtype, LIMITS[torch.bfloat16])
+    own = ROUNDING[plain.in_float32] * plain.own_error(model, prefix)
+    return Check(model, plain, lambda of: short_scripts(of, prefix), min(most, max(always, own)))
+
+
+def short_scripts(capability: Capability, prefix_length: int = PREFIX_LENGTH) -> Scripts:
+    """The scripts behind a few tokens, and from the first token on."""
+    return (SCRIPTS[capability], prefix_length), (UNPREFIXED[capability], 0)
+
+
+def session_fault(model: PreparedModel, plain: Rows, scripts: Scripts, limit: float) -> str | None:
     """The fault of the model's sessions, as the end of a sentence; None if they pass.
 
-    scripts: each with the length of the text that is prefilled before it. A session with a wrong mask must
-    fail the first script.
+    A session with a wrong mask must fail the first script.
     """
     try:
         error = max(session_error(model.session(), plain, *script) for script in scripts)
@@ -289,18 +279,13 @@ def in_words(exception: Exception) -> str:
 
 def ordinary_tokens(module: PreTrainedModel) -> list[int]:
     """Token ids spread over the vocabulary, without the special ones; the same on every run."""
-    config = module.config.to_dict()
-    special = {
-        id for key, ids in config.items() if key.endswith(("token_id", "token_index")) for id in _listed(ids)
-    }
+    special: set[Any] = set()
+    for key, ids in module.config.to_dict().items():
+        if key.endswith(("token_id", "token_index")):
+            special.update(ids if isinstance(ids, list) else [ids])
     embedding: Any = module.get_input_embeddings()
-    size = int(embedding.weight.shape[0])
-    spread = [(17 + 7919 * i) % size for i in range(NUM_TOKENS)]
+    spread = [(17 + 7919 * i) % len(embedding.weight) for i in range(NUM_TOKENS)]
     return [token_id for token_id in spread if token_id not in special] or spread
-
-
-def _listed(ids: object) -> list[int]:
-    return ids if isinstance(ids, list) else [ids] if isinstance(ids, int) else []
 
 
 def _widened(logits: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from transformers import PretrainedConfig
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
 
 from specdec.models.base import PreparedModel, Session, SessionKind
 from specdec.models.kernels import CompiledDecoder
@@ -24,6 +25,7 @@ from specdec.models.sessions import (
     TreeSession,
 )
 from specdec.models.sessions.states import MOST_REPEATED
+from specdec.models.shrink import context_length
 
 WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {
     "full_attention": lambda window: None,  # noqa: ARG005
@@ -46,6 +48,13 @@ STATES, STATES_AT = (
 )
 STEPPING = SessionKind("stepping", "ar", SteppingSession)
 PLAIN = SessionKind("plain", "ar", PlainSession)
+
+
+def unchecked(module: PreTrainedModel, name: str, device: torch.device, vocab_size: int) -> PreparedModel:
+    """The model before its self-check, on sessions without a cache."""
+    config = module.config.get_text_config(decoder=True)
+    context = context_length(config)
+    return PreparedModel(name, module, config, device, module.dtype, vocab_size, context, PLAIN)
 
 
 def tree_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:

@@ -2,19 +2,19 @@
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
 embedding it uses, not its weights. So a copy has the same classes and switches, a layer of each kind, narrow
-matrices and random weights. Every integer that is not the size of a matrix is taken for a length at which
-something may change. All lengths are made small; their order is kept, and equal lengths stay equal.
+matrices and random weights. Lengths at which something changes are made small; their order is kept, and equal
+lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
 
-The names below only make copies small and buildable. An integer with an unknown name is a length.
+`NAMES` says what an integer counts. Integers that it does not name stay as they are, so that a length among
+them is not tried; `unknown` finds them.
 """
 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
@@ -26,86 +26,110 @@ ENDLESS = 1 << 20
 """Context length of models that name none."""
 SMALL = 16
 """Integers up to this one stay as they are: a check from the first token on passes them anyway."""
-STEP = 2
-"""Distance between one length of a copy and the next; even, because some lengths must be even."""
-ROOM = 14
-"""Tokens of a copy's context beyond its largest length."""
-VOCABULARY = 160
-EXPERTS = 16
-MLP = 64
+STEP, ROOM = 2, 14
+"""Tokens from one length of a copy to the next, even, because some lengths must be even; and tokens of its
+context beyond its largest length."""
+VOCABULARY, EXPERTS, MLP = 160, 16, 64
 """Largest sizes of a copy."""
-SIZES = ((2, 1), (4, 2))
-"""Attention heads of a copy and layers of each kind; the second pair is for classes that refuse the first."""
-MOST_PARAMETERS = 1 << 28
-"""Largest copy that is built."""
 
-KINDS = {
-    "vocabulary": r"vocab",
-    "layers": r"^(n|num)_(\w+_)?(layers?|blocks)$|^decoder_layers$|^encoder_layers$",
-    "index": r"^index(er)?_n_heads$",
-    "expert": r"experts$|expert_num$",
-    "head": r"heads$|n_head$|heads_per_layer$|query_groups$|o_groups$|n_groups$|ngroups$",
-    "length": r"window|chunk|block|context|position|length|seq|index_topk|extent|keep|floor|local",
-    "width": r"hidden_size|intermediate|inner|n_embd|d_model|d_?ff|dim_ff|ffn|feed_forward_size|lora_rank"
-    r"|lowrank|emb(ed(ding)?)?_dim|embedding_size|lru_width|proj_dim|d_ssm|ple_|dt_rank|step_rank|hidden_dim"
-    r"|linear_hidden",
-    "other": r"dim|_ids?$|_index$|d_head|head_size|per_tok|topk|top_k|rank|expand|group|kernel|state|width"
-    r"|channels|seed|rotary|section|label|LABEL|period|interval|every|pattern|offset|_start|first_k"
-    r"|dense_layers|per_attn",
+NAMES = {
+    "context": "max_position_embeddings n_positions max_seq_len seq_length",
+    "length": "sliding_window sliding_window_size attention_window_size window_size local_attention "
+    "original_max_position_embeddings n_ctx model_max_length max_target_positions attention_chunk_size "
+    "mamba_chunk_size chunk_size block_size index_block_size index_topk keep_window_size floor_scale "
+    "rel_extent log_scaling_n_floor mem_len heavily_compressed_attention max_inference_chunksize "
+    "local_attention_window_len context_length initial_context_length",
+    "layers": "num_hidden_layers n_layer n_layers num_layers num_blocks decoder_layers encoder_layers "
+    "num_dense_layers num_nextn_predict_layers num_mem_blocks",
+    "layer numbers": "attn_layer_indices hybrid_layer_ids moe_layers mlp_only_layers "
+    "cross_attention_layers full_attn_idxs",
+    "period": "sliding_window_pattern _sliding_window_pattern no_rope_layer_interval attn_layer_period "
+    "attn_layer_offset expert_layer_period expert_layer_offset global_attn_every_n_layers layer_group_size "
+    "moe_layer_interval moe_layer_start_index first_k_dense_replace",
+    "heads": "num_attention_heads n_head n_heads num_heads attention_heads decoder_attention_heads "
+    "encoder_attention_heads num_key_value_heads num_kv_heads swa_num_attention_heads "
+    "swa_num_key_value_heads num_attention_heads_per_layer num_query_groups mamba_n_groups mamba_ngroups "
+    "n_groups o_groups",
+    "inner heads": "mamba_n_heads mamba_num_heads n_mamba_heads linear_num_key_heads "
+    "linear_num_value_heads linear_num_heads",
+    "width": "hidden_size hidden_size_global d_model n_embd embedding_size embedding_dim emb_dim "
+    "input_embedding_size output_embedding_size word_embed_proj_dim attention_hidden_size "
+    "router_hidden_size hidden_size_per_layer_input lru_width mamba_d_ssm mamba_dt_rank time_step_rank "
+    "q_lora_rank kv_lora_rank o_lora_rank block_dim conv_dim conv_dim_out n_embed",
+    "mlp": "intermediate_size n_inner d_inner dff ffn_dim decoder_ffn_dim encoder_ffn_dim ffn_hidden_size "
+    "expert_ffn_hidden_size moe_intermediate_size intermediate_size_mlp dense_intermediate_size "
+    "shared_intermediate_size shared_expert_intermediate_size shared_experts_intermediate_size "
+    "moe_shared_expert_intermediate_size block_ff_dim",
+    "vocabulary": "vocab_size vocab_size_per_layer_input decoder_vocab_size unpadded_vocab_size "
+    "encoder_hash_byte_group_vocab org_vocab_size",
+    "experts": "num_experts n_routed_experts num_local_experts moe_num_experts zero_expert_num",
+    "chosen": "num_experts_per_tok num_experts_per_token moe_topk moe_top_k moe_k experts_per_token",
+    "unchanged": "head_dim v_head_dim qk_head_dim qk_nope_head_dim qk_rope_head_dim index_head_dim "
+    "swa_head_dim global_head_dim kv_channels d_head attention_head_dim linear_head_dim "
+    "linear_key_head_dim linear_value_head_dim mamba_d_head mamba_head_dim mamba_headdim mamba_d_state "
+    "state_size ssm_state_size rotary_dim adapter_rank index_n_heads max_window_layers moe_layer_end_index "
+    "query_pre_attn_scalar dim_model_base block_multiple_of hc_sinkhorn_iters laurel_rank "
+    "ffn_round_up_to_multiple_of image_size patch_size mm_tokens_per_image num_kv_shared_layers "
+    "attn_rotary_emb offset_alibi",
+    "number": "rope_theta rope_local_base_freq global_rope_theta local_rope_theta rotary_emb_base "
+    "rotary_pct factor beta_fast beta_slow attention_factor final_logit_softcapping attn_logit_softcapping "
+    "swiglu_limit embedding_multiplier logits_scaling routed_scaling_factor",
 }
-"""The kind of an integer by its name: the first pattern that matches, else a length.
+"""Names of a configuration's integers by what they count.
 
-index: heads that score tokens for sparse attention; they stay, because with few heads many scores are 0, and
-the choice between equal scores depends on the length of a forward.
+unchanged: also the heads that score tokens for sparse attention. With few of them many scores are 0, and the
+choice between equal scores depends on the length of a forward. number: floating-point numbers, which a
+config.json may hold as integers.
 """
-_KIND = {kind: re.compile(pattern) for kind, pattern in KINDS.items()}
-_MLP = re.compile(r"intermediate|d_?ff|ffn|feed_forward|n_inner")
-_TOGETHER = re.compile(r"mamba.*heads|linear_num|^num_heads$")
-"""Numbers of heads that have to be divisible by the factor of the widths."""
-_PERIOD = re.compile(r"period|interval|every|pattern|offset|group_size|per_attn|first_k|dense_layers|_start")
-_LAYER_NUMBERS = re.compile(r"layers$|idxs?$|layer_ids$|indices$")
-_CHOSEN = re.compile(r"per_tok|moe_(top)?_?k$")
-_HEADS = (
-    "num_attention_heads",
-    "n_head",
-    "n_heads",
-    "num_heads",
-    "attention_heads",
-    "decoder_attention_heads",
+KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
+TOKENS = ("_id", "_ids", "_token_index")
+"""Ends of names of token ids."""
+IGNORED = ("quantization_config", "id2label", "label2id", "task_specific_params")
+AFTER_PADDING = (
+    *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),
+    *("data2vec-text", "xmod"),
 )
-_WIDTH = ("hidden_size", "d_model", "n_embd")
-_CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+"""Types whose positions start after the number of the padding token."""
 
 
 def context_length(config: PretrainedConfig) -> int:
-    """The context length that a configuration states; `ENDLESS` where it states none."""
-    return _first_of(_CONTEXT, {name: getattr(config, name, None) for name in _CONTEXT}, ENDLESS)
+    """The number of tokens that a text may have by a configuration; `ENDLESS` where it states none."""
+    stated = _first("context", {name: getattr(config, name, None) for name in NAMES["context"].split()})
+    if stated and config.model_type in AFTER_PADDING:
+        stated -= (config.pad_token_id or 0) + 1
+    return stated or ENDLESS
 
 
 def lengths(config: PretrainedConfig) -> set[int]:
-    """All integers above `SMALL` in a configuration that may be lengths at which something changes."""
-    return {v for _, key, v in _entries(config) if _is_length(key, v)}
+    """All integers above `SMALL` in a configuration at which something may change."""
+    return {v for part in _parts(config) for _, key, v in _entries(part) if _is_length(key, v)}
 
 
-def shrunken(
-    config: PretrainedConfig, heads: int = 2, layers: int = 1, step: int = STEP, room: int = ROOM
-) -> PretrainedConfig:
+def unknown(config: PretrainedConfig) -> dict[str, int]:
+    """The integers above `SMALL` that a configuration has under names which are not in `NAMES`."""
+    entries = (entry for part in _parts(config) for entry in _entries(part))
+    return {
+        key: v
+        for _, key, v in entries
+        if type(v) is int and v > SMALL and key not in KINDS and not key.endswith(TOKENS)
+    }
+
+
+def shrunken(config: PretrainedConfig, step: int = STEP, room: int = ROOM) -> PretrainedConfig:
     """A small configuration with the same switches after fewer tokens.
 
-    heads: number of attention heads, where the model's number is divisible by it. layers: how many of each
-    kind stay. step: from one length to the next. room: tokens of the context beyond the largest length.
+    step: from one length to the next. room: tokens of the context beyond the largest length.
     """
     small = copy.deepcopy(config)
     vars(small).pop("quantization_config", None)
-    context = context_length(config.get_text_config(decoder=True))
-    ordered = sorted(lengths(small))
-    new = {v: SMALL + step * (i + 1) + (room if v >= context else 0) for i, v in enumerate(ordered)}
-    for holder, key, v in _entries(small):
-        if _is_length(key, v):
-            _put(holder, key, new[v])
+    context = _first("context", vars(config.get_text_config(decoder=True))) or ENDLESS
+    new = {
+        v: SMALL + step * (i + 1) + (room if v >= context else 0)
+        for i, v in enumerate(sorted(lengths(small)))
+    }
     for part in _parts(small):
-        _narrow(part, heads)
-        _shorten(part, layers)
+        _narrow(part, new)
+        _shorten(part)
     return small
 
 
@@ -114,60 +138,29 @@ def small_model(
 ) -> PreTrainedModel:
     """A model of this class by a shrunken configuration, in float32 on the CPU; raises what the class raises.
 
-    Its weights are so large that the logits depend strongly on the tokens that are attended to.
+    Its weights are so large that the logits depend strongly on the tokens that are attended to. The global
+    random state stays as it was.
     """
-    errors = []
-    for heads, layers in SIZES:
-        try:
-            return _random(kind, shrunken(config, heads, layers, step, room))
-        except Exception as error:  # the next size may do
-            errors.append(error)
-    raise errors[0]
-
-
-@torch.inference_mode()
-def _random(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrainedModel:
-    """A model with random weights that was run once. The global random state stays as it was."""
-    if (count := _num_parameters(kind, config)) > MOST_PARAMETERS:
-        raise ValueError(f"a small copy of it would have {count:,} parameters")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        model = kind(config).to("cpu", torch.float32).eval()  # type: ignore[arg-type]  # a method, decorated
-        _enlarge(model)
-    tokens = model.get_input_embeddings().weight.shape[0]
-    for length in (SMALL, SMALL - 5):
-        model(input_ids=(torch.arange(3, 3 + length) % tokens)[None], use_cache=False)
+        model: Any = kind(shrunken(config, step, room))
+        model = model.to("cpu", torch.float32).eval()
+        for name, parameter in model.named_parameters():
+            # a state space model's own parameters keep their scales
+            if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
+                gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
+                parameter.normal_(std=gain)
     return model
 
 
-def _num_parameters(kind: type[PreTrainedModel], config: PretrainedConfig) -> int:
-    """Parameters of a model, counted without memory for them; 0 where its class can't be built so."""
-    try:
-        with torch.device("meta"):
-            return sum(parameter.numel() for parameter in kind(copy.deepcopy(config)).parameters())
-    except (NotImplementedError, RuntimeError):
-        return 0
-
-
-def _enlarge(model: PreTrainedModel) -> None:
-    """Gives matrices random values of unit gain. A state space model's own parameters keep their scales."""
-    for name, parameter in model.named_parameters():
-        if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
-            gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
-            parameter.normal_(std=gain)
-
-
-def _kind(key: str) -> str:
-    return next((kind for kind, pattern in _KIND.items() if pattern.search(key)), "length")
-
-
 def _is_length(key: str, value: Any) -> bool:
-    return type(value) is int and value > SMALL and _kind(key) == "length"
+    return type(value) is int and value > SMALL and KINDS.get(key) in ("context", "length")
 
 
-def _first_of(names: Sequence[str], entries: dict[str, Any], default: int) -> int:
-    values = (entries.get(name) for name in names)
-    return next((value for value in values if type(value) is int and value > 0), default)
+def _first(kind: str, entries: dict[str, Any]) -> int:
+    """The first positive integer of this kind, in the order of `NAMES`; 0 where there is none."""
+    values = (entries.get(name) for name in NAMES[kind].split())
+    return next((v for v in values if type(v) is int and v > 0), 0)
 
 
 def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
@@ -178,119 +171,84 @@ def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
             yield from _parts(value)
 
 
-def _entries(holder: Any, deep: bool = True) -> Iterator[tuple[Any, str, Any]]:
-    """(holder, key, value) for a configuration and the dictionaries in it.
-
-    deep: also for configurations in it.
-    """
+def _entries(holder: PretrainedConfig | dict) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """(holder, key, value) for a configuration and the dictionaries in it, without configurations in it."""
     items = vars(holder) if isinstance(holder, PretrainedConfig) else holder
     for key, value in list(items.items()):
-        if isinstance(value, dict):
-            yield from _entries(value, deep)
-        elif isinstance(value, PretrainedConfig):
-            yield from _entries(value) if deep else ()
-        else:
-            yield holder, str(key), value
+        if isinstance(value, dict) and key not in IGNORED:
+            yield from _entries(value)
+        elif not isinstance(value, (dict, PretrainedConfig)):
+            yield items, str(key), value
 
 
-def _put(holder: Any, key: str, value: Any) -> None:
-    if isinstance(holder, dict):
-        holder[key if key in holder else int(key)] = value
-    else:
-        setattr(holder, key, value)
+def _narrow(config: PretrainedConfig, new_lengths: dict[int, int]) -> None:
+    """Put small lengths, divide heads and widths by one number, cut vocabulary, experts and token ids."""
+    own, entries = vars(config), list(_entries(config))
+    factor = _factor(config)
+    chosen = max((v for _, key, v in entries if type(v) is int and KINDS.get(key) == "chosen"), default=1)
+    inner = {_first("width", own) * own.get(key, 1) for key in ("expand", "mamba_expand")}
+
+    def narrowed(key: str, value: int) -> int:
+        kind = KINDS.get(key)
+        if _is_length(key, value):
+            return new_lengths[value]
+        if kind in ("heads", "inner heads"):
+            return max(1, value // factor)
+        if kind in ("width", "mlp"):
+            small = -(-value // factor // 8) * 8  # some kernels want rows of 16 bytes
+            return small if kind == "width" or value in inner else min(small, MLP)
+        if key.endswith(TOKENS):
+            return value % 97 if value >= VOCABULARY else value
+        most = {"vocabulary": VOCABULARY, "experts": max(EXPERTS, chosen)}
+        return min(value, most.get(kind or "", value))
+
+    for holder, key, value in entries:
+        if type(value) is int and value > 0:
+            holder[key] = narrowed(key, value)
+        elif type(value) is list and all(type(each) is int and each > 0 for each in value):
+            holder[key] = [narrowed(key, each) for each in value]
 
 
-def _narrow(config: PretrainedConfig, heads: int) -> None:
-    """Divide heads and widths by one number; cut vocabulary, experts and token ids."""
-    entries = list(_entries(config, deep=False))
-    factor = _factor(vars(config), heads)
-    chosen = max((v for _, key, v in entries if type(v) is int and _CHOSEN.search(key)), default=1)
-    width = _first_of(_WIDTH, vars(config), 0)
-    inner = {width * getattr(config, key, 1) for key in ("expand", "mamba_expand")}
-    for holder, key, v in entries:
-        if type(v) is int and v > 0:
-            _put(holder, key, _narrowed(key, v, factor, max(EXPERTS, chosen), tied=v in inner))
-        elif type(v) is list and all(type(each) is int for each in v):
-            _put(holder, key, [_narrowed(key, each, factor, EXPERTS, tied=False) for each in v])
-
-
-def _narrowed(key: str, value: int, factor: int, experts: int, tied: bool) -> int:
-    """The small value of a configuration's integer, by its name: head count, width, vocabulary, ...
-
-    tied: whether it is a width that follows from another one.
-    """
-    kind = _kind(key)
-    if kind == "head":
-        return max(1, value // factor)
-    if kind == "width":
-        # some kernels want rows of 16 bytes
-        small = -(-value // factor // 8) * 8 if value >= 8 * factor else max(1, value // factor)
-        return min(small, MLP) if _MLP.search(key) and not tied else small
-    if kind == "expert":
-        return min(value, experts)
-    if kind == "vocabulary":
-        return min(value, VOCABULARY)
-    return value % 97 if key.endswith("_id") and value >= VOCABULARY else value
-
-
-def _factor(own: dict[str, Any], heads: int) -> int:
+def _factor(config: PretrainedConfig) -> int:
     """The number by which heads and widths are divided."""
-    count = _first_of(_HEADS, own, 0)
+    own, heads = vars(config), 4 if config.model_type == "codegen" else 2  # CodeGen has four groups of heads
+    count = _first("heads", own)
     if not count:
-        return max(1, _first_of(_WIDTH, own, 1) // 128)
-    factor = count // next(few for few in (heads, 2, 1) if count % few == 0)
-    for key, v in own.items():
-        if _TOGETHER.search(key) and type(v) is int and v > 1:
-            factor = gcd(factor, v)
-    return max(1, factor)
+        return max(1, _first("width", own) // 128)
+    inner = [own.get(name) for name in NAMES["inner heads"].split()]
+    return gcd(count // gcd(count, heads), *(v for v in inner if type(v) is int and v > 0))
 
 
-def _shorten(config: PretrainedConfig, copies: int) -> None:
-    """Keeps `copies` layers of each kind and shortens all lists with an entry for each layer."""
-    own = dict(vars(config))
-    counts = {k: v for k, v in own.items() if _kind(k) == "layers" and type(v) is int and v > 0}
-    count = next(iter(counts.values()), 0)
+def _shorten(config: PretrainedConfig) -> None:
+    """Keeps a layer of each kind, two at least, and shortens all lists with an entry for each layer."""
+    own = vars(config)
+    count, shared = _first("layers", own), own.get("num_kv_shared_layers") or 0
     if count < 2:
         return
-    shared = own.get("num_kv_shared_layers") or 0
-    all_lists = {k: v for k, v in own.items() if isinstance(v, (list, tuple)) and v}
-    numbers = {k: v for k, v in all_lists.items() if _LAYER_NUMBERS.search(k) and _numbers(v)}
-    lists = {k: v for k, v in all_lists.items() if len(v) == count and k not in numbers}
-    of_layers = [*lists.values(), *([i in v for i in range(count)] for v in numbers.values())]
-    if of_layers:
-        layers = _of_each_kind([*of_layers, [i >= count - shared for i in range(count)]], copies)
+    listed = {k: v for k, v in own.items() if isinstance(v, (list, tuple)) and v}
+    numbers = {k: v for k, v in listed.items() if KINDS.get(k) == "layer numbers"}
+    lists = {k: v for k, v in listed.items() if len(v) == count and k not in numbers}
+    flags = [[i in v for i in range(count)] for v in numbers.values()]
+    if lists or numbers:
+        layers = _of_each_kind([*lists.values(), *flags, [i >= count - shared for i in range(count)]])
     else:
-        layers = list(range(min(count, _period(own, count) + 1)))
+        patterns = [len(v) for k, v in listed.items() if k.endswith("_types")]
+        periods = [v for k, v in own.items() if KINDS.get(k) == "period" and type(v) is int]
+        layers = list(range(1 + max((n for n in patterns + periods if n < count), default=1)))
     for k, v in own.items():
         if k in lists:
-            setattr(config, k, [v[i] for i in layers])
+            own[k] = [v[i] for i in layers]
         elif k in numbers:
-            setattr(config, k, [layers.index(i) for i in v if i in layers])
-        elif k in counts:
-            setattr(config, k, min(v, len(layers)))
+            own[k] = [layers.index(i) for i in v if i in layers]
+        elif KINDS.get(k) == "layers" and type(v) is int:
+            own[k] = min(v, len(layers))
     if shared:
-        config.num_kv_shared_layers = sum(i >= count - shared for i in layers)
+        own["num_kv_shared_layers"] = sum(i >= count - shared for i in layers)
 
 
-def _numbers(values: Sequence[Any]) -> bool:
-    """Whether these values may be numbers of layers: whole numbers in rising order."""
-    return all(type(v) is int for v in values) and list(values) == sorted(set(values))
-
-
-def _period(own: dict[str, Any], count: int) -> int:
-    """The longest period of layer kinds, for a configuration without a list of the kinds of all layers."""
-    periods = [v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count]
-    patterns = [len(v) for k, v in own.items() if k.endswith("_types") and isinstance(v, (list, tuple))]
-    return max(periods + [length for length in patterns if length < count], default=1)
-
-
-def _of_each_kind(lists: Sequence[Sequence[Any]], copies: int) -> list[int]:
-    """The first `copies` layers of each kind, at least two in all.
-
-    lists: each has an entry for each layer.
-    """
-    rows: dict[str, list[int]] = {}
+def _of_each_kind(lists: Sequence[Sequence[Any]]) -> list[int]:
+    """The first layer of each kind, at least two in all. lists: each has an entry for each layer."""
+    first: dict[str, int] = {}
     for i, row in enumerate(zip(*lists, strict=True)):
-        rows.setdefault(repr(row), []).append(i)
-    most = max(copies, 2) if len(rows) == 1 else copies
-    return sorted(i for same in rows.values() for i in same[:most])
+        first.setdefault(repr(row), i)
+    return sorted(first.values()) if len(first) > 1 else [0, 1]

@@ -2,8 +2,8 @@
 
 A verdict is about bytes: the files of the weights, the code of the forward, the versions of the libraries and
 the processor. Its file is named by a checksum of all of these and lies in a private folder. It holds a
-checksum of the logits that the checked forward gave; a start compares it with the logits that the forward
-gives now. Where anything differs, the model is checked again.
+checksum of the logits that the checked forward gave, and one of the packed weights; a start compares them
+with what it finds. Where anything differs, the model is checked again.
 
 Beside it lie the weights as the forward reads them. A start maps them into memory instead of packing them, so
 that they take no memory of their own and the model's own weights are not read.
@@ -22,36 +22,20 @@ import threading
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from specdec.checksum import quick_checksum
 from specdec.models.base import PreparedModel
-from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
-from specdec.models.lean import KNOWN
 from specdec.models.selfcheck import PREFIX_LENGTH, SCRIPTS, ordinary_tokens
 from specdec.private_cache import private_folder
 
 FOLDER, WEIGHTS = "verdicts", ".safetensors"
 LIBRARIES = ("torch", "transformers", "numpy", "numba", "llvmlite")
-
-
-class Verdict(NamedTuple):
-    """What the self-check found of a model that runs on the compiled forward.
-
-    logits: SHA-256 of the logits of `fingerprint`. weights: the checksum of the file of packed weights.
-    """
-
-    vocab_size: int
-    context_length: int
-    logits: str
-    weights: str
 
 
 def files_checksum(folder: Path) -> str:
@@ -60,82 +44,56 @@ def files_checksum(folder: Path) -> str:
     return _checksum("\n".join(f"{file.name} {quick_checksum(file)}" for file in files))
 
 
-def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
-    """The file of the verdict on a module; None without a private folder, or where no verdict is possible.
-
-    files: the checksum of the files that the module was read from.
-    """
-    if files is None or type(module) not in KNOWN or module.device.type != "cpu" or crew() is None:
-        return None
-    return path_of_files(files, type(module).__name__, str(module.dtype))
-
-
-def path_of_files(files: str, *more: str) -> Path | None:
+def path_of(files: str, *more: str) -> Path | None:
     """The file of the verdict on a model; None without a private folder.
 
     files: the checksum of the files that it was read from. more: the ways in which they were read.
     """
     folder = private_folder(FOLDER)
-    about = [files, *more]
-    names = (_checksum(json.dumps(part))[:32] for part in (about, conditions()))
-    return folder and folder / f"{'-'.join(names)}.json"
+    names = (_checksum(json.dumps(part))[:32] for part in ([files, *more], conditions()))
+    return folder and folder / f"{'-'.join(names)}.txt"
 
 
-def recall(path: Path) -> Verdict | None:
-    """The verdict in this file; None where there is none, or a damaged one."""
+def holds(path: Path, model: PreparedModel) -> bool:
+    """Whether the verdict in this file is on a forward that gave the logits that the model gives now."""
     try:
-        checksum, text = path.read_text().split("\n")
-        return Verdict(**json.loads(text)) if _checksum(text) == checksum else None
-    except (OSError, ValueError, TypeError):
-        return None
+        return path.read_text().split(" ")[0] == fingerprint(model)
+    except (OSError, ValueError):
+        return False
 
 
-def stored_weights(path: Path, verdict: Verdict) -> dict[str, Tensor] | None:
-    """The packed weights that lie beside a verdict, mapped into memory; None where they are damaged."""
+def stored_weights(path: Path) -> dict[str, Tensor] | None:
+    """The packed weights beside a verdict, mapped into memory; None where they or the verdict are damaged."""
     file = path.with_suffix(WEIGHTS)
     try:
-        return load_file(file) if quick_checksum(file) == verdict.weights else None
-    except (OSError, SafetensorError):
+        return load_file(file) if path.read_text().split(" ")[1:] == [quick_checksum(file)] else None
+    except (OSError, ValueError, SafetensorError):
         return None
 
 
 def remember(path: Path, model: PreparedModel) -> None:
     """Writes the verdict on a checked model and its packed weights, in place of those of earlier versions.
 
-    A process that is stopped leaves no half of a file. Nothing is written where the weights would take more
-    than half of the disk's free room: the next start checks again.
+    Weights that stay in the bits of a model's own file are not written again. A process that is stopped
+    leaves no half of a file. Nothing is written where the weights would take more than half of the disk's
+    free room: the next start checks again.
     """
-    assert isinstance(model.decoder, CompiledDecoder), "only a compiled forward has verdicts"
-    new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+    new, text = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}"), fingerprint(model)
     try:
-        _remove_earlier(path)
-        if 2 * model.decoder.nbytes > shutil.disk_usage(path.parent).free:
-            return
-        save_file(model.decoder.packed_tensors(), new)
-        verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), quick_checksum(new))
-        new.chmod(0o600)
-        new.replace(path.with_suffix(WEIGHTS))
-    except (OSError, SafetensorError):  # the disk is full: the next start checks again
-        new.unlink(missing_ok=True)
-        return
-    write(path, verdict)
-
-
-def write(path: Path, verdict: Verdict) -> None:
-    """Writes a verdict, whole or not at all; without room on the disk the next start checks again."""
-    new, text = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}"), json.dumps(verdict._asdict())
-    try:
-        new.write_text(f"{_checksum(text)}\n{text}")
+        for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
+            old.unlink(missing_ok=True)  # also what a stopped process left
+        if type(model.decoder) is CompiledDecoder:
+            if 2 * model.decoder.nbytes > shutil.disk_usage(path.parent).free:
+                return
+            save_file(model.decoder.packed_tensors(), new)
+            text += f" {quick_checksum(new)}"
+            new.chmod(0o600)
+            new.replace(path.with_suffix(WEIGHTS))
+        new.write_text(text)
         new.chmod(0o600)
         new.replace(path)
-    except OSError:
+    except (OSError, SafetensorError):  # the disk is full: the next start checks again
         new.unlink(missing_ok=True)
-
-
-def _remove_earlier(path: Path) -> None:
-    """Removes the files of earlier versions' verdicts on the same model."""
-    for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
-        old.unlink(missing_ok=True)
 
 
 def fingerprint(model: PreparedModel) -> str:

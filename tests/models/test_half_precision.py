@@ -10,10 +10,10 @@ import torch
 import transformers
 
 from specdec.models import HFModel, selfcheck
+from specdec.models.base import PreparedModel
 from specdec.models.kernels import CompiledDecoder
-from specdec.models.prepare import _Search
-from specdec.models.selfcheck import LIMITS, PlainForwards, ShortCheck
-from specdec.models.session_kinds import COMPILED, LEAN
+from specdec.models.selfcheck import LIMITS, Check, PlainForwards, short_check
+from specdec.models.session_kinds import COMPILED, LEAN, unchecked
 from specdec.models.widened import Widened
 from tests.helpers.tiny_checkpoints import tiny_model
 
@@ -45,6 +45,13 @@ def rounding_model(kind, layers, width, gain, dtype=torch.bfloat16):
     return model.to(dtype).eval()
 
 
+@torch.inference_mode()
+def checked(module) -> Check:
+    """The check on the model itself."""
+    plain = PlainForwards(module, torch.device("cpu"))
+    return short_check(unchecked(module, "model", plain.device, plain.vocab_size), plain)
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3", "lfm2"])
 def test_the_reference_is_the_model_in_float32(family):
     """To the bit; the control is the same forward in bfloat16."""
@@ -64,24 +71,21 @@ def test_the_reference_is_the_model_in_float32(family):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_compiled_forward_runs_where_torch_rounds_by_more_than_three_percent(kind, shape):
     module = rounding_model(kind, *shape)
-    with torch.inference_mode():
-        own = PlainForwards(module, torch.device("cpu")).own_error(12)
+    own, always = checked(module).limit / 3, LIMITS[torch.bfloat16][0]
     model = HFModel(module, "model")
     assert isinstance(model.decoder, CompiledDecoder), model.capability_reason
     assert model.note == ""
     if kind is KINDS[0]:
-        assert own > LIMITS[torch.bfloat16][0]
+        assert own > always
 
 
 @pytest.mark.parametrize("kind", [COMPILED, LEAN])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_wrong_mask_fails_where_much_rounding_is_allowed(kind, dtype):
     with torch.inference_mode():
-        search = _Search(rounding_model(KINDS[0], *SHAPES[0], dtype), "model")
-        model = kind.on(search._model)
-        wrong = replace(model, kind=replace(kind, open=kind.control, control=None))
-        assert search._short.fault(model) is None
-        assert "off by" in search._short.fault(wrong)
+        check = checked(rounding_model(KINDS[0], *SHAPES[0], dtype))
+        assert isinstance(check.tried(kind), PreparedModel)
+        assert "off by" in check.tried(replace(kind, open=kind.control, control=None))
 
 
 def test_a_refused_forward_is_named(monkeypatch, caplog):
@@ -106,8 +110,8 @@ def test_code_that_can_t_run_in_float32_is_compared_with_itself(monkeypatch):
     monkeypatch.setattr(selfcheck, "Widened", Half)
     module = rounding_model(KINDS[0], *SHAPES[0])
     with torch.inference_mode():
-        plain = PlainForwards(module, torch.device("cpu"))
+        check = checked(module)
         want = module(input_ids=torch.tensor([[5, 6, 7]]), use_cache=False).logits[0].float()
-        assert not plain.in_float32
-        assert torch.equal(plain.forward((5, 6, 7)), want)
-        assert ShortCheck(plain, torch.bfloat16, 128).limit >= LIMITS[torch.bfloat16][0]
+        assert not check.plain.in_float32
+        assert torch.equal(check.plain.last_rows([(5, 6, 7)])[0], want[-1])
+        assert check.limit >= LIMITS[torch.bfloat16][0]

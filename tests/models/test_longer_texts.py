@@ -10,6 +10,8 @@ import pytest
 import torch
 import transformers
 from packaging.version import Version
+from transformers import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 from components.runs import run
 from specdec import ModelPair
@@ -19,7 +21,17 @@ from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import relative_error
 from specdec.models.session_kinds import switch_length, tree_kinds
 from specdec.models.sessions import PlainSession, SwitchingSession, TreeSession
-from specdec.models.shrink import ENDLESS, ROOM, SMALL, context_length, lengths, shrunken, small_model
+from specdec.models.shrink import (
+    ENDLESS,
+    NAMES,
+    ROOM,
+    SMALL,
+    context_length,
+    lengths,
+    shrunken,
+    small_model,
+    unknown,
+)
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
 from tests.helpers.zoo import OUT, examine, table, variations
 from tests.models.test_models import Replay, random_line, random_tree
@@ -95,7 +107,7 @@ def test_models_of_few_tokens_are_checked_on_longer_texts_too(tokens):
     kind = SessionKind("tree", "tree", TreeSession)
     with torch.inference_mode():
         assert check.fault(kind) is None
-    assert check.missing is None
+    assert check.notes == []
 
 
 def test_a_model_that_cannot_read_several_tokens_from_a_state_says_why():
@@ -136,23 +148,69 @@ def test_masks_are_found_by_trying_not_by_a_key():
     assert heeded.decoder is None
 
 
-def test_every_integer_that_is_no_size_is_a_length_even_under_a_name_of_its_own():
+def test_a_length_in_a_dictionary_is_one_too():
     config = tiny_config("llama", max_position_embeddings=4096)
-    config.some_new_key = 300
-    config.nested = {"deeper": {"another": 2000, "flag": True}}
+    config.sliding_window = 300
+    config.nested = {"deeper": {"original_max_position_embeddings": 2000, "flag": True}}
     assert lengths(config) == {300, 2000, 4096}
     small = shrunken(config)
-    assert small.some_new_key < small.nested["deeper"]["another"] < context_length(small)
-    assert small.some_new_key > SMALL
-    assert context_length(small) - small.nested["deeper"]["another"] > ROOM
-    assert (config.some_new_key, config.max_position_embeddings) == (300, 4096)
+    nested = small.nested["deeper"]["original_max_position_embeddings"]
+    assert SMALL < small.sliding_window < nested < context_length(small) - ROOM
+    assert (config.sliding_window, config.max_position_embeddings) == (300, 4096)
+
+
+def test_a_large_integer_of_unknown_meaning_stays_and_is_named(caplog):
+    module = tiny_model("llama")
+    module.config.some_small_key = SMALL
+    assert HFModel(module).note == ""
+    module.config.nested = {"deeper": {"some_new_key": 300, "some_token_id": 400}}
+    module.config.another = 1000
+    assert unknown(module.config) == {"some_new_key": 300, "another": 1000}
+    model = HFModel(module, name="new")
+    assert model.capability == "tree"
+    assert "unknown meaning in its configuration" in model.note
+    assert "some_new_key = 300, another = 1,000" in model.note
+    assert model.note in caplog.text
+    assert shrunken(module.config).another == 1000
+
+
+def test_a_window_is_found_beside_an_integer_of_unknown_meaning():
+    module = tiny_model("mistral", sliding_window=40)
+    module.config.some_new_key = 300
+    assert HFModel(module).decoder is None, "our own forwards have no window"
+
+
+def test_numbers_that_a_config_file_holds_as_integers_are_known():
+    rope = {"rope_type": "yarn", "rope_theta": 10000, "factor": 40, "beta_fast": 32, "beta_slow": 1}
+    rope["original_max_position_embeddings"] = 4096
+    assert unknown(tiny_config("llama", rope_parameters=rope, max_position_embeddings=163840)) == {}
+
+
+def test_few_types_of_transformers_have_integers_of_unknown_meaning():
+    types = sorted({config.model_type for config in MODEL_FOR_CAUSAL_LM_MAPPING})
+    found = [name for name in types if name in CONFIG_MAPPING and asked(name)]
+    assert len(found) <= 16 < len(types) / 10, found
+
+
+def asked(model_type: str) -> dict[str, int]:
+    """The integers of unknown meaning in the configuration of a type."""
+    try:
+        return unknown(variations(model_type)["default"].config)
+    except Exception:  # it has no default configuration
+        return {}
+
+
+def test_each_name_counts_one_thing():
+    names = [name for names in NAMES.values() for name in names.split()]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_equal_lengths_stay_equal_and_all_keep_their_order():
     rng = random.Random(0)
     for _ in range(50):
         config = tiny_config("llama", max_position_embeddings=rng.randrange(100, 200_000))
-        values = {f"key{i}": rng.choice([5, 64, rng.randrange(2, 300_000)]) for i in range(12)}
+        names = NAMES["length"].split()[:12]
+        values = {name: rng.choice([5, 64, rng.randrange(2, 300_000)]) for name in names}
         for key, value in values.items():
             setattr(config, key, value)
         small = shrunken(config)
@@ -173,29 +231,12 @@ def test_a_copy_of_a_model_of_billions_is_small_and_has_a_layer_of_each_kind(mod
 
 
 def test_a_model_without_a_small_copy_says_so(monkeypatch, caplog):
-    def none(*_args):
-        raise ValueError("no such model")
-
-    monkeypatch.setattr("specdec.models.long_context.small_model", none)
-    monkeypatch.setattr("specdec.models.long_context._verdicts", {})
+    monkeypatch.setattr("specdec.models.long_context.small_model", lambda *_: 1 / 0)
+    monkeypatch.setattr("specdec.models.long_context._checks", {})
     model = HFModel(tiny_model("llama"), name="big")
     assert model.capability == "tree"
     assert "unchecked beyond" in model.capability_reason
-    assert "no such model" in caplog.text
-
-
-def test_a_configuration_like_no_other_has_no_copy_but_loads(monkeypatch):
-    monkeypatch.setattr("specdec.models.long_context.shrunken", lambda _config: 1 / 0)
-    monkeypatch.setattr("specdec.models.shrink.shrunken", lambda *_: 1 / 0)
-    model = HFModel(tiny_model("llama"))
-    assert model.capability == "tree"
-    assert "ZeroDivisionError" in model.note
-
-
-def test_what_stays_large_is_not_built(monkeypatch):
-    monkeypatch.setattr("specdec.models.shrink.MOST_PARAMETERS", 1000)
-    with pytest.raises(ValueError, match="would have"):
-        small_model(type(tiny_model("llama")), tiny_config("llama"))
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
@@ -205,9 +246,11 @@ def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
 
 
 def test_a_context_shorter_than_stated_is_found():
-    model = HFModel(variations("roberta")["default"].build())
-    stated = context_length(model.config)
+    module = variations("roberta")["default"].build()
+    model, stated = HFModel(module), module.config.max_position_embeddings
     assert model.context_length == stated - 2  # positions begin after that of the padding
+    with pytest.raises((IndexError, RuntimeError)):
+        module(torch.full((1, stated - 1), 5))
     session = model.session()
     session.prefill([5] * (stated - 3))
     session.forward(torch.tensor([5]), [-1])

@@ -15,7 +15,6 @@ from specdec.decoding.batch import generate_many
 from specdec.models import HFModel
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS, load_partial
-from specdec.models.prepare import with_decoder
 from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
 from specdec.probs import LazyLogProbs
@@ -58,7 +57,7 @@ def test_it_scores_its_ids_and_no_others_in_every_forward(pair):
     draft = pair.draft
     assert draft.vocab_size == VOCABULARY
     assert isinstance(draft.decoder, CompiledDecoder)
-    lean = with_decoder(draft._prepared, LEAN)
+    lean = LEAN.on(draft._prepared)
     want = draft.module(torch.tensor([[2, 5, 7]])).logits[0]
     for opened in (draft.session(), lean.session()):
         opened.prefill([2])

@@ -71,7 +71,7 @@ def test_a_model_whose_states_are_not_restored_fails_the_check(family, monkeypat
     """Negative control: without copies, the check leaves the family token by token."""
     assert model_of(family).capability == "sequence"
     monkeypatch.setattr("specdec.models.sessions.states.copied", lambda value: value)
-    monkeypatch.setattr("specdec.models.long_context._verdicts", {})
+    monkeypatch.setattr("specdec.models.long_context._checks", {})
     assert HFModel(tiny_model(family)).capability == "ar"
 
 

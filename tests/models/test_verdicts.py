@@ -1,6 +1,7 @@
 """A model that passed the self-check is checked again only if anything that its verdict is about changed."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -21,13 +22,13 @@ WEIGHTS = "model.safetensors"
 @pytest.fixture
 def checks(monkeypatch):
     """The names of the models that are checked from now on."""
-    searched, names = prepare._Search, []
+    checked, names = prepare._checked, []
 
     def counting(module, name):
         names.append(name)
-        return searched(module, name)
+        return checked(module, name)
 
-    monkeypatch.setattr(prepare, "_Search", counting)
+    monkeypatch.setattr(prepare, "_checked", counting)
     return names
 
 
@@ -47,7 +48,7 @@ def load(folder, **options):
 
 
 def verdict_file(folder):
-    (path,) = (folder.parent / "cache" / "specdec" / verdicts.FOLDER).glob("*.json")
+    (path,) = (folder.parent / "cache" / "specdec" / verdicts.FOLDER).glob("*.txt")
     return path
 
 
@@ -64,6 +65,27 @@ def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, check
         assert getattr(second.target, name) == getattr(unremembered.target, name)
     texts = {specdec.generate(pair, "Once", **text).text for pair in (first, second, unremembered)}
     assert len(texts) == 1
+
+
+def test_several_first_starts_at_once_leave_one_whole_verdict(folder, checks):
+    shutil.rmtree(verdict_file(folder).parent)
+    with ThreadPoolExecutor(4) as pool:
+        models = [*pool.map(load, [folder] * 4)]
+    assert {model.arithmetic for model in models} == {load(folder).arithmetic}
+    checks.clear()
+    load(folder)
+    assert checks == []
+    assert {path.suffix for path in verdict_file(folder).parent.iterdir()} == {".txt", verdicts.WEIGHTS}
+
+
+def test_what_a_stopped_process_left_is_removed(folder, checks):
+    path = verdict_file(folder)
+    path.unlink()
+    left = path.with_suffix(".123-456")
+    left.touch(0o600)
+    load(folder)
+    assert len(checks) == 1
+    assert not left.exists()
 
 
 def other_weights(folder, _):
@@ -105,16 +127,14 @@ def test_weights_rounded_by_rows_are_checked(folder, checks, monkeypatch):
     assert len(checks) == 2
 
 
-DAMAGED = ["", "{", "[]", "{}", '{"vocab_size": "many"}', "\0" * 100]
-CHANGED = [("512", "9024"), ("2048", "5"), ("logits", "LOGITS")]
-
-
-@pytest.mark.parametrize("damage", [*DAMAGED, *CHANGED], ids=repr)
-def test_a_damaged_verdict_is_replaced(folder, checks, damage):
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("damage", ["", " ", "{}", "\0" * 100, "\u00e9", None])
+def test_a_damaged_verdict_is_replaced(folder, checks, damage, place):
     path = verdict_file(folder)
     good = path.read_text()
-    path.write_text(damage if isinstance(damage, str) else good.replace(*damage))
-    assert path.read_text() != good
+    parts = good.split(" ")
+    parts[place] = parts[place][::-1] if damage is None else damage
+    path.write_bytes(" ".join(parts).encode("latin-1"))
     load(folder)
     assert len(checks) == 1
     assert path.read_text() == good
