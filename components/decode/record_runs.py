@@ -186,7 +186,7 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
 """A tree of 8 tokens, as the page measures it for a good draft."""
-OPENING_DRAFTS = {"smollm2": 4, "coder": 6}
+OPENING_DRAFTS = {"smollm2": 4, "coder": 7}
 """Drafted tokens of the tree of each pair's first run: one call over them and the last token costs little
 more than one over one token.
 """
@@ -194,14 +194,14 @@ more than one over one token.
 WANTED = [
     Wanted(
         "code",
-        "A model writes code: six tokens a call",
-        "Code is easy to guess: the small model's next six tokens are often all right.",
+        "A model writes code: seven tokens a call",
+        "Code is easy to guess: the small model's next seven tokens are often all right.",
         None,
         ("ersd",),
         telling,
         max_new_tokens=OPENING_TOKENS,
         prompt=controls.CODE[0],
-        seed=4,
+        seed=24,
         pair="coder",
     ),
     Wanted(

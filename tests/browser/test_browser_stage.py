@@ -108,7 +108,7 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
     page = tab((1280, 720), is_new=True)
     expect(page.locator("#claim")).to_have_text(re.compile("A small model guesses ahead, a large one checks"))
     assert page.locator("#claim p").evaluate("claim => getComputedStyle(claim).fontSize") == "22px"
-    for words in ("guesses ahead: six tokens", "checks all", "large model writes", "guesses"):
+    for words in ("guesses ahead: seven tokens", "checks all", "large model writes", "guesses"):
         page.wait_for_function(
             "words => document.querySelector('.slow .caption').textContent.includes(words)", arg=words
         )
