@@ -172,5 +172,6 @@ export function fromState({ setup, rounds, prefillSeconds, baseline = [], timing
     baseline,
     timings,
     choice: setup.choice ?? null,
+    trees: setup.trees ?? [],
   };
 }

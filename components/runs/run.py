@@ -208,8 +208,9 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 
 
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
-    """What "auto" would choose now, and among what."""
-    return {"choice": None if run.choice is None else [asdict(each) for each in run.choice.candidates]}
+    """What "auto" would choose now, and among what; and its trees, where they have changed."""
+    candidates = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
+    return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
 
 
 def _tree(topology: Any, measured: bool) -> dict[str, Any]:

@@ -105,6 +105,7 @@ class Ending(NamedTuple):
     process."""
 
     prefill_seconds: float
+    trees: tuple[Any, ...]
     measurements: dict[Any, Any]
     learned: dict[str, Any]
 
@@ -149,13 +150,14 @@ class Lender:
         with closing(run):
             yield Beginning(run.topology, run.prompt_ids, run.seed, run.choice)
             yield from run
-            yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.learned)
+            yield Ending(run.prefill_seconds, run.trees, self.pair.measurements, self.pair.learned)
 
 
 class BorrowedRun(Iterator[specdec.Round]):
     """The rounds of a run in another process, with the attributes of `specdec.decoding.run.Run`."""
 
     prefill_seconds = 0.0
+    trees: tuple[Any, ...] = ()  # they are known at the end
 
     def __init__(self, lender: Lender, updates: Generator[Any, None, None]):
         self.pair, self._updates = lender, updates
@@ -168,7 +170,7 @@ class BorrowedRun(Iterator[specdec.Round]):
         update = self._next()
         if not isinstance(update, Ending):
             return update
-        self.prefill_seconds = update.prefill_seconds
+        self.prefill_seconds, self.trees = update.prefill_seconds, update.trees
         self.pair.measurements.update(update.measurements)
         self.pair.learned.update(update.learned)
         raise StopIteration

