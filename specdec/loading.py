@@ -20,6 +20,7 @@ from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.partial_head import chosen_ids
 from specdec.models.progress import Progress, Report, silent
+from specdec.models.rounded_folder import NEEDED
 from specdec.models.source import Source, checked_name, fetch_file, find_source
 from specdec.models.tokenizer_files import load_tokenizer, same_tokenizers
 from specdec.pair import ModelPair
@@ -197,8 +198,8 @@ class _Part:
         packed = packed_bytes(self.source, self.device, self.dtype)
         if packed is None and self.dtype == ROUNDED and not self.is_draft:
             raise ValueError(
-                f"{self.source.name!r} can't be rounded to int8 as a target: that takes a Llama, Mistral, "
-                "Qwen 2 or Qwen 3 and the compiled forward on a CPU; draft_dtype rounds any draft"
+                f"{self.source.name!r} can't be rounded to int8 as a target: that takes {NEEDED}; "
+                "draft_dtype='int8' rounds any draft"
             )
         if packed is not None:
             return Placement(self.source.name, shape, PACKED, self.device, packed)

@@ -24,7 +24,7 @@ from specdec.models.packed import PackedError, PackedModel
 from specdec.models.packed_file import ROUNDED_KINDS
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.progress import READING, Progress, Report, silent
-from specdec.models.rounded_folder import rounded_bytes, rounded_folder
+from specdec.models.rounded_folder import NEEDED, rounded_bytes, rounded_folder
 from specdec.models.source import Source, config_problem, find_source
 from specdec.models.verdicts import files_checksum
 
@@ -72,7 +72,7 @@ def load_hf_model(
         try:
             return _packed(source, form, report, output_ids)
         except PackedError:
-            if given != "auto":
+            if given not in ("auto", ROUNDED):
                 raise
     folder = source.fetch(report)
     options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
@@ -103,7 +103,8 @@ def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.
     That is so on a CPU with the compiled forward, for `PACKED`, `ROUNDED` and `FOUR_BITS`, and for a GGUF
     file with "auto". ValueError where `PACKED` or `FOUR_BITS` was asked for and can't be had.
     """
-    on_cpu = checked_device(device) == torch.device("cpu")
+    placement = checked_device(device)
+    on_cpu = placement is not None and placement.type == "cpu"
     size: int | None = None
     if on_cpu and dtype in ("auto", PACKED, ROUNDED, FOUR_BITS):
         form = PACKED if dtype == "auto" else str(dtype)
@@ -119,8 +120,7 @@ def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.
 _TAKES = {
     PACKED: "a GGUF file of a Llama, Mistral, Qwen 2 or Qwen 3 with matrices of four to eight bits, and the "
     "compiled forward on a CPU",
-    FOUR_BITS: "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, and the compiled "
-    "forward on a CPU",
+    FOUR_BITS: f"{NEEDED}; draft_dtype='int8' rounds any draft",
 }
 
 
@@ -128,7 +128,7 @@ def _packed(source: Source, form: str, report: Report, output_ids: int | Sequenc
     if isinstance(source, GGUFSource):
         folder, whole = source.fetch(report, form), source.path
     else:
-        whole = source.fetch(report)
+        whole = source.fetch(report).resolve()
         folder = rounded_folder(source.name, whole, form, report)
     report(Progress("checking", source.name))
     return PackedModel(folder, _shown_name(source.name), partial(_whole, whole), output_ids)

@@ -164,6 +164,8 @@ def _packed(raw: np.ndarray, rows: Any, own: str, kind: str, name: str) -> np.nd
         values = rows_of(raw, _SAFE.get(own, own))
         _check_finite(values, name)
         numbers = rounded_fields(values, kind)
+        if not np.isfinite(numbers.factors).all():
+            raise BrokenFileError(f"has weights that are too large to be rounded to {kind}: {name}")
     _check_finite(numbers.factors, name)
     return blocks_of(numbers, kind).reshape(-1)
 

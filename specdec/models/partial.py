@@ -21,7 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packing import round_matrices
-from specdec.models.load import PACKED, ROUNDED, checked_device, checked_dtype
+from specdec.models.load import FOUR_BITS, PACKED, ROUNDED, checked_device, checked_dtype
 from specdec.models.partial_head import PartialHead
 from specdec.models.verdicts import files_checksum
 
@@ -79,7 +79,7 @@ def load_partial(
 ) -> HFModel:
     """The draft in a folder, for this target.
 
-    device and dtype: as for `load_pair`; "auto" and "packed" are the target's dtype.
+    device and dtype: as for `load_pair`; "auto", "packed" and "int4" are the target's dtype.
     ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])
@@ -93,7 +93,7 @@ def load_partial(
                 f"it reads an embedding of {wanted[0]:,} by {wanted[1]:,} numbers, and this target's has "
                 f"{embedding.shape[0]:,} by {embedding.shape[1]:,}"
             )
-        chosen = target.dtype if dtype in ("auto", PACKED) else checked_dtype(dtype)
+        chosen = target.dtype if dtype in ("auto", PACKED, FOUR_BITS) else checked_dtype(dtype)
         assert isinstance(chosen, torch.dtype)
         model = partial_model(config, weights, embedding, chosen)
         model.to(checked_device(device) or target.device)  # type: ignore[arg-type]  # a method, decorated

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
@@ -13,12 +14,17 @@ from specdec.models.converted_folders import folder_name, made
 from specdec.models.gguf.header import BrokenFileError
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
-from specdec.models.lean import KNOWN
+from specdec.models.lean import check_architecture
 from specdec.models.memory import without_weights
 from specdec.models.packed_file import HEAD, ROUNDED_KINDS, Stored, write_packed
 from specdec.models.progress import Progress, Report
 from specdec.models.weight_files import named_files
 
+NEEDED = (
+    "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, without a sliding window, and the "
+    "compiled forward on a CPU"
+)
+"""What a model has to be, in words."""
 _TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
@@ -28,7 +34,12 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
     form: a name of `ROUNDED_KINDS`.
     """
     model = without_weights(config)
-    if not expected() or type(model) not in KNOWN:
+    window = getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", None)
+    if not expected() or window or getattr(config, "hidden_act", "silu") != "silu":
+        return None
+    try:
+        check_architecture(model)
+    except ValueError:
         return None
     matrices = [tensor for tensor in model.parameters() if tensor.ndim == 2]
     if any(matrix.shape[1] % GROUP for matrix in matrices):
@@ -42,8 +53,8 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
 def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
     """The folder with the rounded matrices of a model, from the cache or made now.
 
-    name: the model's, in messages. form: a name of `ROUNDED_KINDS`. ValueError where the weights are not
-    those of the configuration.
+    name: the model's, in messages. form: a name of `ROUNDED_KINDS`. ValueError where a file is broken, the
+    weights are not those of the configuration, or the disk is full.
     """
     files = [folder / file for file in named_files(folder, name)]
     texts = [file for file in (folder / "config.json", folder / "generation_config.json") if file.is_file()]
@@ -65,16 +76,17 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
         return made(folder_name(folder, form, [*files, *texts]), write)
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
+    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), name)
+        raise ValueError(f"{name!r} can't be rounded to {form}: {cause}") from error
 
 
 def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
     """The tensors of these files that a model of this configuration has, mapped into memory."""
     wanted = without_weights(config).state_dict().keys() - ({HEAD} if config.tie_word_embeddings else set())
-    for file in files:
-        for name, tensor in load_file(file).items():
-            if name not in wanted:
-                continue
-            if tensor.dtype not in _TYPES:
-                raise BrokenFileError(f"has {name} in {tensor.dtype}, which is not rounded")
-            raw = tensor.reshape(len(tensor), -1).view(torch.uint8).numpy()
-            yield Stored(name, _TYPES[tensor.dtype], tuple(tensor.shape), raw)
+    tensors = {name: tensor for file in files for name, tensor in load_file(file).items() if name in wanted}
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _TYPES:
+            raise BrokenFileError(f"has {name} in {tensor.dtype}, which is not rounded")
+        raw = tensor.reshape(len(tensor), -1).view(torch.uint8).numpy()
+        yield Stored(name, _TYPES[tensor.dtype], tuple(tensor.shape), raw)

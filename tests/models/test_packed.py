@@ -321,7 +321,7 @@ def test_every_family_is_near_its_weights_and_keeps_the_text_of_plain_decoding(t
     check_texts(pair)
 
 
-@pytest.mark.parametrize("dtype", ["auto", "packed"])
+@pytest.mark.parametrize("dtype", ["auto", "packed", "int4"])
 def test_a_draft_of_a_part_of_the_vocabulary_reads_the_embedding_of_a_packed_target(tmp_path, dtype):
     torch.manual_seed(1)
     sizes = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import specdec
 from specdec.models import converted_folders
@@ -125,3 +126,65 @@ def test_weights_that_do_not_fit_or_are_no_numbers_are_refused_by_name(tmp_path)
     broken.save_pretrained(path)
     with pytest.raises(ValueError, match=r"not numbers: model\.layers\.0\.mlp\.up_proj\.weight"):
         specdec.load_pair(path, dtype="int8")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"architecture": "mistral", "sliding_window": 4}, {"hidden_act": "gelu"}, {"hidden_size": 48}],
+    ids=["window", "gelu", "width"],
+)
+def test_a_draft_that_the_compiled_forward_can_not_take_is_rounded_by_rows(tmp_path, changes):
+    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+    changes = dict(changes)
+    kind = changes.pop("architecture", "llama")
+    build, config = {
+        "llama": (LlamaForCausalLM, LlamaConfig),
+        "mistral": (MistralForCausalLM, MistralConfig),
+    }[kind]
+    sizes = {"vocab_size": 2048, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 256}
+    torch.manual_seed(0)
+    path = folder(tmp_path / "draft")
+    build(config(**sizes | changes)).eval().save_pretrained(path)
+    assert type(specdec.load_pair("stories", path, draft_dtype="int8").draft) is HFModel
+    with pytest.raises(ValueError, match=r"draft' can't be decoded with dtype='int4'.*sliding window"):
+        specdec.load_pair("stories", path, draft_dtype="int4")
+
+
+def damaged(path, damage):
+    weights = load_file(path / "model.safetensors")
+    if damage == "cut":
+        content = (path / "model.safetensors").read_bytes()
+        (path / "model.safetensors").write_bytes(content[: len(content) // 2])
+    elif damage == "generation":
+        (path / "generation_config.json").write_text("{broken")
+    else:
+        weights["model.norm.weight"] = torch.tensor(1.0) if damage == "no dimension" else torch.ones(0)
+        save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("damage", ["cut", "no dimension", "empty", "generation"])
+def test_a_broken_folder_is_refused_by_its_name(tmp_path, damage):
+    path = folder(tmp_path / "model")
+    damaged(path, damage)
+    with pytest.raises(ValueError, match=r"model'.* (can't be rounded to int4|has)"):
+        specdec.load_pair(path, dtype="int4")
+
+
+def test_weights_too_large_for_a_scale_are_named_and_a_tensor_may_lie_in_two_files(tmp_path):
+    path = folder(tmp_path / "model", tied=False)
+    weights = load_file(path / "model.safetensors")
+    names = sorted(weights)
+    parts = {"a.safetensors": names[:5], "b.safetensors": names[4:]}
+    for part, some in parts.items():
+        save_file({name: weights[name] for name in some}, path / part, metadata={"format": "pt"})
+    (path / "model.safetensors").unlink()
+    index = {name: part for part, some in parts.items() for name in some}
+    text = json.dumps({"metadata": {"total_size": 1}, "weight_map": index})
+    (path / "model.safetensors.index.json").write_text(text)
+    assert type(specdec.load_pair(path, dtype="int8", device="cpu:0").target) is PackedModel
+    weights["model.layers.0.mlp.up_proj.weight"] *= 1e9
+    save_file(weights, path / "b.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"too large to be rounded to Q4_0: model\.layers\.0\.mlp\.up_proj"):
+        specdec.load_pair(path, dtype="int4")

@@ -51,7 +51,9 @@ def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     squares = np.square(whole).sum(-1)
     scales = (whole * groups).sum(-1) / np.maximum(squares, 1)
     q = (whole + quantised.offset).astype(np.uint8).reshape(values.shape)
-    return Fields(q, scales[..., None].astype(np.float16), None)
+    with np.errstate(over="ignore"):  # an infinite scale is refused where it is stored
+        factors = scales[..., None].astype(np.float16)
+    return Fields(q, factors, None)
 
 
 def blocks_of(fields: Fields, kind: str) -> np.ndarray:
