@@ -68,8 +68,8 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument(
         "--dtype",
         default="auto",
-        help="auto, packed (the bits of a GGUF file, auto's choice on a CPU), int8 or int4 (rounded, on a CPU), "
-        "float32, bfloat16 or float16 (default: auto)",
+        help="auto, packed (the bits of a GGUF file, auto's choice on a CPU), int8 or int4 (rounded, on "
+        "a CPU), float32, bfloat16 or float16 (default: auto)",
     )
     parser.add_argument("--draft-dtype", help="the draft's, by default the target's; int4 and int8 round it")
     parser.add_argument(
