@@ -189,9 +189,9 @@ class ModelPair:
         return tokens
 
     def _tokens(self, scored: int) -> int:
-        """The number of token ids: up to the tokenizer's largest id and the largest id that ends a text.
+        """The number of token ids: 1 + the largest id of the tokenizer or of an end-of-text token.
 
-        Tokens that were only added to the tokenizer may have ids that the target does not score.
+        It is `scored` at most if only added tokens have larger ids.
         """
         ids = self.tokenizer.get_vocab()
         added = self.tokenizer.get_added_vocab()

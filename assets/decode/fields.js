@@ -81,7 +81,7 @@ export function changedWords() {
   if (names.length === 0 || ["waiting", "choosing"].includes(state.phase)) return "";
   const now = isActive()
     ? "The run that is shown has the values from before."
-    : "What is shown is from before: press Generate.";
+    : "The run shown has the earlier values: press Generate.";
   return `You changed ${names.join(", ")}. ${now}`;
 }
 

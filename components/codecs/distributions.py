@@ -75,9 +75,9 @@ def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int)
     if both.entropy_without >= both.kl - 1e-9:
         return f"{lead}; here it is not below D_KL either."
     return (
-        f"{lead}, which is below D_KL. That breaks no theorem: D_KL ≤ H holds for independent proposals. A "
-        f"token that was rejected and never comes back leaves only {tokens} indices, so H ≤ log₂ {tokens} = "
-        f"{math.log2(tokens):.2f} bits however far Q is from P."
+        f"{lead}, which is below D_KL. That breaks no theorem: D_KL ≤ H holds for independent proposals. "
+        f"Here no token is counted twice, so there are only {tokens} indices and H ≤ log₂ {tokens} = "
+        f"{math.log2(tokens):.2f} bits, however far Q is from P."
     )
 
 

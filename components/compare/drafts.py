@@ -97,7 +97,7 @@ class NoisyDraft:
 
 
 class NoisySession:
-    """A session of the model that adds the errors to its logits."""
+    """A session of a model with fixed noise, `errors` [vocabulary], added to its logits."""
 
     must_catch_up = False
 

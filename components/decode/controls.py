@@ -58,7 +58,7 @@ _SETTINGS = """
 MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
 """The fields that a measured tree depends on, besides the models."""
 FOLLOWS = {"tree": MEASURED_FOR}
-"""The values of the address that a value was computed for, for `setup.panel`."""
+"""The address fields that each computed value depends on, for `setup.panel`."""
 
 _form = Form(PART)
 
@@ -107,7 +107,7 @@ def _chips(prompts: list[str], kind: str) -> str:
 
 
 def _decoding(opening: dict[str, Any]) -> frame.Part:
-    """The settings of drafting, of length and of plain decoding, and all that have no place of their own."""
+    """The fields for topology, k, length and plain decoding, and for all settings outside `_PLACED`."""
     drafted = {"k": len(opening["paths"]), "max_new_tokens": opening["max_new_tokens"]}
     named = [*("topology", "k", "max_new_tokens"), *(name for name in TABLE if name not in _PLACED)]
     return frame.joined(*(_input(name, drafted.get(name)) for name in named), _input("baseline"))

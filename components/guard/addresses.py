@@ -1,7 +1,7 @@
-"""The address of a request's visitor. Limits count by it.
+"""The address of a request's visitor, to which limits apply.
 
 uvicorn takes it from X-Forwarded-For if the request came through a trusted proxy: it goes through the entries
-from the right and stops at the first one that is no trusted proxy. By default no header is believed. Tests
+from the right and stops at the first one that is no trusted proxy. By default no header is trusted. Tests
 that need visitors of many addresses on one machine connect from 127.0.0.2, ...
 """
 

@@ -37,7 +37,7 @@ _POLICY = (
 
 
 class Guard:
-    """ASGI middleware."""
+    """ASGI middleware that refuses invalid requests and adds security headers."""
 
     def __init__(self, app: Any):
         self.app, self.ancestors = app, f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"

@@ -23,7 +23,7 @@ PASSES = 300
 
 
 def main() -> None:
-    """Write the file."""
+    """Measure the forwards and write `RECORDED`."""
     import specdec
 
     torch.set_num_threads(1)

@@ -63,5 +63,5 @@ def measured() -> tuple[float, ...]:
 
 
 def recorded_run(name: str) -> Generation:
-    """One recorded run of `assets/traces`."""
+    """The recorded run of this name in `assets/traces`."""
     return Generation.from_json((traces.FOLDER / f"{name}.json").read_text())

@@ -87,7 +87,7 @@ FAULT_WORDS = {
     "no-threshold": (
         "The threshold of a single draft",
         "SpecTr tests each of n drafts against p/(ρq), with a ρ that grows with n. Here ρ stays 1: each "
-        "draft is accepted as often as if it were the only one, all together too often.",
+        "draft is accepted as often as a single draft would be, so one of the n is accepted too often.",
     ),
 }
 """Title and explanation of every fault."""
@@ -98,7 +98,7 @@ CASES = (
         "greedy-draft",
         "transformers#32867",
         f"{_GITHUB}huggingface/transformers/issues/32867",
-        "the draft was always greedy, its q that of sampling. In 5.23 the assistants of Gemma 4 do it again.",
+        "the draft was always greedy, but q was that of sampling. In 5.23, Gemma 4's assistants repeat this.",
     ),
     (
         "after-a-cut",
@@ -111,8 +111,8 @@ CASES = (
         "residual-from-race",
         "vllm#47386",
         f"{_GITHUB}vllm-project/vllm/issues/47386",
-        "draft and residual shared their noise: 63.04% of 131,072 trials where 60% was meant. "
-        "#54282 mended it.",
+        "draft and residual were sampled with the same noise: a token of probability 60% came in 63.04% "
+        "of 131,072 trials. #54282 fixed it.",
     ),
     (
         "uncapped-end",

@@ -70,7 +70,7 @@ class Form:
         return self._field(name, "radio", inside, _choice(value, choices), tag="fieldset", **look)
 
     def menu(self, name: str, value: str, label: str, choices: Choices, **look: Any) -> Part:
-        """One of many choices."""
+        """A drop-down list of many choices."""
         options = "".join(
             f'<option value="{escape(each)}"{" selected" if each == value else ""}>{escape(title)}</option>'
             for title, each in choices

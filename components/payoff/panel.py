@@ -40,7 +40,7 @@ _Times = Annotated[float, Field(ge=1, le=1000)]
 
 
 class Asked(Question):
-    """A set-up: the name of one of the list, and the values that replace its own; see `payoff.changed`."""
+    """A set-up: a preset's name, and the values that replace those of the preset; see `payoff.changed`."""
 
     preset: str
     acceptance: _Rate | None = None

@@ -76,8 +76,8 @@ def presets() -> list[Preset]:
         Preset(
             "lead",
             "GSD's largest lead",
-            "No pair of distributions puts GSD's first acceptance further ahead of ERSD's: by 3 − 2√2 = 17.2 "
-            "points, at TV = √2 − 1. ERSD sits on its lower bound (1 − TV) / (1 + TV).",
+            "GSD's first acceptance is at most 3 − 2√2 = 17.2 points above ERSD's. This pair reaches it, at "
+            "TV = √2 − 1. ERSD's equals its lower bound (1 − TV) / (1 + TV).",
             ["target's own", "shared", "draft's own"],
             [root, 1 - root, 0.0],
             [0.0, 1 - root, root],

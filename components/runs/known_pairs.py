@@ -36,7 +36,7 @@ class Known:
 
     @property
     def shape(self) -> Sizes:
-        """The architecture that its memory depends on."""
+        """The sizes that determine the model's memory."""
         from specdec.models.memory import Sizes
 
         return Sizes(self.parameters, self.matrices, self.cached, self.vocab_size, self.context_length)

@@ -49,7 +49,7 @@ and a newcomer waits for the step in progress.
 """
 LIGHT = 16
 """The same for the jobs of one address while another address has only a few rows. A short run then takes
-about twice as long as alone.
+two to four times as long as alone.
 """
 _OF_RUN = 8
 """What a run counts at least, in rows, because each run has costs of its own."""

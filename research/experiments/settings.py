@@ -98,7 +98,7 @@ class Settings:
         ]
 
     def prompt_and_repeat(self, run: int) -> tuple[int, int]:
-        """From the number of a run: the number of its prompt, and how often that prompt was used before."""
+        """The index of a run's prompt, and the number of earlier runs with this prompt."""
         return run % len(self.prompts), run // len(self.prompts)
 
     def seed_of(self, prompt: int, repeat: int) -> int:

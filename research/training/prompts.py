@@ -65,7 +65,7 @@ class Prompts:
         self.stories = part(stories, held_out)
 
     def first(self, kind: str) -> str:
-        """The text with which a row of this kind begins."""
+        """The first prompt of a training row of this kind."""
         if kind == "continuation":
             return self._beginning()
         return SYSTEM + ASK + ("" if kind == "free" else self._question(kind) + ANSWER)

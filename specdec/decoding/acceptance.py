@@ -124,7 +124,7 @@ def trial(
 ) -> Engine:
     """The text with this number: its prompt, its length and its seed, which are no user's."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
-    # short enough that every tree fits behind it in both contexts
+    # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
     prompt = prompts[number % len(prompts)][-max(1, min(_PROMPT, room)) :]
     return Engine(pair, settings, tree, prompt, derived_seed(_SEED, number))

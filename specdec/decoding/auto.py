@@ -62,7 +62,7 @@ of the first and of the longest pause."""
 
 
 class Run(Protocol):
-    """What trees depend on of a run, `specdec.decoding.run.Run`."""
+    """The parts of a run (`specdec.decoding.run.Run`) that determine its trees."""
 
     settings: RunSettings
     seed: int

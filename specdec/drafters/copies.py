@@ -153,12 +153,12 @@ class CopyingDrafter:
         return drafted
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keeps the accepted rows that the other drafter has too."""
+        """Commit the accepted rows to the other drafter, without copied ones."""
         self.beside.commit([own for row in rows if (own := self._rows[row]) is not None])
 
 
 def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | None]]:
-    """The tree with this path from its root, and for each row that of the tree before; None for a copied one.
+    """Add this path from the root to a tree. Returns it, and each row's old row; None for a copied token.
 
     A copied node is its parent's last child.
     """

@@ -135,7 +135,7 @@ def _packed(source: Source, form: str, report: Report, output_ids: int | Sequenc
 
 
 def _whole(path: Path) -> PreTrainedModel:
-    """The model of a GGUF file or folder in memory, in bfloat16."""
+    """Load the model of a GGUF file or folder in bfloat16."""
     source = find_source(path)
     options = {"dtype": torch.bfloat16, "use_safetensors": True, "local_files_only": True}
     return _read(source.name, source.fetch(), options)

@@ -153,9 +153,9 @@ def need_of_run(model: HFModel, vocab_size: int) -> int:
 
 
 def _of_run(cached: int, states: int, vocab_size: int, context_length: int, size: int) -> tuple[int, int]:
-    """Bytes of a run's cache, and of its rounds.
+    """Bytes of a run's cache, and of the logits of its rounds.
 
-    cached: numbers for each token, size: bytes of one. states: bytes of the states.
+    cached: cached numbers per token. size: bytes per number. states: bytes of the model's states.
     """
     cache = 2 * min(TOKENS, context_length) * cached * size + 2 * states
     return cache, ROWS * vocab_size * BYTES_PER_LOGIT

@@ -88,7 +88,7 @@ class PackedModel(HFModel):
         return PackedModel, (self.folder, self.name, self._whole, self._output_ids)
 
     def to(self, device: str | torch.device) -> HFModel:
-        """The model itself on a CPU; ValueError elsewhere."""
+        """Return the model itself for a CPU; ValueError for other devices."""
         if torch.device(device).type != "cpu":
             raise ValueError(f"{self.name} is packed for a CPU; load it with dtype='bfloat16' for {device}")
         return self

@@ -85,9 +85,9 @@ def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel
 
 
 def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
-    """The module with the best kind of session that passes.
+    """The module with the best kind of session that passes the self-check.
 
-    A warning follows if a faster one does not, or if none was checked on longer texts.
+    It warns if a faster kind fails, or if no kind was checked on longer texts.
     """
     plain = PlainForwards(module, _input_device(module))
     model = unchecked(module, name, plain.device, plain.vocab_size)

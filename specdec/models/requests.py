@@ -41,7 +41,7 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Requesting[_T]) -> _T:
-    """The result of this work, whose requests are run alone."""
+    """Run this work to its end, each request alone, and return its result."""
     answer = None
     while True:
         try:

@@ -175,7 +175,7 @@ class PlainForwards:
 
 
 def session_error(session: Session, plain: Rows, script: Script, prefix_length: int) -> float:
-    """Largest relative error of the rows that a session returns along a script."""
+    """Largest relative error of a session's logits in a script, against plain forwards."""
     rows, lines = [], []
     tokens = iter(plain.tokens)
     prefix = tuple(next(tokens) for _ in range(prefix_length))

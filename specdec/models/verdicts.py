@@ -55,7 +55,7 @@ def path_of(files: str, *more: str) -> Path | None:
 
 
 def holds(path: Path, model: PreparedModel) -> bool:
-    """Whether the verdict in this file is on a forward that gave the logits that the model gives now."""
+    """Whether the model still gives the logits whose checksum the verdict in this file holds."""
     try:
         return path.read_text().split(" ")[0] == fingerprint(model)
     except (OSError, ValueError):

@@ -43,7 +43,7 @@ _LENGTH = 48
 
 
 class Case(NamedTuple):
-    """A set-up to check: a pair of ours, a rule, a tree, texts at once and a temperature."""
+    """A set-up to check: a pair's name, a verification rule, a tree, a batch size and a temperature."""
 
     pair: str
     method: Method

@@ -49,10 +49,10 @@ SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
 
 
 class SetUp(NamedTuple):
-    """What decides whether drafting pays.
+    """The values that decide whether drafting pays.
 
-    acceptance: R by child index, the first above 0. costs: of a round. texts: decoded together. shape: of the
-    drafts, a name of `SHAPES`.
+    acceptance: R by child index; the first rate is above 0. costs: the seconds of a round. texts: the batch
+    size. shape: the drafts' shape, a name of `SHAPES`.
     """
 
     acceptance: np.ndarray

@@ -87,7 +87,7 @@ class DeviceRace:
         return _first_of(self.exponentials.to(log_q.device) - log_q, count)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """log e of these tokens."""
+        """The log-exponentials of these tokens."""
         return self.exponentials[tokens].tolist()
 
 

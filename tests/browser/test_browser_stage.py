@@ -195,7 +195,7 @@ def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
     expect(page.locator("body[data-changed]")).to_have_count(0)
     page.locator("#method input[value=ersd]").check(force=True)
     expect(page.locator(".look")).to_have_text(
-        "You changed method. What is shown is from before: press Generate."
+        "You changed method. The run shown has the earlier values: press Generate."
     )
     expect(page.locator("body[data-changed]")).to_have_count(1)
 

@@ -308,7 +308,7 @@ def seconds_of_a_short_run(queue, pair):
 
 def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_as_long(pair, queue):
     """Sixteen runs of the page's default tree. The fastest of seven, because other work on the machine only
-    adds time. It was 1.9 times in processor time."""
+    adds time. It was 1.9 to 3.6 times in processor time, on one machine at different hours."""
     alone = min(seconds_of_a_short_run(queue, pair) for _ in range(7))
     settings = {"topology": specinfer(8), "max_new_tokens": 400, "detail": False}
     longest = [
@@ -323,7 +323,7 @@ def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_
         for job in longest:
             job.close()
         ended(*longest)
-    assert min(beside) <= 3 * alone
+    assert min(beside) <= 4 * alone
 
 
 def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):

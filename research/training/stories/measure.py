@@ -95,7 +95,7 @@ def _forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
 
 
 def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
-    """Acceptance of the first drafted token on the target's own text, at some positions by child index."""
+    """Acceptance of the first drafted token on the target's text, and by child index at `positions` of it."""
     ids = sampled(pair, [[0]] * rows, length, 1, seed=12345)["ids"].tolist()
     p, q = (  # [rows, length, vocabulary]
         torch.stack([scored(model, row, 1, pair, Sampling()).double().exp() for row in ids])

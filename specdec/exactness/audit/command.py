@@ -77,7 +77,7 @@ def _audited(
         print(report.text(), flush=True)
         if report.verdict == "wrong":
             when_wrong(name, top_k)
-    except Exception as error:  # whatever an engine of others raises; the next one is audited all the same
+    except Exception as error:  # third-party engines may raise anything; the next audit still runs
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         said = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
         print(said, file=sys.stderr, flush=True)

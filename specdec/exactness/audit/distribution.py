@@ -40,7 +40,7 @@ class TargetDistribution:
             self._session.prefill(self.prompt_ids[:-1])
 
     def after(self, token_ids: Sequence[int]) -> np.ndarray:
-        """Probabilities [1 + n, vocabulary] of what follows the prompt, and each of n tokens after it."""
+        """Next-token probabilities [1 + n, vocabulary] after the prompt and after each of these n tokens."""
         asked = tuple(token_ids)
         if asked not in self._known:
             rows = self._computed(asked)

@@ -46,7 +46,7 @@ class Trial:
     longer: int = 0
 
     def below(self, level: float) -> set[str]:
-        """Names of the tests with a smaller p-value, and "impossible" if a token of probability 0 came."""
+        """Names of the tests with a p-value below `level`, and "impossible" if `impossible` is not 0."""
         names = {each.name for each in self.evidence if each.p_value < level}
         return names | ({"impossible"} if self.impossible else set())
 

@@ -29,7 +29,7 @@ Said = tuple[int, ...] | str
 
 
 class Counting:
-    """A `Sample` that counts the target's forwards. calls: how many there were."""
+    """A `Sample` with a counter. calls: the target's forwards so far, counted by `sample`."""
 
     def __init__(self, sample: Sample):
         self.sample, self.calls = sample, 0

@@ -73,7 +73,7 @@ _OTHERS = tuple(key for key in ENTRIES if not key.startswith(("rope.", "attentio
 
 
 def check_keys(header: Header, config: PreTrainedConfig) -> None:
-    """BrokenFileError names the first key that the configuration neither expresses nor may ignore."""
+    """Raise BrokenFileError for the first key that affects the computation and is not in `config`."""
     entries = list(_entries(config.to_dict()))
     if not any(name == "head_dim" and value for name, value in entries):
         entries += [("head_dim", size) for size in _head_size(config)]

@@ -99,7 +99,7 @@ def halved(builder, vector):
 
 
 def fma(builder, a, b, c):
-    """a * b + c, rounded once; one number or a vector of each."""
+    """a * b + c with a single rounding, for floats or vectors of floats."""
     kind = a.type
     name = f"llvm.fma.v{kind.count}f32" if isinstance(kind, ir.VectorType) else "llvm.fma.f32"
     function = ir.FunctionType(kind, [kind] * 3)

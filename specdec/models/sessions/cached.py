@@ -1,4 +1,4 @@
-"""Sessions with a cache of ours over the model's own forward: trees and sequences."""
+"""Sessions that run the model's own forward with our cache, on trees or sequences."""
 
 from __future__ import annotations
 
