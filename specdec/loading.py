@@ -7,14 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers.utils import logging
 
 from specdec import coder, smollm2
 from specdec.models import HFModel, load_hf_model
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.kernels.compiled import expected
-from specdec.models.load import FOUR_BITS, PACKED, ROUNDED, checked_device, checked_dtype, packed_bytes
+from specdec.models.load import (
+    FOUR_BITS,
+    PACKED,
+    ROUNDED,
+    checked_device,
+    checked_dtype,
+    on_cpu,
+    packed_bytes,
+)
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
@@ -82,7 +89,8 @@ def load_pair(
             draft == own
             and draft_dtype is None
             and dtype in ("auto", PACKED)
-            and _compiles(draft_device or device)
+            and expected()
+            and on_cpu(draft_device or device)
         ):
             draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
     if draft == STORIES:
@@ -125,11 +133,6 @@ def _coder(download: bool, report: Report) -> tuple[Path, Path]:
     files = coder.TARGET, coder.DRAFT
     target, draft = (fetch_file(file.repository, file.name, file.sha256, report) for file in files)
     return target, draft
-
-
-def _compiles(device: str) -> bool:
-    """Whether the compiled forward is expected on this device."""
-    return expected() and checked_device(device) == torch.device("cpu")
 
 
 def _name_of(dtype: Any) -> str:

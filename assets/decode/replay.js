@@ -96,11 +96,7 @@ class Replay {
     const names = [...new URLSearchParams(location.search).keys()];
     if (kept) return restore(kept);
     this.linked = wasInterrupted() || names.some((name) => this.settings.includes(name));
-    if (wasInterrupted()) {
-      document.body.toggleAttribute("data-linked", true);
-      return this.draw();
-    }
-    return this.setUp({});
+    return wasInterrupted() ? this.draw() : this.setUp({});
   }
 
   // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, nothing changes.

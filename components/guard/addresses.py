@@ -34,7 +34,10 @@ def address(scope: Mapping[str, Any]) -> str:
     because a visitor usually has the whole network. It is "" for a Unix socket."""
     if not scope.get("client"):
         return ""
-    ip = ipaddress.ip_address(scope["client"][0])
+    try:
+        ip = ipaddress.ip_address(scope["client"][0])
+    except ValueError:  # a proxy may forward a visitor without a number, as "unknown"
+        return str(scope["client"][0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
     return str(ip if ip.version == 4 or ip.is_loopback else ipaddress.ip_network((int(ip), 64), strict=False))
 

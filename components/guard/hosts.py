@@ -20,7 +20,7 @@ from components.guard import addresses
 
 _HOST = re.compile(r"(?P<name>[\w-]+(\.[\w-]+)*|\[[0-9a-f:.]+\])\.?(:[0-9]{1,5})?", re.ASCII)
 _HERE = socket.gethostname().lower()
-_OWN = {"localhost", _HERE, _HERE.partition(".")[0], f"{_HERE.partition('.')[0]}.local"}
+_OWN = {"localhost", _HERE, _HERE.partition(".")[0], f"{_HERE.partition('.')[0]}.local"} - {"", ".local"}
 _names: frozenset[str] = frozenset()
 
 

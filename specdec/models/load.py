@@ -63,14 +63,14 @@ def load_hf_model(
     output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
     ValueError names the argument or file that does not fit.
     """
-    rounded, form = dtype == ROUNDED, PACKED if dtype == "auto" else str(dtype)
+    rounded = dtype == ROUNDED
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
     packs = packed_bytes(source, device, dtype)
     placement, given, dtype = checked_device(device), dtype, checked_dtype(dtype)
     source.config()  # refuses a broken or unknown model before anything is fetched
     if packs is not None:
         try:
-            return _packed(source, form, report, output_ids)
+            return _packed(source, _form(given), report, output_ids)
         except PackedError:
             if given not in ("auto", ROUNDED):
                 raise
@@ -103,11 +103,9 @@ def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.
     That is so on a CPU with the compiled forward, for `PACKED`, `ROUNDED` and `FOUR_BITS`, and for a GGUF
     file with "auto". ValueError where `PACKED` or `FOUR_BITS` was asked for and can't be had.
     """
-    placement = checked_device(device)
-    on_cpu = placement is not None and placement.type == "cpu"
     size: int | None = None
-    if on_cpu and dtype in ("auto", PACKED, ROUNDED, FOUR_BITS):
-        form = PACKED if dtype == "auto" else str(dtype)
+    if on_cpu(device) and dtype in ("auto", PACKED, ROUNDED, FOUR_BITS):
+        form = _form(dtype)
         if isinstance(source, GGUFSource):
             size = source.packed_bytes(form)
         elif form in ROUNDED_KINDS:
@@ -122,6 +120,11 @@ _TAKES = {
     "compiled forward on a CPU",
     FOUR_BITS: f"{NEEDED}; draft_dtype='int8' rounds any draft",
 }
+
+
+def _form(dtype: str | torch.dtype) -> str:
+    """The form of `folder_name` for a dtype that keeps few bits."""
+    return PACKED if dtype == "auto" else str(dtype)
 
 
 def _packed(source: Source, form: str, report: Report, output_ids: int | Sequence[int] | None) -> HFModel:
@@ -162,6 +165,12 @@ def checked_device(device: str | torch.device, argument: str = "device") -> torc
             f'{argument} = {device!r:.60}: this machine has no such device; "cpu" or "auto" work'
         )
     return placement
+
+
+def on_cpu(device: str | torch.device) -> bool:
+    """Whether a model is loaded to the CPU with this `device`; ValueError as for `checked_device`."""
+    placement = checked_device(device)
+    return placement is not None and placement.type == "cpu"
 
 
 def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | torch.dtype:

@@ -117,6 +117,14 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
     )
 
 
+def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
+    """Shapes of the tensors in a model's files, by transformers' names: a tied output matrix is not there."""
+    shapes = {name: tuple(value.shape) for name, value in without_weights(config).state_dict().items()}
+    if config.tie_word_embeddings:
+        shapes.pop("lm_head.weight", None)
+    return shapes
+
+
 def without_weights(config: PreTrainedConfig) -> PreTrainedModel:
     """A causal language model on the device "meta", in torch's default dtype.
 

@@ -29,7 +29,7 @@ from specdec.models.gguf.weights import rows_in_halves
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.kernels.quantised import blocks_of, rounded_fields
-from specdec.models.memory import without_weights
+from specdec.models.memory import tensor_shapes
 
 FILE, KINDS, HEAD = "packed.safetensors", "kinds", "lm_head.weight"
 ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
@@ -93,12 +93,10 @@ def write_packed(
 
 
 def _check_tensors(tensors: Iterable[Stored], config: PreTrainedConfig) -> None:
-    wanted = without_weights(config).state_dict()
-    if config.tie_word_embeddings:
-        del wanted[HEAD]
+    wanted = tensor_shapes(config)
     there = {tensor.name: tensor.shape for tensor in tensors}
     for name in sorted({*wanted, *there}):
-        has, wants = there.get(name), tuple(wanted[name].shape) if name in wanted else None
+        has, wants = there.get(name), wanted.get(name)
         if has != wants:
             raise BrokenFileError(f"has {has or 'nothing'} as {name}, where {wants or 'nothing'} belongs")
 

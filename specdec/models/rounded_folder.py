@@ -15,8 +15,8 @@ from specdec.models.gguf.header import BrokenFileError
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
 from specdec.models.lean import check_architecture
-from specdec.models.memory import without_weights
-from specdec.models.packed_file import HEAD, ROUNDED_KINDS, Stored, write_packed
+from specdec.models.memory import tensor_shapes, without_weights
+from specdec.models.packed_file import ROUNDED_KINDS, Stored, write_packed
 from specdec.models.progress import Progress, Report
 from specdec.models.weight_files import named_files
 
@@ -83,7 +83,7 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
 
 def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
     """The tensors of these files that a model of this configuration has, mapped into memory."""
-    wanted = without_weights(config).state_dict().keys() - ({HEAD} if config.tie_word_embeddings else set())
+    wanted = tensor_shapes(config)
     tensors = {name: tensor for file in files for name, tensor in load_file(file).items() if name in wanted}
     for name, tensor in tensors.items():
         if tensor.dtype not in _TYPES:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
 import specdec
 from specdec.models import converted_folders
@@ -24,6 +25,15 @@ from specdec.shipped import EMBEDDED
 from tests.models.test_gguf import IDS, model_of, own_cache  # noqa: F401
 from tests.models.test_packed import any_type_is_written, check_texts, file, scored  # noqa: F401
 
+SMALL = {
+    "vocab_size": 2048,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 256,
+}
 NEAR = {"int8": 0.02, "int4": 0.3}
 """Relative error of the logits of small random models."""
 
@@ -129,24 +139,18 @@ def test_weights_that_do_not_fit_or_are_no_numbers_are_refused_by_name(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"architecture": "mistral", "sliding_window": 4}, {"hidden_act": "gelu"}, {"hidden_size": 48}],
+    ("build", "config"),
+    [
+        (MistralForCausalLM, MistralConfig(sliding_window=4, **SMALL)),
+        (LlamaForCausalLM, LlamaConfig(hidden_act="gelu", **SMALL)),
+        (LlamaForCausalLM, LlamaConfig(**SMALL | {"hidden_size": 48})),
+    ],
     ids=["window", "gelu", "width"],
 )
-def test_a_draft_that_the_compiled_forward_can_not_take_is_rounded_by_rows(tmp_path, changes):
-    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
-
-    changes = dict(changes)
-    kind = changes.pop("architecture", "llama")
-    build, config = {
-        "llama": (LlamaForCausalLM, LlamaConfig),
-        "mistral": (MistralForCausalLM, MistralConfig),
-    }[kind]
-    sizes = {"vocab_size": 2048, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
-    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 256}
+def test_a_draft_that_the_compiled_forward_can_not_take_is_rounded_by_rows(tmp_path, build, config):
     torch.manual_seed(0)
     path = folder(tmp_path / "draft")
-    build(config(**sizes | changes)).eval().save_pretrained(path)
+    build(config).eval().save_pretrained(path)
     assert type(specdec.load_pair("stories", path, draft_dtype="int8").draft) is HFModel
     with pytest.raises(ValueError, match=r"draft' can't be decoded with dtype='int4'.*sliding window"):
         specdec.load_pair("stories", path, draft_dtype="int4")

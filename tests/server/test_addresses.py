@@ -76,6 +76,10 @@ def test_a_socket_of_this_machine_has_none():
     assert address({"type": "http", "client": None, "headers": []}) == ""
 
 
+def test_a_visitor_whom_a_proxy_names_without_a_number_has_this_name():
+    assert address({"type": "http", "client": ("unknown", 0), "headers": []}) == "unknown"
+
+
 @pytest.mark.parametrize(
     ("arguments", "environment", "expected"),
     [

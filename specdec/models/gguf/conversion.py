@@ -21,7 +21,7 @@ from specdec.models.gguf.keys import check_keys
 from specdec.models.gguf.packed import stored
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
 from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, weights_of
-from specdec.models.memory import without_weights
+from specdec.models.memory import tensor_shapes
 from specdec.models.packed_file import ROUNDED_KINDS, write_packed
 from specdec.models.progress import READING
 
@@ -91,12 +91,7 @@ def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
     config = _transformers(lambda: config_of(path, header), header)
 
-    def build() -> dict[str, tuple[int, ...]]:
-        return {name: tuple(value.shape) for name, value in without_weights(config).state_dict().items()}
-
-    wanted = _transformers(build, header)
-    if config.tie_word_embeddings:
-        wanted.pop("lm_head.weight", None)
+    wanted = _transformers(lambda: tensor_shapes(config), header)
     names = names_of(header)
     have = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
     for name in sorted(wanted.keys() | have.keys()):
