@@ -91,6 +91,8 @@ async function mount(element) {
     view(element, props[name], serverOf(name));
     dispatchEvent(new Event("slides")); // the panel may add slides
   } catch (error) {
+    // Without a connection, the panel's script is asked for again as soon as there is one.
+    if (!navigator.onLine) return addEventListener("online", () => mount(element), { once: true });
     reportError(error);
     tell([NOT_THERE]);
   }
