@@ -51,6 +51,17 @@ async function later(name) {
   return (await import(`./${FOLDERS[name] ?? name}/panel.js`)).mount;
 }
 
+// The result of `load`, which fetches a script. Without a connection, it is called again as soon as there is one.
+async function fetched(load) {
+  try {
+    return await load();
+  } catch (error) {
+    if (navigator.onLine) throw error;
+    await new Promise((done) => addEventListener("online", done, { once: true }));
+    return fetched(load);
+  }
+}
+
 // The bars of a lesson and of a class stay hidden until a lesson is opened or a class has begun.
 let toLessons;
 const atLessons = new Promise((done) => (toLessons = done));
@@ -65,7 +76,7 @@ addEventListener("click", async (event) => {
   if (!link || ctrlKey || metaKey || shiftKey) return;
   event.preventDefault();
   toLessons();
-  const { goTo } = await import("./lessons/panel.js");
+  const { goTo } = await fetched(() => import("./lessons/panel.js"));
   goTo(new URLSearchParams(link.getAttribute("href")).get("lesson"));
 });
 
@@ -87,12 +98,10 @@ async function mount(element) {
   const { panel: name } = element.dataset;
   if (name === "lessons" || name === "classroom") toLessons();
   try {
-    const view = VIEWS[name] ?? (await later(name));
+    const view = VIEWS[name] ?? (await fetched(() => later(name)));
     view(element, props[name], serverOf(name));
     dispatchEvent(new Event("slides")); // the panel may add slides
   } catch (error) {
-    // Without a connection, the panel's script is asked for again as soon as there is one.
-    if (!navigator.onLine) return addEventListener("online", () => mount(element), { once: true });
     reportError(error);
     tell([NOT_THERE]);
   }
