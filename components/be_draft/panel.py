@@ -51,12 +51,12 @@ _TEMPLATE = f"""
   </section>
 
   <section class="card score" aria-labelledby="you-draft-score">
-    <h2 id="you-draft-score">You, and who else could draft</h2>
+    <h2 id="you-draft-score">You, the small model and n-grams</h2>
     <table><thead><tr><td></td><th scope="col">you</th><th scope="col">small model</th>
       <th scope="col">{frame.term("n-grams")}</th></tr></thead><tbody></tbody></table>
-    <p class="note">In the same places, as many tokens as you typed. The small model races on the target’s
-      random numbers, which you can’t know; at temperature 0 nobody needs them. N-grams repeat what the story
-      had before.</p>
+    <p class="note">Each drafts as many tokens as you typed, at the same places. Above temperature 0 the small
+      model has an advantage: it uses the target’s random numbers, which you can’t know. N-grams repeat
+      earlier parts of the story.</p>
   </section>
 
   <section class="card same" aria-labelledby="you-draft-same">

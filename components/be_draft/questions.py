@@ -121,8 +121,9 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 
 
 def story_models(pair: Pair) -> ModelPair:
-    """The page's own pair if it is the embedded pair on a CPU, where no visitor waits for a turn of the
-    model. It is not waited for: a question would keep the place of all others while models are downloaded."""
+    """The page's own pair if it is the embedded pair, loaded and on a CPU; otherwise the embedded pair.
+
+    The function never waits for a download, which would block the questions of all other visitors."""
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
     embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
     small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()

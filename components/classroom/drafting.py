@@ -27,13 +27,13 @@ from specdec.trace import Token
 MOST_CHARACTERS = 24
 """Characters of one proposal."""
 MOST_PROPOSALS = 8
-"""Different proposals in the tree: those of the most students."""
+"""Most different proposals in the tree. Those that most students made are taken."""
 LONGEST = 96
 """The text ends after this many tokens."""
 _MOST_TOKENS = 6
 """Tokens of one proposal, and of the rest of a word that the target began."""
 _MARKS = 2
-"""Combining marks on a letter. Languages that are written on a phone need no more."""
+"""Most combining marks on a letter. Languages that people type on a phone need no more."""
 _SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]

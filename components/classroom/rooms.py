@@ -23,7 +23,7 @@ from components.classroom.drafting import Drafting
 from components.guard import limits
 
 ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
-"""The letters of codes: none looks like another from the last row."""
+"""The characters of room codes. Characters that look alike from a distance are left out."""
 LENGTH = 8
 """Characters of a code. There are two hundred thousand million codes, so guessing is hopeless. The server
 therefore never has to refuse a correct code because of wrong ones from the same address, which a whole class
@@ -34,7 +34,7 @@ QUIET = 2 * 60 * 60.0
 PRESENT = 45.0
 """A student counts as present for this many seconds after their last request."""
 LEFT = 10 * 60.0
-"""If all rooms are taken, a room makes way after this many seconds without any request."""
+"""If all rooms are taken, a room may be closed after this many seconds without a request."""
 _NO_ROOM = "There is no room with this code. It may be closed."
 _NOT_IN_ROOM = (
     "You are not in this room any more. It was closed or cleared, or the server was started again, "
@@ -133,7 +133,7 @@ class Room:
         return secrets.compare_digest(self.key.encode(), token.encode())
 
     def lecturer(self) -> None:
-        """Note that the lecturer has just asked for news, and so is here."""
+        """Record the time of the lecturer's request. The lecturer now counts as present."""
         self._led = self._clock()
 
     def student(self, token: str) -> int:

@@ -36,17 +36,17 @@ HOME = "/class"
 WAIT = 20.0
 """Seconds that a student's request waits for news; proxies end requests that take a minute."""
 LOOK = 3.0
-"""The same for a lecturer, who also sees how many students are present."""
+"""Seconds that a lecturer's request waits: fewer, to keep the number of students present current."""
 _SEED = 2026
 _PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
-"""Costs of a request in units of `limits.units`, and those that differ. At this price codes can be tried ten
-times a second in the long run.
+"""Cost of a request in units of `limits.units`, and the costs of the requests that cost more. At the cost of
+"join", codes can be tried ten times a second in the long run.
 """
 
 _LOOKS = 20.0, 4.0
-"""Looks at a room that one token has at once, and per second in the long run. A client that asks for an old
-version is answered at once, so nothing else slows it down.
+"""Requests of one token for a room's state: how many at once, and how many per second in the long run. A
+client that asks for an old version is answered at once, so nothing else slows it down.
 """
 
 _Token = Annotated[str, Header(alias="x-class-token")]
