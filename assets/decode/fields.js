@@ -44,7 +44,8 @@ export function adopt(setup, isFirst) {
   };
   if (isFirst) delete values.tree; // the field holds it already
   if (values.history === "[]") values.history = "";
-  if (!document.body.hasAttribute("data-chats")) delete values.chat;
+  // The opening says nothing about the pair that is loaded, which may chat where the opening's does not.
+  if ((isFirst && first) || !document.body.hasAttribute("data-chats")) delete values.chat;
   for (const name of openedWith(Object.keys(values))) if (first) delete values[name];
   first = false;
   decode.assign(values, true);

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import enter, generate, go, pick, serious_findings, shows, to, within_reach
+from tests.conftest import enter, generate, go, pick, ready, serious_findings, shows, to, within_reach
 from tests.models.test_gguf import model_of, written
 from tests.stress.visitors import serving
 
@@ -74,6 +74,23 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     expect(page.locator("#text .prompt")).to_have_text("the cat")
     assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("large.gguf")
     assert page.evaluate("window.hacked") is None
+
+
+def test_an_opening_that_comes_late_leaves_the_chat_template_of_a_pair_that_chats(page, someone, url):
+    to(page, "Will it pay?")
+    load(page, "large.gguf", "small.gguf")
+    loaded = "large.gguf with small.gguf is loaded"
+    expect(page.locator("#models .outcome")).to_contain_text(loaded, timeout=60_000)
+    newcomer = someone("about:blank")
+    newcomer.route("**/traces/*.json", lambda route: late.append(route))
+    late = []
+    newcomer.goto(url)
+    newcomer.wait_for_selector("body[data-chats]")
+    for route in late:
+        route.continue_()
+    newcomer.unroute("**/traces/*.json")
+    ready(newcomer)
+    expect(newcomer.locator("#chat input")).to_be_checked()
 
 
 def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_before_go(page):

@@ -161,7 +161,8 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     )
     assert page.evaluate("window.specdec.store.state.selected.round") == 0
     page.wait_for_function("document.body.dataset.phase === 'done'")
-    page.get_by_role("button", name="Skip").click()
+    # a slow machine has played the run to its end by then, and no button is left to press
+    page.locator("button.skip").evaluate("(skip) => skip.click()")
     assert page.evaluate("window.specdec.store.state.veiled") is False
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
