@@ -64,7 +64,7 @@ def load_pair(
     the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
-    and those that end a text. None: all.
+    and those that end a text. None: all, or those of a `FrequentFirst`.
     download: whether "coder" may be fetched from the hub where its files are missing, which is 1.6 GB.
     report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
     names what is missing or does not fit. If memory is too small, it is raised before weights are fetched or
@@ -118,6 +118,8 @@ def load_pair(
     tokenizer, draft_tokenizer = _tokenizers(parts)
     if draft_ids is not None and draft_tokenizer is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft with the target's tokenizer")
+    if isinstance(draft_model, PackedModel) and draft_tokenizer is None:
+        draft_model.score_frequent_first()
     if partial:
         assert draft is not None
         draft_model = load_partial(Path(draft), target_model, draft_device, draft_dtype)

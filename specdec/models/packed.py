@@ -19,6 +19,7 @@ from specdec.models.converted_folders import LIST
 from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
+from specdec.models.kernels.frequent_first import FrequentFirst
 from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
 from specdec.models.long_context import long_context_check
 from specdec.models.packed_check import packed_fault, skeleton
@@ -84,8 +85,9 @@ class PackedModel(HFModel):
         assert isinstance(self.decoder, PackedDecoder)
         return f"compiled forward, {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
 
-    def __reduce__(self) -> tuple[type[PackedModel], tuple]:
-        return PackedModel, (self.folder, self.name, self._whole, self._output_ids)
+    def __reduce__(self) -> tuple[Callable[..., PackedModel], tuple]:
+        in_parts = isinstance(self.decoder, FrequentFirst)
+        return _again, (in_parts, self.folder, self.name, self._whole, self._output_ids)
 
     def to(self, device: str | torch.device) -> HFModel:
         """Return the model itself for a CPU; ValueError for other devices."""
@@ -95,6 +97,20 @@ class PackedModel(HFModel):
 
     def refresh(self) -> None:
         """Does nothing: the weights lie in a file that does not change."""
+
+    def score_frequent_first(self) -> None:
+        """From now on, a large vocabulary is scored in two parts (`FrequentFirst`): for a draft."""
+        if FrequentFirst.fits(self._prepared.module.lm_head):
+            decoder = FrequentFirst(self._prepared.module, self.matrices)
+            self._prepared = replace(self._prepared, decoder=decoder)
+
+
+def _again(in_parts: bool, *arguments: Any) -> PackedModel:
+    """A pickled model. in_parts: whether it scores frequent tokens first."""
+    model = PackedModel(*arguments)
+    if in_parts:
+        model.score_frequent_first()
+    return model
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from specdec.decoding.engine import Engine
 from specdec.methods import DRAFTING
 from specdec.models.gguf.fields import fields
 from specdec.models.gguf.matrices import PackedMatrices
+from specdec.models.kernels import frequent_first
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.quantised import blocks_of
 from specdec.models.partial_head import chosen_ids, ends_of
@@ -104,6 +107,41 @@ def test_every_rule_keeps_the_target_s_distribution(tmp_path, method):
     p[ids] *= 0.5 + 0.5 / p[ids].sum()
     p[likely[1::2]] *= 0.5
     assert chi_square_p_value(tokens, {i: p[i].item() for i in likely.tolist()}) < FALSE_ALARM
+
+
+@pytest.fixture
+def in_parts(monkeypatch, tmp_path):
+    """Files of a pair whose draft scores its first 32 tokens first."""
+    monkeypatch.setattr(frequent_first, "FIRST", 32)
+    return file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
+
+
+def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts, monkeypatch):
+    whole = specdec.load_pair(*in_parts).target  # a target scores all tokens
+    assert not isinstance(whole.decoder, frequent_first.FrequentFirst)
+    want = scored(specdec.load_pair(in_parts[1]).target, IDS, range(-1, len(IDS) - 2))
+    stands_out = want[:, :32].softmax(-1).amax(-1)
+    monkeypatch.setattr(frequent_first, "SURE", stands_out.median().item())
+    draft = specdec.load_pair(*in_parts).draft
+    assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, frequent_first.FrequentFirst)
+    have = scored(draft, IDS, range(-1, len(IDS) - 2))
+    assert torch.equal(have[:, :32], want[:, :32])
+    missing = have[:, 32:].isneginf()
+    assert missing.all(-1).tolist() == (stands_out >= stands_out.median()).tolist()
+    assert torch.equal(have[~missing.all(-1)], want[~missing.all(-1)])
+    alone = torch.cat([scored(draft, IDS[: n + 2], range(-1, n))[n:] for n in range(len(have))])
+    assert torch.equal(alone, have)
+
+
+def test_ersd_keeps_the_text_where_frequent_tokens_are_scored_first(in_parts, monkeypatch):
+    monkeypatch.setattr(frequent_first, "SURE", 0.05)
+    pair = specdec.load_pair(*in_parts)
+    pair.eos_ids = frozenset()
+    for seed in (1, 2, 3):
+        run = {"seed": seed, "max_new_tokens": 20}
+        plain = specdec.generate(pair, IDS[:5], method="ar", **run)
+        have = specdec.generate(pair, IDS[:5], method="ersd", topology=TREE, **run)
+        assert have.token_ids == plain.token_ids
 
 
 def test_an_ordinary_folder_may_have_few_ids():

@@ -260,18 +260,27 @@ class CompiledDecoder:
 
         token_ids: int64 [n], of all texts, text after text.
         """
-        rows = len(token_ids)
         table = texts[0].table if len(texts) == 1 else np.concatenate([text.table for text in texts])
         longest = max(text.longest for text in texts)
         self._extend_rotation(longest)
         x = self._embedded(token_ids)
-        out = _floats(scored, self.scored_ids + -self.scored_ids % at.LANES)
+        return self._logits(x, self._run(self._plan, x, scored, self._columns, table, longest))
+
+    def _run(
+        self, plan: np.ndarray, x: Tensor, scored: int, columns: int, table: np.ndarray, longest: int
+    ) -> Tensor:
+        """The first `columns` logits [scored, columns] of the first rows of x [rows, width].
+
+        The call leaves each row's output of the last layer in x. longest: the most tokens that a row sees.
+        """
+        rows = len(x)
+        out = _floats(scored, columns)
         threads = usual_threads() if self.nbytes * rows > ALONE else 1
         between, own = self._sizes(rows, longest)
         scratch = _floats(between + threads * own)
         call = _record(
             at.CALL,
-            plan=self._plan.ctypes.data,
+            plan=plan.ctypes.data,
             rows=rows,
             x=x.data_ptr(),
             table=table.ctypes.data,
@@ -283,7 +292,16 @@ class CompiledDecoder:
             threads=threads,
         )
         self._crew.run(call.ctypes.data, threads, self.kv_shape[0])
-        return spread(out[:, : self.scored_ids], self._output)
+        return out
+
+    @property
+    def _columns(self) -> int:
+        """Logits of a row that a call writes: whole blocks of them."""
+        return self.scored_ids + -self.scored_ids % at.LANES
+
+    def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # a draft may score again
+        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: what a call wrote."""
+        return spread(logits[:, : self.scored_ids], self._output)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:
         """float32 [n, width], the embeddings of tokens; the forward writes into it."""
