@@ -66,6 +66,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--chat", action="store_true", help="give the prompts to a chat model as questions")
     add("--repeats", type=int, default=4, help="seeds per prompt")
+    add(
+        "--assisted",
+        default="1,2,3,4,5,6,7,8",
+        help="k to try for transformers' assisted generation; 0 leaves it and prompt lookup out",
+    )
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
     add("--methods", default=",".join(DRAFTING), help="of ours that draft")
@@ -102,7 +107,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         Workload(prompts[i % len(prompts)], TRIAL_SEED + i, settings["tokens"])
         for i in range(settings["trials"])
     ]
-    few = {"assisted_k": (2,), "lookup_k": (2,)} if options.smoke else {}
+    few = {"lookup_k": (2,)} if options.smoke else {}
     field = Field(
         pairs,
         settings["threads"],
@@ -112,6 +117,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         optimal=settings["optimal"],
         methods=settings["methods"],
         drafters=settings["drafters"],
+        assisted_k=settings["assisted"],
         **few,
     )
     contestants, tried = chosen(field, _say)
@@ -155,6 +161,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "repeats": 2 if smoke else whole("repeats", options.repeats, 1, 10_000),
         "trials": 1 if smoke else 3,
         "threads": [1] if smoke else _threads(options.threads, _device(options)),
+        "assisted": _assisted(options),
         "sequences": _numbers("sequences", options.sequences),
         "optimal": _numbers("optimal", options.optimal),
         "methods": [among("methods", name, DRAFTING) for name in options.methods.split(",")],
@@ -163,6 +170,12 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "top_k": options.top_k,
         "top_p": options.top_p,
     }
+
+
+def _assisted(options: argparse.Namespace) -> list[int]:
+    if options.assisted == "0":
+        return []
+    return [2] if options.smoke else _numbers("assisted", options.assisted)
 
 
 def _threads(text: str, device: str) -> list[int]:

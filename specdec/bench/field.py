@@ -31,7 +31,8 @@ class Field:
     """The settings to choose from.
 
     pairs: the same pair by dtype. threads: numbers of threads to try.
-    assisted_k, lookup_k: numbers of drafted tokens to try for transformers.
+    assisted_k, lookup_k: numbers of drafted tokens to try for transformers, which only decodes plainly without
+    an assisted_k.
     sequences, optimal: the k of our fixed trees. methods: ours that draft. drafters: by which, each on all
     trees. jobs: the texts of the trials.
     """
@@ -60,6 +61,8 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
         others.insert(0, (ASSISTED, assisted, field.assisted_k, field.pairs))
     if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
         say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
+        others = []
+    if not field.assisted_k:
         others = []
     for name, make, ks, pairs in others:
         best, tried[name] = _best_k(field, name, make, ks, pairs, plain.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -61,7 +62,7 @@ class HFModel:
             return getattr(self._prepared, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def __reduce__(self) -> tuple[type[HFModel], tuple[PreTrainedModel, str]]:
+    def __reduce__(self) -> tuple[Callable[..., HFModel], tuple]:
         return HFModel, (self.module, self.name)  # packed weights are for this process alone
 
     @property

@@ -39,7 +39,8 @@ class FrequentFirst(PackedDecoder):
     @staticmethod
     def fits(output: nn.Module) -> bool:
         """Whether an output layer is read in two parts: an ordinary one with a large vocabulary."""
-        return type(output) is nn.Linear and output.bias is None and output.weight.shape[0] >= 2 * FIRST
+        is_ordinary = type(output) is nn.Linear and getattr(output, "bias", None) is None
+        return is_ordinary and output.weight.shape[0] >= 2 * FIRST
 
     @property
     def _columns(self) -> int:
