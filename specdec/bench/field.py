@@ -31,8 +31,8 @@ class Field:
     """The settings to choose from.
 
     pairs: the same pair by dtype. threads: numbers of threads to try.
-    assisted_k, lookup_k: numbers of drafted tokens to try for transformers, which only decodes plainly without
-    an assisted_k.
+    assisted_k, lookup_k: numbers of drafted tokens to try for transformers. Without an assisted_k, it only
+    decodes plainly.
     sequences, optimal: the k of our fixed trees. methods: ours that draft. drafters: by which, each on all
     trees. jobs: the texts of the trials.
     """

@@ -39,8 +39,9 @@ class FrequentFirst(PackedDecoder):
     @staticmethod
     def fits(output: nn.Module) -> bool:
         """Whether an output layer is read in two parts: an ordinary one with a large vocabulary."""
-        is_ordinary = type(output) is nn.Linear and getattr(output, "bias", None) is None
-        return is_ordinary and output.weight.shape[0] >= 2 * FIRST
+        if type(output) is not nn.Linear or getattr(output, "bias", None) is not None:
+            return False
+        return output.out_features >= 2 * FIRST
 
     @property
     def _columns(self) -> int:
