@@ -10,6 +10,7 @@ import torch
 
 from specdec.bench.contestants import Contestant, now
 from specdec.bench.measure import least_seconds
+from specdec.models.packed import PackedModel
 from specdec.pair import ModelPair
 
 BYTES = 1 << 28
@@ -31,7 +32,11 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
         if each.name.endswith("autoregressive"):
             model = pairs[each.dtype].target
             speed = bandwidth(model.device, each.threads)
-            result[each.name] = {"bandwidth": speed, "tokens_per_second": speed / bytes_per_token(model)}
+            if each.kind == "specdec" and isinstance(model, PackedModel):
+                read = model.matrices.read_bytes
+            else:
+                read = bytes_per_token(model)
+            result[each.name] = {"bandwidth": speed, "tokens_per_second": speed / read}
     return result
 
 
@@ -57,7 +62,7 @@ def line(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
 
 
 def bytes_per_token(model: Any) -> int:
-    """Bytes of weights that a forward pass for one token reads.
+    """Bytes of weights that a forward pass of transformers' model for one token reads.
 
     These are all weights, but only one row of an untied embedding.
     """

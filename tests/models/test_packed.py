@@ -18,6 +18,8 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
+from specdec.bench import bandwidth
+from specdec.bench.contestants import Contestant
 from specdec.models import HFModel, converted_folders, packed, packed_check, partial, prepare
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BrokenFileError, read_header
@@ -25,6 +27,7 @@ from specdec.models.gguf.packed import stored
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
+from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault, total_variation
@@ -361,3 +364,18 @@ def digest(model):
     """SHA-256 of some logits."""
     rows = scored(model, IDS, range(-1, len(IDS) - 2))
     return hashlib.sha256(rows.numpy().tobytes()).hexdigest()
+
+
+def test_plain_decoding_is_compared_with_the_bytes_of_the_file(tmp_path, monkeypatch):
+    """transformers' contestant reads the same weights in bfloat16."""
+    monkeypatch.setattr(bandwidth, "BYTES", 1 << 20)
+    pair = specdec.load_pair(file(tmp_path / "model.gguf"))
+    each = [
+        Contestant(f"{kind} autoregressive", kind, "packed", 1, None) for kind in ("specdec", "transformers")
+    ]
+    found = bandwidth.limits(each, {"packed": pair})
+    ours, theirs = (limit["bandwidth"] / limit["tokens_per_second"] for limit in found.values())
+    matrices = [name for name in pair.target.matrices.kinds if name != EMBEDDING]
+    values = sum(pair.target.matrices.values(name).numel() for name in matrices)
+    assert 0.5 < ours / values < 1.5
+    assert 1.9 < theirs / values < 2.1

@@ -23,6 +23,11 @@ class PackedMatrices:
     def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
         self.tensors, self.kinds = tensors, kinds
 
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of weights that a forward reads: all but the rows of the embedding."""
+        return sum(tensor.nbytes for name, tensor in self.tensors.items() if name != EMBEDDING)
+
     def small(self) -> dict[str, Tensor]:
         """Norms and biases."""
         return {name: tensor for name, tensor in self.tensors.items() if name not in self.kinds}
