@@ -49,8 +49,10 @@ BEYOND_DOUBT = 1e-12
 
 
 def checked(rule, topology, fault=None, decodes=3000, pair=None):
-    """The p-value of the first two tokens of so many decodes, by default of a pair of three tokens. Fewer will
-    do where they leave no doubt."""
+    """The p-value of the first two tokens of so many decodes, by default of a pair of three tokens.
+
+    Where fewer leave no doubt, they will do.
+    """
     pair = pair or markov_pair(3, seed=1)
     check = Check(pair, [0], method=rule, topology=topology, length=2, seed=0, fault=FAULTS.get(fault))
     while check.decodes < decodes and check.chi_square().p_value > BEYOND_DOUBT:
