@@ -42,6 +42,12 @@ SLOW = 60_000 if os.environ.get("CI") else 15_000
 the shared machines of CI."""
 
 
+def pytest_collection_modifyitems(items):
+    """Files with slow tests come first: at the end, the last file occupies one worker alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def answering(answers):
     """A function without arguments that returns the next of these answers at each call. An exception is
     raised."""

@@ -99,8 +99,9 @@ export function stream(name, values, { update, ended }) {
     alive();
     source.addEventListener("heartbeat", alive);
     source.addEventListener("generating", ({ data }) => {
+      if (isClosed) return; // an update that was on its way
       alive();
-      if (!isClosed) update(JSON.parse(data)[0]);
+      update(JSON.parse(data)[0]);
     });
     source.addEventListener("complete", () => end(""));
     // An error with data is a message of the server. One without is of the connection, which would begin anew.

@@ -32,6 +32,7 @@ from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_hea
 from specdec.models.gguf.weights import config_of, values
 from specdec.models.gguf.writing import write
 from specdec.models.source import find_source
+from tests.helpers.compiled_code import compiled_code
 
 SIZES = {
     "vocab_size": 300,
@@ -58,9 +59,11 @@ IDS = list(range(40, 60))
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
+    """Empty caches of files. The compiled code is read from the usual cache, whose folder is given."""
+    folder = compiled_code()
     monkeypatch.setenv("SPECDEC_CACHE", str(tmp_path / "cache"))
     converted_folders._cache.cache_clear()
-    yield
+    yield folder
     converted_folders._cache.cache_clear()
 
 

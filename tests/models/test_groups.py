@@ -144,13 +144,13 @@ def digest() -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
-def test_every_kind_of_processor_gives_the_same_bits(path, tmp_path):
+def test_every_kind_of_processor_gives_the_same_bits(path):
     if not compiled.crew() or os.uname().machine != "x86_64":
         pytest.skip("the code of these processors runs on x86-64 alone")
     if "avxvnni" in PATHS[path][1] and "avx_vnni" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor lacks AVX-VNNI")
     name, features = PATHS[path]
-    settings = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "SPECDEC_CACHE": str(tmp_path)}
+    settings = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
     script = "from specdec.models.kernels import groups; from tests.models.test_groups import digest; " + (
         "print(groups.VNNI, groups.PAIRED, digest())"
     )

@@ -34,6 +34,7 @@ from specdec.models.packed_check import exact_logits, packed_fault, total_variat
 from specdec.models.packed_file import FILE, write_packed
 from specdec.models.selfcheck import relative_error
 from specdec.topology import Topology
+from tests.helpers.compiled_code import copy_code
 from tests.helpers.file_blocks import random_blocks
 from tests.models.test_gguf import IDS, K_SIZES, KINDS, model_of, own_cache, written  # noqa: F401
 
@@ -347,8 +348,9 @@ def test_a_draft_with_another_tokenizer_beside_a_packed_target(tmp_path):
     check_texts(pair)
 
 
-def test_two_processes_may_start_first_at_once(tmp_path):
+def test_two_processes_may_start_first_at_once(tmp_path, own_cache):  # noqa: F811 - the fixture
     path = file(tmp_path / "model.gguf")
+    copy_code(own_cache, tmp_path / "cache")
     script = (
         "import sys, specdec; from tests.models.test_packed import digest; "
         "print(digest(specdec.load_pair(sys.argv[1], dtype='packed').target))"

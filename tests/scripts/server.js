@@ -1,5 +1,7 @@
 // A server without a network, for modules that ask one.
 
+import { after } from "node:test";
+
 export const settled = () => new Promise(setImmediate);
 
 // A server whose answers to POST wait until `answer` is called, and whose event streams the test writes.
@@ -42,5 +44,7 @@ export function serve() {
       this.say("generating", JSON.stringify([JSON.stringify({ rounds: [], ...value })]));
     }
   };
+  // a stream that stays open would keep node alive until it counts as lost
+  after(() => sources.forEach((source) => source.say("complete", "null")));
   return { posts, sources };
 }

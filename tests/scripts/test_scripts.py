@@ -91,30 +91,30 @@ def test_types_of_the_scripts_fit(tools):
     assert code == 0, said
 
 
-@pytest.mark.parametrize(
-    ("line", "finding"),
-    [
-        ("decisions(round, 'gsd')[0].stp;", "'stp' does not exist"),
-        ("round.nodes.map((node) => node.status === 'acepted');", "no overlap"),
-        ("decisions(round);", "Expected 2 arguments"),
-        ("state.rounds[0].tokens[0].txt;", "'txt' does not exist"),
-        ("statusAt(round, decisions(round, 'gsd')[0], round);", "missing the following properties"),
-    ],
-)
-def test_types_notice_a_mistake(tools, tmp_path, line, finding):
+def test_types_notice_mistakes(tools, tmp_path):
+    mistakes = {
+        "decisions(round, 'gsd')[0].stp;": "'stp' does not exist",
+        "round.nodes.map((node) => node.status === 'acepted');": "no overlap",
+        "decisions(round);": "Expected 2 arguments",
+        "state.rounds[0].tokens[0].txt;": "'txt' does not exist",
+        "statusAt(round, decisions(round, 'gsd')[0], round);": "missing the following properties",
+    }
     shared = (ASSETS / "shared").as_posix()
-    (tmp_path / "wrong.js").write_text(
+    head = (
         f'import {{ decisions, statusAt }} from "{shared}/decisions.js";\n'
         f'import {{ state }} from "{shared}/store.js";\n'
         f'/** @type {{import("{ASSETS.as_posix()}/types.d.ts").Round}} */\n'
         "const round = state.rounds[0];\n"
-        f"export const found = () => [state, round, decisions, statusAt];\n{line}\n"
+        "export const found = () => [state, round, decisions, statusAt];\n"
     )
-    settings = {"extends": f"{ROOT.as_posix()}/tsconfig.json", "include": ["wrong.js"]}
+    for number, line in enumerate(mistakes):
+        (tmp_path / f"wrong{number}.js").write_text(head + line)
+    settings = {"extends": f"{ROOT.as_posix()}/tsconfig.json", "include": ["wrong*.js"]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(settings))
     code, said = run(tools, TSC, "-p", tmp_path)
     assert code != 0
-    assert finding in said
+    for number, finding in enumerate(mistakes.values()):
+        assert re.search(rf"wrong{number}\.js\(6,.*\n?.*{finding}", said), (finding, said)
 
 
 def graph():
