@@ -252,6 +252,13 @@ def addresses_of_steps(queue, steps, asked, tokens=60):
     address_of = {run: address for run, (address, _) in zip(runs, asked, strict=True)}
     there = []
     steps.before = lambda batch, _: there.append(len(batch) == len(runs))
+
+    def until_all_are_there():
+        steps.go_on.wait(PATIENCE)
+        return
+        yield
+
+    queue.submit(owner("before"), until_all_are_there())
     jobs = [submitted(queue, run, address_of[run]) for run in runs]
     steps.go_on.set()
     ended(*jobs)
