@@ -104,7 +104,7 @@ def load_pair(
     checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
-        parts.append(_Part(draft, draft_device, draft_dtype, draft_ids, is_draft=True))
+        parts.append(_Part(draft, draft_device, draft_dtype, draft_ids))
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     for part in parts:
@@ -112,7 +112,13 @@ def load_pair(
         part.find()
     if draft_ids is not None and parts[1:]:
         chosen_ids(draft_ids, parts[1].source.config().get_text_config(decoder=True).vocab_size, ())
-    check_fits(part.plan() for part in parts)
+    plans = [part.plan() for part in parts]
+    if parts[0].dtype == ROUNDED and plans[0].dtype != PACKED:
+        raise ValueError(
+            f"{plans[0].name!r} can't be rounded to int8 as a target: that takes {NEEDED}; "
+            "draft_dtype='int8' rounds any draft"
+        )
+    check_fits(plans)
     target_model = parts[0].load(report)
     draft_model = parts[1].load(report) if parts[1:] else None
     tokenizer, draft_tokenizer = _tokenizers(parts)
@@ -179,11 +185,10 @@ class _Part:
         device: str,
         dtype: str,
         output_ids: int | Sequence[int] | None = None,
-        is_draft: bool = False,
     ):
         # by their names, as a plan has them, also where torch's own objects are given
         self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
-        self.output_ids, self.is_draft = output_ids, is_draft
+        self.output_ids = output_ids
         checked_device(self.device), checked_dtype(self.dtype)
 
     def find(self) -> None:
@@ -201,11 +206,6 @@ class _Part:
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
         packed = packed_bytes(self.source, self.device, self.dtype)
-        if packed is None and self.dtype == ROUNDED and not self.is_draft:
-            raise ValueError(
-                f"{self.source.name!r} can't be rounded to int8 as a target: that takes {NEEDED}; "
-                "draft_dtype='int8' rounds any draft"
-            )
         if packed is not None:
             return Placement(self.source.name, shape, PACKED, self.device, packed)
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype

@@ -2,7 +2,8 @@
 
 /** @import { Lit, Node, Round } from "../types.d.ts" */
 
-import { light, onLight } from "../shared/store.js";
+import { light, onLight, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
+import { onFrame } from "../shared/view.js";
 
 export const pathKey = (path) => path.join(".");
 
@@ -81,4 +82,20 @@ export function mountMarks(elements, of, fits = matches) {
   };
   onLight(draw);
   return draw;
+}
+
+// Draws every new selection, once a frame, and empties the panel where there is no round: a run that has just begun
+// must not show the previous one. Returns whether the drawn selection is still the selected one.
+export function mountSelected(element, draw) {
+  let drawn = null;
+  subscribe(
+    onFrame(() => {
+      if (drawn === state.selected) return;
+      drawn = state.selected;
+      const round = selectedRound();
+      element.classList.toggle("empty", !round);
+      if (round) draw(round, selectedDecision());
+    }),
+  );
+  return () => drawn === state.selected && Boolean(selectedRound());
 }

@@ -4,9 +4,9 @@
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, hatching, mountSwap, raceEnd, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, quoted, shortened, visible } from "../shared/labels.js";
-import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
-import { fillRows, make, onFrame, setText } from "../shared/view.js";
-import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
+import { litNow, select, selectedDecision, selectedRound, state } from "../shared/store.js";
+import { fillRows, make, setText } from "../shared/view.js";
+import { mountLight, mountMarks, mountSelected, ofNode, ofToken } from "./link.js";
 import { run, settle, timely } from "./motion.js";
 import { children, nameOf, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
@@ -261,8 +261,13 @@ export function mountRace(element) {
   const view = new RaceView(element);
   mountSwap(element);
   mountWalk(element, "The race as a list", () => view.walked);
-  let drawn = null; // the selection that is drawn; another one may have been made since the last frame
-  const isDrawn = () => drawn === state.selected && Boolean(selectedRound());
+  const isDrawn = mountSelected(element, (round, decision) => {
+    drawSteps(find(".steps"), round, decision);
+    tell(find);
+    settle();
+    view.drawing.draw();
+    if (timely(state.selected)) view.run();
+  });
   const what = (target) => (isDrawn() ? view.what(target) : null);
   view.relight = mountMarks(() => view.rows.children, what);
   mountLight(view.plot, what, () => [...view.rows.children]);
@@ -276,18 +281,4 @@ export function mountRace(element) {
     const button = event.target.closest("button");
     if (button) select(state.selected.round, Number(button.dataset.step));
   });
-  subscribe(
-    onFrame(() => {
-      if (drawn === state.selected) return;
-      drawn = state.selected;
-      const [round, decision] = [selectedRound(), selectedDecision()];
-      element.classList.toggle("empty", !round); // a run that has just begun must not show the previous run
-      if (!round) return;
-      drawSteps(find(".steps"), round, decision);
-      tell(find);
-      settle();
-      view.drawing.draw();
-      if (timely(state.selected)) view.run();
-    }),
-  );
 }

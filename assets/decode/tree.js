@@ -4,20 +4,11 @@ import { STATUSES } from "../shared/catalogue.js";
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
 import { Drawing, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, shortened, visible } from "../shared/labels.js";
-import {
-  decisionsOf,
-  litNow,
-  onLight,
-  select,
-  selectedDecision,
-  selectedRound,
-  state,
-  subscribe,
-} from "../shared/store.js";
+import { decisionsOf, litNow, onLight, select, selectedDecision, selectedRound, state } from "../shared/store.js";
 import { placeRows } from "../shared/tree_rows.js";
-import { fillRows, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { fillRows, onceDrawn, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
-import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
+import { mountLight, mountMarks, mountSelected, ofNode, ofToken, pathKey } from "./link.js";
 import { enter, fly, timely } from "./motion.js";
 import { nameOf, roundSentence } from "./sentences.js";
 import { mountWalk } from "./walk.js";
@@ -262,28 +253,18 @@ export function mountTree(element) {
   mountSwap(element);
   mountWalk(element, "The draft tree as a list", walked);
   const sentence = element.querySelector(".verdict");
-  let drawn = null; // the selection that is drawn; another one may have been made since the last frame
-  const isDrawn = () => drawn === state.selected && Boolean(selectedRound());
+  const isDrawn = mountSelected(element, (round, decision) => {
+    const all = decisionsOf(round.number);
+    const complete = decision === all.at(-1) || decision === all[emission(all, round.tokens.length - 1)];
+    setText(sentence, roundSentence(round, decision, complete));
+    sentence.title = sentence.textContent; // a narrow panel cuts the sentence
+    view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
+    view.drawing.draw();
+    if (timely(state.selected)) onceDrawn(() => move(view, round, decision));
+  });
   const what = (target) => (isDrawn() ? view.what(target) : null);
   view.relight = mountMarks(() => view.nodes.children, what);
   mountLight(view.plot, what, () => [...view.nodes.children]);
   onLight((lit) => view.inspect(lit));
   view.plot.addEventListener("click", (event) => isDrawn() && choose(view, event.target));
-  subscribe(
-    onFrame(() => {
-      if (drawn === state.selected) return;
-      drawn = state.selected;
-      const round = selectedRound();
-      element.classList.toggle("empty", !round); // a run that has just begun must not show the previous run
-      if (!round) return;
-      const decision = selectedDecision();
-      const all = decisionsOf(round.number);
-      const complete = decision === all.at(-1) || decision === all[emission(all, round.tokens.length - 1)];
-      setText(sentence, roundSentence(round, decision, complete));
-      sentence.title = sentence.textContent; // a narrow panel cuts the sentence
-      view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
-      view.drawing.draw();
-      if (timely(state.selected)) onceDrawn(() => move(view, round, decision));
-    }),
-  );
 }

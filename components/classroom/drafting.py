@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from fastapi import HTTPException as Refused
+from fastapi import HTTPException
 
 import specdec
 from components.be_draft.rounds import Written, in_their_place, played
@@ -76,15 +76,15 @@ class Drafting:
     proposed: dict[int, str] = field(default_factory=dict)
 
     def propose(self, student: int, number: int, text: str) -> None:
-        """Record a student's proposal. `Refused` for another round or a second proposal."""
+        """Record a student's proposal. `HTTPException` for another round or a second proposal."""
         if number != self.number or self.result or self.checking or self.ended:
-            raise Refused(409, "This round is over.")
+            raise HTTPException(409, "This round is over.")
         if student in self.proposed:
-            raise Refused(409, "You have sent a guess already.")
+            raise HTTPException(409, "You have sent a guess already.")
         if not (
             word := _as_it_begins("".join([self.prompt, *(piece for piece, _ in self.pieces)]), written(text))
         ):
-            raise Refused(422, "Write a word, or a sign.")
+            raise HTTPException(422, "Write a word, or a sign.")
         self.proposed[student] = word
 
     def take(self, result: Checked) -> None:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from fastapi import HTTPException as Refused
+from fastapi import HTTPException
 
 from components.classroom.drafting import Drafting
 from components.guard import limits
@@ -80,14 +80,16 @@ class Room:
         """Admit a new student and return their token.
 
         In a full room the new student takes the place of one who has been away for `PRESENT` seconds, first
-        of those without an answer, then of the others, whose answers go with them. `Refused` where every
-        student is here.
+        of those without an answer, then of the others, whose answers go with them. `HTTPException` where
+        every student is here.
         """
         most, number = limits.current().students_per_room, len(self._last_looks)
         if number < most:
             self._last_looks.append(self._clock())
         elif (away := self._longest_away()) is None:
-            raise Refused(429, f"The room is full: {most} students are here, the limit. Tell your lecturer.")
+            raise HTTPException(
+                429, f"The room is full: {most} students are here, the limit. Tell your lecturer."
+            )
         else:
             number = self._students[away]
             self._remove(away)
@@ -139,11 +141,11 @@ class Room:
     def student(self, token: str) -> int:
         """The number of the student with this token. The student counts as present from now on.
 
-        `Refused` if the token is unknown.
+        `HTTPException` if the token is unknown.
         """
         number = self._students.get(token)
         if number is None:
-            raise Refused(403, _NOT_IN_ROOM)
+            raise HTTPException(403, _NOT_IN_ROOM)
         self._last_looks[number] = self._clock()
         return number
 
@@ -174,9 +176,9 @@ class Room:
         self._change()
 
     def ask_again(self) -> None:
-        """Ask the shown question again and forget its answers. `Refused` if no question is shown."""
+        """Ask the shown question again and forget its answers. `HTTPException` if no question is shown."""
         if self.place is None or not self.place.shown:
-            raise Refused(409, "no answers are shown that could be asked for again")
+            raise HTTPException(409, "no answers are shown that could be asked for again")
         question = self.place[:2]
         self._shown.discard(question)
         self._answers.pop(question, None)
@@ -189,14 +191,14 @@ class Room:
         self._change()
 
     def answer(self, token: str, question: Question, value: float) -> None:
-        """Record a student's answer. `Refused` if the question is closed or the student has answered it."""
+        """Record a student's answer. `HTTPException` if the question is closed or already answered."""
         number = self.student(token)
         if self.place is None or self.place[:2] != question or self.place.shown:
-            raise Refused(409, "This question is not open.")
+            raise HTTPException(409, "This question is not open.")
         values = self._answers.setdefault(question, array("d"))
         values.extend([math.nan] * (len(self._last_looks) - len(values)))
         if not math.isnan(values[number]):
-            raise Refused(409, "You have answered this question already.")
+            raise HTTPException(409, "You have answered this question already.")
         values[number] = value
         self._change("lecturer")
 
@@ -204,7 +206,7 @@ class Room:
         """Record a student's guess of the next words, for the round of that number."""
         student = self.student(token)
         if self.drafting is None:
-            raise Refused(409, "the class does not draft at the moment")
+            raise HTTPException(409, "the class does not draft at the moment")
         self.drafting.propose(student, number, text)
         self._change("lecturer")
 
@@ -251,7 +253,7 @@ class Rooms:
         If this address already has its maximum number of rooms, its emptiest room is closed: a school shares
         one address, and one person who opens many rooms must not keep a teacher from opening one. If all
         rooms are taken, an abandoned room is closed, otherwise the emptiest room of the address with the most
-        rooms. `Refused` if no address has at least two more rooms than this one.
+        rooms. `HTTPException` if no address has at least two more rooms than this one.
         """
         self._sweep()
         most = limits.current()
@@ -265,19 +267,19 @@ class Rooms:
         return room
 
     def find(self, code: str) -> Room:
-        """The room with this code. `Refused` if there is none."""
+        """The room with this code. `HTTPException` if there is none."""
         self._sweep()
         if (room := self._rooms.get(code)) is None:
-            raise Refused(404, _NO_ROOM)
+            raise HTTPException(404, _NO_ROOM)
         return room
 
     def known(self, code: str, token: str) -> Room:
-        """The room of someone who is in it. `Refused` does not reveal to a stranger whether the room
+        """The room of someone who is in it. `HTTPException` does not reveal to a stranger whether the room
         exists."""
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):
-            raise Refused(404, _NOT_IN_ROOM)
+            raise HTTPException(404, _NOT_IN_ROOM)
         return room
 
     def is_in_one(self, token: str) -> bool:
@@ -298,7 +300,7 @@ class Rooms:
             self.close(room)
 
     def _make_way(self, own: int) -> None:
-        """Close one room to make way for an address that has `own` rooms. `Refused` if none may be closed."""
+        """Close one room for an address that has `own` rooms. `HTTPException` if none may be closed."""
         rooms = self._rooms.values()
         quietest = min(rooms, key=lambda room: room.last_asked)
         address, count = Counter(room.address for room in rooms).most_common(1)[0]
@@ -307,7 +309,7 @@ class Rooms:
         elif count >= own + 2:
             self.close(min((room for room in rooms if room.address == address), key=_emptiest))
         else:
-            raise Refused(429, f"All {len(rooms)} rooms of this server are taken. Try again later.")
+            raise HTTPException(429, f"All {len(rooms)} rooms of this server are taken. Try again later.")
 
     def _new_code(self) -> str:
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import HTTPException as Refused
+from fastapi import HTTPException
 
 from components.classroom import drafting, steps
 from components.classroom.rooms import Room
@@ -13,10 +13,10 @@ View = dict[str, Any]
 
 
 def view_of(room: Room, token: str) -> View:
-    """The view of the person with this token, and its version. `Refused` if the room is closed or does not
-    know the token."""
+    """The view of the person with this token, and its version. `HTTPException` if the room is closed or does
+    not know the token."""
     if room.closed:
-        raise Refused(
+        raise HTTPException(
             410, "This room is closed: by the lecturer, after two quiet hours, or for another class."
         )
     leads = room.leads(token)

@@ -24,6 +24,7 @@ _SHARED = ("prompt", "seed", "max_new_tokens", "temperature")
 _OWN = ("method", "topology", "k")
 
 
+@feed.ending_in_words
 def updates(
     drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: seats.Visitor = seats.NOBODY
 ) -> Generator[str]:
@@ -36,20 +37,16 @@ def updates(
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
     """
-    log = feed.Log(interval)
-    try:
-        shared, columns, drafts = _shared(request), _listed(request), drafts.now()
-        with seats.MODEL.seat(visitor) as seat:
-            yield from map(log.waits, seat.wait())
-            models = _expected(request, run.models(drafts.pair))
-            yield log.flush("running", setup={"seed": shared.seed, "models": models})
-            if request.get("reference"):
-                yield from _decoded(log, seat, drafts, REFERENCE, "own", shared)
-            for wanted in columns:
-                yield from _column(log, seat, drafts, wanted, shared)
-        yield log.flush("done")
-    except Exception as error:
-        yield log.flush("error", message=feed.error_message(error))
+    shared, columns, drafts = _shared(request), _listed(request), drafts.now()
+    with seats.MODEL.seat(visitor) as seat:
+        yield from map(feed.waits, seat.wait())
+        models = _expected(request, run.models(drafts.pair))
+        yield feed.update("running", setup={"seed": shared.seed, "models": models})
+        if request.get("reference"):
+            yield from _decoded(interval, seat, drafts, REFERENCE, "own", shared)
+        for wanted in columns:
+            yield from _column(interval, seat, drafts, wanted, shared)
+    yield feed.update("done")
 
 
 def _shared(request: Any) -> VisitorSettings:
@@ -78,30 +75,30 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
 
 
 def _column(
-    log: feed.Log, seat: seats.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
+    interval: float, seat: seats.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
     """The updates of one column. An error becomes a message that names the column."""
     name: str = wanted["name"]
     own: dict[str, Any] = {part: wanted.get(part) for part in _OWN}
     try:
         draft = words("draft", wanted.get("draft"))
-        yield from _decoded(log, seat, drafts, name, draft, replace(shared, **own).checked())
+        yield from _decoded(interval, seat, drafts, name, draft, replace(shared, **own).checked())
     except Exception as error:
-        yield log.flush("failed", column=name, message=feed.error_message(error))
+        yield feed.update("failed", column=name, message=feed.error_message(error))
 
 
 def _decoded(
-    log: feed.Log, seat: seats.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
+    interval: float, seat: seats.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
 ) -> Iterator[str]:
     phase = "choosing" if topologies.has_to_measure(settings) else "running"
     named: dict[str, Any] = {"column": name}
-    yield log.flush(phase, **named)
+    yield feed.update(phase, **named)
     with closing(run.begin(seat, drafts.pair_with(draft), settings, detail=False)) as job:
         for _ in job.beginning(seats.TOLD_EVERY):
-            yield log.flush(phase, **named)
+            yield feed.update(phase, **named)
         assert job.run is not None, "a run that has begun"
         topology = job.run.topology
         tree = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
-        yield log.flush("running", **named, tree=tree)
-        for rounds in job.batches(log.interval):
-            yield log.flush("running", rounds, **named)
+        yield feed.update("running", **named, tree=tree)
+        for rounds in job.batches(interval):
+            yield feed.update("running", rounds, **named)

@@ -38,8 +38,6 @@ _CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A 
 _LABELS = dict(zip(QUESTIONS + CODE, _WORDS + _CODE_WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
-BASELINE_INFO = TABLE["baseline"].setting.help
-SEED_INFO = TABLE["seed"].setting.help
 
 _TURNS = """
 <fieldset class="turns" hidden><legend class="visually-hidden">The next question</legend>

@@ -67,20 +67,17 @@ class Forwards:
         return time.perf_counter()
 
 
+@feed.ending_in_words
 def updates(pair: Pair, visitor: seats.Visitor = seats.NOBODY) -> Iterator[str]:
     """One measurement of this visitor's as JSON updates: places in line, then "done" with `rows` as
     `Forwards.fastest`, or "error" with a message."""
-    log = feed.Log(feed.INTERVAL)
-    try:
-        if zero_gpu.here():
-            raise ValueError("here a GPU is lent to runs only; the recorded times stay")
-        with seats.CHECKS.seat(visitor) as seat:
-            yield from map(log.waits, seat.wait())
-            model = present(pair).target
-            forwards, passes = seat.do(_steps(pair, seat)).wait()
-            yield log.flush("done", rows=forwards.fastest(), passes=passes, model=model.name)
-    except Exception as error:
-        yield log.flush("error", message=feed.error_message(error))
+    if zero_gpu.here():
+        raise ValueError("here a GPU is lent to runs only; the recorded times stay")
+    with seats.CHECKS.seat(visitor) as seat:
+        yield from map(feed.waits, seat.wait())
+        model = present(pair).target
+        forwards, passes = seat.do(_steps(pair, seat)).wait()
+        yield feed.update("done", rows=forwards.fastest(), passes=passes, model=model.name)
 
 
 def _steps(pair: Pair, seat: seats.Seat) -> Generator[None, None, tuple[Forwards, int]]:

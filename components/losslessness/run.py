@@ -90,6 +90,7 @@ def new_check(settings: CheckSettings) -> Check:
     )
 
 
+@feed.ending_in_words
 def updates(
     settings: CheckSettings,
     interval: float = feed.INTERVAL,
@@ -97,16 +98,12 @@ def updates(
 ) -> Generator[str]:
     """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
     message."""
-    log = feed.Log(interval)
-    try:
-        settings = settings.checked()
-        with seats.CHECKS.seat(visitor) as seat:
-            yield from map(log.waits, seat.wait())
-            for updates in seat.do(_decoded(settings, log.interval)).batches(0):
-                for phase, update in updates:
-                    yield log.flush(phase, **update)
-    except Exception as error:
-        yield log.flush("error", message=feed.error_message(error))
+    settings = settings.checked()
+    with seats.CHECKS.seat(visitor) as seat:
+        yield from map(feed.waits, seat.wait())
+        for updates in seat.do(_decoded(settings, interval)).batches(0):
+            for phase, update in updates:
+                yield feed.update(phase, **update)
 
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:

@@ -33,16 +33,14 @@ class Form:
         *,
         placeholder: str = "",
         lines: int = 0,
-        secret: bool = False,
         **look: Any,
     ) -> Part:
-        """A text; with lines, one that may be so many lines high. secret: what is typed is not shown."""
+        """A text; with lines, one that may be so many lines high."""
         common = f'placeholder="{escape(placeholder)}"'
-        kind = "password" if secret else "text"
         control = (
             f'<textarea rows="1" {common}>{escape(value)}</textarea>'
             if lines
-            else f'<input type="{kind}" value="{escape(value)}" {common} autocomplete="off">'
+            else f'<input type="text" value="{escape(value)}" {common} autocomplete="off">'
         )
         inside = f'<label><span class="title">{label}</span><span class="control">{control}</span></label>'
         return self._field(name, "text", inside, {"kind": "text", "default": value}, **look)

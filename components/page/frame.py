@@ -51,11 +51,11 @@ def joined(*parts: Part | str) -> Part:
     return sum((Part(part) if isinstance(part, str) else part for part in parts), Part())
 
 
-def box(name: str, *parts: Part | str, tag: str = "div", **attributes: str) -> Part:
+def box(name: str, *parts: Part | str, **attributes: str) -> Part:
     """An element with this id around parts. attributes: further ones; "class_" stands for "class"."""
     given = {"id": name} | {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
     written = "".join(f' {key}="{escape(value)}"' for key, value in given.items() if value or key != "id")
-    return joined(f"<{tag}{written}>", *parts, f"</{tag}>")
+    return joined(f"<div{written}>", *parts, "</div>")
 
 
 def panel(

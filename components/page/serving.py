@@ -187,6 +187,7 @@ async def _watching(app: Any) -> AsyncIterator[None]:
     queue = app.get_blocks()._queue
     # Each check for new events takes the interpreter's lock from the decoding thread: 50 a second, not 1000.
     queue.sleep_when_free = 0.02
+    queue.progress_update_sleep_when_free = 1.0  # 100 a second; no function here has a bar of Gradio's
     watching = asyncio.create_task(unheard.forget(queue))
     yield
     watching.cancel()

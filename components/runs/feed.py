@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import torch
 
@@ -18,6 +19,8 @@ from components.runs import seats, topologies
 from specdec import Round
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
+
+_P = ParamSpec("_P")
 
 INTERVAL = 0.25
 """Seconds between two updates: fast enough for the eye, slow enough to leave the decoder its time.
@@ -40,26 +43,34 @@ answers in turn. tree: the tree in place of a measured one, as the page's addres
 """The description of the endpoint for clients."""
 
 
-class Log:
-    """Writes the updates of a run, with some time between them. interval: seconds."""
+def update(phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
+    """The update that holds these rounds."""
+    head = json.dumps({"phase": phase, **fields})
+    # The rounds are JSON already, so they are joined instead of parsed and written again.
+    return f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
 
-    def __init__(self, interval: float = INTERVAL):
-        self.interval = interval
 
-    def flush(self, phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
-        """The next update, which holds these rounds."""
-        head = json.dumps({"phase": phase, **fields})
-        # The rounds are JSON already, so they are joined instead of parsed and written again.
-        return f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
+def waits(place: seats.Place | None, phase: str = "waiting") -> str:
+    """The update of a run that has not begun, with the visitor's place in line, if any.
 
-    def waits(self, place: seats.Place | None, phase: str = "waiting") -> str:
-        """The update of a run that has not begun, with the visitor's place in line, if any.
+    The page shows the result before until the first other update, so a run that is refused takes nothing
+    away.
+    """
+    update = {"phase": phase, "waits": True, "rounds": []}
+    return json.dumps(update if place is None else update | {"place": asdict(place)})
 
-        The page shows the result before until the first other update, so a run that is refused takes nothing
-        away.
-        """
-        update = {"phase": phase, "waits": True, "rounds": []}
-        return json.dumps(update if place is None else update | {"place": asdict(place)})
+
+def ending_in_words(updates: Callable[_P, Iterator[str]]) -> Callable[_P, Generator[str]]:
+    """These updates; an error becomes the last one, with its message."""
+
+    @wraps(updates)
+    def worded(*args: _P.args, **kwargs: _P.kwargs) -> Generator[str]:
+        try:
+            yield from updates(*args, **kwargs)
+        except Exception as error:
+            yield update("error", message=error_message(error))
+
+    return worded
 
 
 def error_message(error: Exception) -> str:

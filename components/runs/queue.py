@@ -48,8 +48,8 @@ STEP = 128
 and a newcomer waits for the step in progress.
 """
 LIGHT = 16
-"""The same for the jobs of one address while another address has only a few rows. A short run then takes
-two to four times as long as alone.
+"""The same for the jobs of one address while another address has only a few rows. A short run then takes at
+most three times as long as alone.
 """
 _OF_RUN = 8
 """What a run counts at least, in rows, because each run has costs of its own."""
@@ -191,6 +191,7 @@ class Queue:
         self._measured: set[Hashable] = set()
         self._last: Batch | None = None
         self._seconds = _SECONDS
+        self._lone: float | None = None
 
     def submit(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
         """Queue a job. RuntimeError if the system has no thread left; the next call tries again.
@@ -247,11 +248,18 @@ class Queue:
             self._decode(batch, [job for job in chosen if self._batches.get(job) is batch])
 
     def _turns(self) -> list[str]:
-        """The addresses with jobs that may work in this cycle. A newcomer begins with the least payment."""
+        """The addresses with jobs that may work in this cycle.
+
+        A newcomer begins with the least payment. If one address had the model alone before, it is the payment
+        before its last step: the newcomer waited for this step, and now goes first for as many rows.
+        """
         present = dict.fromkeys(job.address for job in self._jobs)
         least = min((self._paid[address] for address in present if address in self._paid), default=0.0)
         debts = {address: paid for address, paid in self._paid.items() if paid > least}
-        self._paid = debts | {address: self._paid.get(address, least) for address in present}
+        start = least if self._lone is None else self._lone
+        self._paid = debts | {address: self._paid.get(address, start) for address in present}
+        least = min((self._paid[address] for address in present), default=0.0)
+        self._lone = least if len(present) == 1 else None
         return [address for address in present if self._paid[address] < least + LIGHT]
 
     # ------------------------------------------------------------ steps
@@ -375,14 +383,16 @@ class Queue:
                 self._end(jobs[each.run], each.error)
 
     def _charge(self, chosen: Sequence[Job], seconds: float) -> None:
-        """Charge a step: its time to the jobs equally, and its rows, at least `LIGHT`, to each address."""
+        """Charge a step: its time to the jobs equally, and its rows to each address, beside others at least
+        `LIGHT`."""
         rows = Counter[str]()
         for job in chosen:
             rows[job.address] += _rows(job)
             job.owner.worked += seconds / len(chosen)
-        for address, own in rows.items():
-            self._paid[address] += max(LIGHT, own)
-        self._seconds = max(seconds, _SHORTEST) / sum(max(LIGHT, own) for own in rows.values())
+        charged = {address: max(LIGHT, own) for address, own in rows.items()} if len(rows) > 1 else rows
+        for address, own in charged.items():
+            self._paid[address] += own
+        self._seconds = max(seconds, _SHORTEST) / sum(charged.values())
         self._to_the_end(chosen)
 
     def _fail_all(self, error: BaseException) -> None:

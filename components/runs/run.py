@@ -28,6 +28,7 @@ from specdec.probs import Sampling
 from specdec.trace import Acceptance
 
 
+@feed.ending_in_words
 def updates(
     pair: Pair,
     settings: VisitorSettings,
@@ -38,21 +39,17 @@ def updates(
 
     Closing the generator ends the run.
     """
-    log = feed.Log(interval)
-    try:
-        settings = settings.checked()
-        with seats.MODEL.seat(visitor) as seat:
-            yield from map(log.waits, seat.wait())
-            # this run uses the pair that is current now, even if another one is loaded meanwhile
-            yield from _decoded(log, seat, lazy.present(pair), settings)
-    except Exception as error:
-        yield log.flush("error", message=feed.error_message(error))
+    settings = settings.checked()
+    with seats.MODEL.seat(visitor) as seat:
+        yield from map(feed.waits, seat.wait())
+        # this run uses the pair that is current now, even if another one is loaded meanwhile
+        yield from _decoded(interval, seat, lazy.present(pair), settings)
 
 
-def _decoded(log: feed.Log, seat: seats.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
+def _decoded(interval: float, seat: seats.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
     phase = "choosing" if topologies.has_to_measure(settings) else "waiting"
     note: dict[str, Any] = {}
-    yield log.waits(None, phase)
+    yield feed.waits(None, phase)
     try:
         job = begin(seat, pair, settings)
     except zero_gpu.NoGpuError as error:
@@ -61,41 +58,41 @@ def _decoded(log: feed.Log, seat: seats.Seat, pair: Pair, settings: VisitorSetti
         job = begin(seat, pair, settings)
     with closing(job):
         for _ in job.beginning(seats.TOLD_EVERY):
-            yield log.waits(None, phase)  # a visitor can stop the run at each update
+            yield feed.waits(None, phase)  # a visitor can stop the run at each update
         run = job.run
         assert run is not None, "a run that has begun"
         setup = _setup(pair, settings) | {"prompt_ids": run.prompt_ids}
         setup |= _tree(run.topology, topologies.has_to_measure(settings))
-        yield log.flush("running", setup=setup | _choice(run), **note)
+        yield feed.update("running", setup=setup | _choice(run), **note)
         decoded: list[specdec.Round] = []
-        for rounds in job.batches(log.interval):
+        for rounds in job.batches(interval):
             decoded += rounds
-            yield log.flush("running", rounds)
+            yield feed.update("running", rounds)
     message: dict[str, Any] = {}
     if settings.baseline and settings.method != "ar":
-        message = yield from _baseline(log, seat, run, settings)
+        message = yield from _baseline(interval, seat, run, settings)
     acceptance = asdict(Acceptance.of(decoded))
     setup |= _choice(run)
-    yield log.flush(
+    yield feed.update(
         "done", setup=setup, prefill_seconds=run.prefill_seconds, acceptance=acceptance, **message
     )
 
 
 def _baseline(
-    log: feed.Log, seat: seats.Seat, run: Run | BorrowedRun, settings: VisitorSettings
+    interval: float, seat: seats.Seat, run: Run | BorrowedRun, settings: VisitorSettings
 ) -> Generator[str, None, dict[str, Any]]:
     """Time plain decoding after a run: in turns with the run, or once if other runs are being decoded.
 
     Returns a message if plain decoding failed.
     """
-    yield log.flush("baseline")
+    yield feed.update("baseline")
     plain = replace(settings, method="ar")
     lent = isinstance(run.pair, zero_gpu.Lender)  # each repeat would have to borrow a GPU
     if lent or seats.MODEL.num_seated > 1:
         try:
             with closing(begin(seat, run.pair, plain, False, run.prompt_ids)) as job:
-                for rounds in job.batches(log.interval):
-                    yield log.flush("baseline", rounds)
+                for rounds in job.batches(interval):
+                    yield feed.update("baseline", rounds)
         except ValueError as error:  # The visitor's settings are correct: no shared GPU was available.
             return {"message": f"Plain decoding could not be measured to its end. {error}"}
         return {}
@@ -108,11 +105,11 @@ def _baseline(
         alone=lambda: seats.MODEL.num_seated == 1,
     )
     sent = 0
-    for _ in seat.do(repeats.steps()).batches(log.interval):
+    for _ in seat.do(repeats.steps()).batches(interval):
         rounds = repeats.plain_rounds[sent:]
         sent += len(rounds)
-        yield log.flush("baseline", rounds, timings=list(repeats.seconds))
-    yield log.flush("baseline", repeats.plain_rounds[sent:], timings=repeats.seconds)
+        yield feed.update("baseline", rounds, timings=list(repeats.seconds))
+    yield feed.update("baseline", repeats.plain_rounds[sent:], timings=repeats.seconds)
     return {}
 
 

@@ -61,9 +61,8 @@ def prepare(pair: Pair, opening: dict[str, Any]) -> None:
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
-    """The topology that `steps` chooses; of "auto", the first tree that a run would have."""
-    chosen = finished(steps(pair, name, k, **settings))
-    return specdec.stream(pair, [0], topology=chosen, **settings).topology if chosen == "auto" else chosen
+    """The topology that `steps` chooses."""
+    return finished(steps(pair, name, k, **settings))
 
 
 def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> KeyedSteps:

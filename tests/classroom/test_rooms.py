@@ -8,7 +8,7 @@ import tracemalloc
 import weakref
 
 import pytest
-from fastapi import HTTPException as Refused
+from fastapi import HTTPException
 
 from components.classroom import steps, views, web
 from components.classroom.drafting import Drafting
@@ -47,7 +47,7 @@ def hall(clock):
 
 
 def refused(status, act, *given):
-    with pytest.raises(Refused) as error:
+    with pytest.raises(HTTPException) as error:
         act(*given)
     assert error.value.status_code == status
     return error.value.detail

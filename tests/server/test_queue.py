@@ -252,6 +252,13 @@ def addresses_of_steps(queue, steps, asked, tokens=60):
     address_of = {run: address for run, (address, _) in zip(runs, asked, strict=True)}
     there = []
     steps.before = lambda batch, _: there.append(len(batch) == len(runs))
+
+    def until_all_are_there():
+        steps.go_on.wait(PATIENCE)
+        return
+        yield
+
+    queue.submit(owner("before"), until_all_are_there())
     jobs = [submitted(queue, run, address_of[run]) for run in runs]
     steps.go_on.set()
     ended(*jobs)
@@ -308,7 +315,7 @@ def seconds_of_a_short_run(queue, pair):
 
 def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_as_long(pair, queue):
     """Sixteen runs of the page's default tree. The fastest of seven, because other work on the machine only
-    adds time. It was 1.9 to 3.6 times in processor time, on one machine at different hours."""
+    adds time. It was 1.8 to 2.3 times in processor time in twenty runs of this test."""
     alone = min(seconds_of_a_short_run(queue, pair) for _ in range(7))
     settings = {"topology": specinfer(8), "max_new_tokens": 400, "detail": False}
     longest = [
@@ -323,7 +330,29 @@ def test_a_short_run_beside_one_address_with_the_longest_runs_takes_a_few_times_
         for job in longest:
             job.close()
         ended(*longest)
-    assert min(beside) <= 4 * alone
+    assert min(beside) <= 3 * alone
+
+
+def test_a_newcomer_goes_first_for_as_many_rows_as_the_step_had_that_it_waited_for(queue, steps):
+    """Runs without a draft count eight rows each. A flood pays `STEP` rows for its step, and takes part again
+    when it is less than `LIGHT` ahead."""
+    pair, jobs = markov_pair(6), []
+    *flood, newcomer = (
+        specdec.stream(pair, [0], method="ar", seed=seed, max_new_tokens=40) for seed in range(STEP // 8 + 1)
+    )
+
+    def arrive(_, runs):
+        if len(runs) == len(flood) == len(jobs):
+            jobs.append(submitted(queue, newcomer, "newcomer"))
+
+    steps.before = arrive
+    jobs += [submitted(queue, run, "flood") for run in flood]
+    steps.go_on.set()
+    ended(*jobs)
+    ended(jobs[-1])
+    first = steps.runs.index([newcomer])
+    own = sum(1 for _ in itertools.takewhile(lambda runs: runs == [newcomer], steps.runs[first:]))
+    assert own == (STEP - LIGHT) // 8 + 1
 
 
 def test_forty_visitors_who_come_at_once_have_their_first_round_within_three_steps(queue, steps):
