@@ -25,7 +25,7 @@ LAYERS = {
             "waiting",
         },
         {"commands", "notebook"},
-        {"other_rules", "probs", "race", "topology"},
+        {"probs", "race", "topology"},
         {"coder", "methods", "optimal", "smollm2"},
         {"simple", "theory", "trace", "verify"},
         {"figures", "stats"},

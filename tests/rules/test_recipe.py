@@ -106,7 +106,7 @@ def follow_the_recipe(project):
     (methods / "matching.py").write_text(RULE)
     insert(methods / "catalogue.py", '}\n"""All methods', ENTRY)
     insert(methods / "catalogue.py", "import ersd, gsd, ", "import ersd, gsd, matching, ")
-    plain = project / "specdec" / "other_rules.py"
+    plain = project / "tests" / "helpers" / "other_rules.py"
     plain.write_text(plain.read_text() + PLAIN)
     sheet.write_text(
         sheet.read_text()

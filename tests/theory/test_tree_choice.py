@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import specdec
-from specdec import algorithms, other_rules
+from specdec import algorithms
 from specdec.decoding import auto
 from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.engine import Engine
@@ -21,6 +21,7 @@ from specdec.theory import offered_distribution
 from specdec.topology import Topology, batch, sequence
 from tests.core.test_algorithms import TABLES, Undecided, completed
 from tests.core.test_forest import FREE, NOTHING
+from tests.helpers import other_rules
 from tests.helpers.distributions import (
     FALSE_ALARM,
     chi_square_p_value,
