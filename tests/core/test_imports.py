@@ -38,7 +38,10 @@ LAYERS = {
         {"terminal"},
         {"__main__"},
     ],
-    "research": [{"audit", "auto", "bench", "copies", "experiments", "packed", "training"}, {"invariance"}],
+    "research": [
+        {"audit", "auto", "batched", "bench", "copies", "experiments", "packed", "payoff", "training"},
+        {"invariance"},
+    ],
     "components": [
         {"guard"},
         {"page"},

@@ -26,11 +26,11 @@ from transformers import (
 )
 
 import specdec
+from research.audit.writing import write
 from specdec.models import converted_folders
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
 from specdec.models.gguf.weights import config_of, values
-from specdec.models.gguf.writing import write
 from specdec.models.source import find_source
 
 SIZES = {

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import specdec
+from research.batched import compared, plans
 from specdec.decoding.auto import repeated_tokens
 from specdec.ecosystem.processors import ProcessedModel
-from specdec.exactness.batched import compared, plans
 from specdec.models import HFModel
 from specdec.models.selfcheck import LIMITS, relative_error
 from specdec.models.session_kinds import STATES
