@@ -39,7 +39,18 @@ LAYERS = {
         {"__main__"},
     ],
     "research": [
-        {"audit", "auto", "batched", "bench", "copies", "experiments", "packed", "payoff", "training"},
+        {
+            "audit",
+            "auto",
+            "batched",
+            "bench",
+            "channel",
+            "copies",
+            "experiments",
+            "packed",
+            "payoff",
+            "training",
+        },
         {"invariance"},
     ],
     "components": [
