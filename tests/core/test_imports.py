@@ -39,6 +39,7 @@ LAYERS = {
         {"__main__"},
     ],
     "research": [
+        {"estimates"},
         {
             "audit",
             "auto",

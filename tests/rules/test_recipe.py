@@ -37,8 +37,6 @@ ENTRY = '''    "matching": Entry(
         sentence="Sample the target, and accept the draft that equals the sample.",
         verify=matching.verify,
         drafts=_FIRST_ARRIVALS,
-        lossless=True,
-        drafter_invariant=False,
         mark="star",
         dash="longdash",
     ),
