@@ -21,8 +21,7 @@ import specdec
 from specdec.models import HFModel, converted_folders, packed, packed_check, partial, prepare
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BrokenFileError, read_header
-from specdec.models.gguf.packed import stored
-from specdec.models.gguf.weights import config_of, weights_of
+from specdec.models.gguf.weights import config_of, stored, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.other_tokenizer import OtherTokenizerModel
