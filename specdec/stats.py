@@ -16,6 +16,7 @@ import numpy as np
 
 from specdec.topology import Path, Topology
 from specdec.trace import Round
+from specdec.trace.acceptance import counted
 
 Z = 1.96
 """Standard errors of a 95% interval, for 30 prompts or more."""
@@ -59,11 +60,7 @@ class IndexAcceptance(_Rate):
 
 def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
     """Acceptance by child index over all verified nodes, from index 0 to the largest that was offered."""
-    offered, accepted = Counter[int](), Counter[int]()
-    for round in rounds:
-        for _, taken, children in round.verified():
-            offered.update(range(children))
-            accepted.update(() if taken is None else (taken,))
+    offered, accepted = counted(rounds)
     return [IndexAcceptance(index, accepted[index], offered[index]) for index in sorted(offered)]
 
 
