@@ -39,7 +39,7 @@ LAYERS = {
         {"__main__"},
     ],
     "research": [
-        {"estimates"},
+        {"estimates", "theory"},
         {
             "audit",
             "auto",

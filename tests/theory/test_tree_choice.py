@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import specdec
+from research.theory.offers import offered_distribution
 from specdec import algorithms
 from specdec.decoding import auto
 from specdec.decoding.costs import RoundCost, RoundTimes
@@ -17,7 +18,6 @@ from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
-from specdec.theory import offered_distribution
 from specdec.topology import Topology, batch, sequence
 from tests.core.test_algorithms import TABLES, Undecided, completed
 from tests.core.test_forest import FREE, NOTHING
