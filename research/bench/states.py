@@ -24,8 +24,7 @@ from specdec.commands import Parser, columns, ended
 from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.models.load import DTYPES
-from specdec.models.sessions import StateSession
-from specdec.models.sessions.states import copied
+from specdec.models.sessions.states import StateSession, copied
 from specdec.pair import ModelPair
 from specdec.topology import sequence
 
