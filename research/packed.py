@@ -17,8 +17,9 @@ from torch import Tensor
 import specdec
 from specdec.commands import Parser, ended
 from specdec.models.packed import PackedModel
-from specdec.models.packed_check import exact_logits, total_variation
+from specdec.models.packed_check import exact_logits
 from specdec.pair import ModelPair
+from specdec.theory import total_variation
 
 PROMPTS = (
     "Write a Python function that checks whether a string is a palindrome.",
@@ -61,7 +62,8 @@ def answer_variations(pair: ModelPair, prompt: str, count: int) -> Tensor:
     answer = specdec.generate(pair, ids, method="ar", seed=0, temperature=0.7, max_new_tokens=count)
     text, first = [*ids, *answer.token_ids], len(ids) - 1
     have = _scored(model, text[:first], text[first:])
-    return total_variation(have, exact_logits(model.config, model.matrices, text)[first:])
+    want = exact_logits(model.config, model.matrices, text)[first:]
+    return total_variation(have.softmax(-1), want.softmax(-1))
 
 
 def row_seconds(pair: ModelPair) -> dict[int, float]:

@@ -1,7 +1,8 @@
 """The paper's Algorithms 1 to 5, corrected, as functions of small tables: read this first.
 
 Nothing here is fast, and the decoder does not use it: the tests compare `methods`, `drafters`, `decoding` and
-`optimal` with it, decision by decision on the same randomness. `other_rules` has the rules of other papers.
+`optimal` with it, decision by decision on the same randomness. `other_rules`, beside the tests, has the rules
+of other papers.
 
     Ω           tokens 0, ..., |Ω| - 1
     x           the text so far, a tuple of tokens (the paper's x_{:n})

@@ -12,6 +12,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
+from specdec.coder import SIZE
 from specdec.shipped import PAIRS
 
 
@@ -61,7 +62,7 @@ class Parser(ArgumentParser):
 def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
     """Adds the options that `loading.load_with_progress` reads. help: what --target may be."""
     parser.add_argument("--pair", choices=PAIRS, help="a pair of ours, instead of --target and --draft")
-    parser.add_argument("--download", action="store_true", help="let --pair coder download its 1.6 GB")
+    parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
     parser.add_argument("--draft", help="likewise; without it, the target's own if it is a pair of ours")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")

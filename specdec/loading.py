@@ -31,7 +31,7 @@ from specdec.models.rounded_folder import NEEDED
 from specdec.models.source import Source, checked_name, fetch_file, find_source
 from specdec.models.tokenizer_files import load_tokenizer, same_tokenizers
 from specdec.pair import ModelPair
-from specdec.shipped import CODER, EMBEDDED, SMOLLM2, STORIES
+from specdec.shipped import CODER, EMBEDDED, PAIRS, SMOLLM2, STORIES
 from specdec.waiting import Waiting
 
 
@@ -76,29 +76,15 @@ def load_pair(
         raise ValueError(f"draft = {str(draft)!r} needs a target; without both, a pair of ours is loaded")
     if target is None:
         target = SMOLLM2 if smollm2.installed() else STORIES
-    if target == STORIES:
-        target, draft = EMBEDDED / "target", EMBEDDED / "draft" if draft in (None, "") else draft
-        dtype = "float32" if dtype == "auto" else dtype
-    elif target == SMOLLM2:
-        target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "", SMOLLM2) else draft
-        dtype = "bfloat16" if dtype == "auto" else dtype
-    elif target == CODER:
-        target, own = _coder(download, report)
-        draft = own if draft in (None, "", CODER) else draft
-        if (
-            draft == own
-            and draft_dtype is None
-            and dtype in ("auto", PACKED)
-            and expected()
-            and on_cpu(draft_device or device)
-        ):
+    if target in PAIRS:
+        name, (target, own, usual) = target, _ours(str(target), download, report)
+        draft, dtype = own if draft in (None, "", name) else draft, usual if dtype == "auto" else dtype
+        as_usual = name == CODER and draft == own and draft_dtype is None and dtype in ("auto", PACKED)
+        if as_usual and expected() and on_cpu(draft_device or device):
             draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
-    if draft == STORIES:
-        draft = EMBEDDED / "draft"
-    elif draft == SMOLLM2:
-        draft = smollm2.weights()
-    elif draft == CODER:
-        draft = _coder(download, report)[1]
+    if draft in PAIRS:
+        itself, own, _ = _ours(str(draft), download, report)
+        draft = itself if draft == SMOLLM2 else own
     parts = [_Part(target, device, dtype)]
     draft_device, draft_dtype = str(draft_device or device), _name_of(draft_dtype or dtype)
     checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
@@ -132,15 +118,19 @@ def load_pair(
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 
-def _coder(download: bool, report: Report) -> tuple[Path, Path]:
-    """The files of the pair "coder". ValueError where they are missing and may not be fetched."""
+def _ours(name: str, download: bool, report: Report) -> tuple[Path | str, Path, str]:
+    """Target, draft and usual dtype of a pair of ours. ValueError where "coder" may not be fetched."""
+    if name == STORIES:
+        return EMBEDDED / "target", EMBEDDED / "draft", "float32"
+    if name == SMOLLM2:
+        return smollm2.weights(), smollm2.DRAFT, "bfloat16"
     if (paths := coder.installed()) is not None:
-        return paths
+        return *paths, "auto"
     if not download:
         raise ValueError(coder.MISSING)
     files = coder.TARGET, coder.DRAFT
     target, draft = (fetch_file(file.repository, file.name, file.sha256, report) for file in files)
-    return target, draft
+    return target, draft, "auto"
 
 
 def _name_of(dtype: Any) -> str:

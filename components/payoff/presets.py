@@ -62,7 +62,7 @@ def _smollm2() -> Preset:
         f"Measured on {machine['date']} with {machine['threads']} of {machine['cores']} cores of an "
         f"{machine['processor']}: "
         "SmolLM2-135M-Instruct in bfloat16 with the draft of this project, ERSD at temperature 1 "
-        "(python -m specdec.payoff --check).",
+        "(python -m research.payoff).",
         _measured_smollm2(),
     )
 

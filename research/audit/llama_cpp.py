@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from research.audit.writing import write
 from specdec.exactness.audit.engines import Engine
 from specdec.exactness.audit.openai import llama
 from specdec.exactness.audit.run import Sample
-from specdec.models.gguf.writing import write
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair

@@ -28,6 +28,7 @@ from research.experiments.phrases import number
 from research.experiments.store import Record
 from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
+from research.theory import preparation
 from specdec import theory
 from specdec.decoding.run import generate
 from specdec.optimal import optimal_topology
@@ -64,7 +65,7 @@ def measured(pair: ModelPair, text: Text) -> Record:
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
     rejected = theory.total_variation(p, q)
-    gsd = [float((theory.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
+    gsd = [float((preparation.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
     return {
         "tokens": len(p),
         "ranks": own_ranks(pair, text, log_p, log_q),
@@ -131,7 +132,7 @@ def _summary(runs: Sequence[Record]) -> Record:
     without = max(row["speed"] for row in rows)
     pipelined = max(max(row["pipelined"].values()) for row in rows)
     after = {
-        "ersd": [theory.ersd_preparation_hit(rates, 1, m) for m in GUESSES],
+        "ersd": [preparation.ersd_preparation_hit(rates, 1, m) for m in GUESSES],
         "gsd": (np.sum([run["gsd"] for run in runs], 0) / sum(run["rejected"] for run in runs)).tolist(),
     }
     return {
@@ -148,7 +149,7 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
     """Hits by m with intervals, and tokens per second without preparing and with free preparing."""
     hits = {}
     for m in PREPARED:
-        ends, expected = theory.prepared_outcomes(rates, tree, m)
+        ends, expected = preparation.prepared_outcomes(rates, tree, m)
         counted = []
         for run in runs:
             right = [end in ends for end in rounds_on(tree, run["ranks"]) if end[1] is not None]

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from research.estimates import Estimate
 from research.experiments import sweep
 from research.experiments.settings import read_prompts
 from research.experiments.store import Record, Store
@@ -21,7 +22,6 @@ from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
-from specdec.stats import Estimate
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Generation
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from research.estimates import Estimate
 from research.experiments.comparison import Comparison, Point, Prompt, SetUp
 from research.experiments.store import Record
 from research.experiments.sweep import Rows
@@ -23,7 +24,6 @@ from specdec.learn import learn_context
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
-from specdec.stats import Estimate
 from specdec.trace import Method
 
 METHODS: tuple[Method, ...] = ("gsd", "ersd")

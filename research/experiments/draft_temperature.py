@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from research.estimates import Estimate
 from research.experiments.comparison import Comparison, Point, without_tree
 from research.experiments.store import Record
 from research.experiments.sweep import Rows, grouped
-from specdec.stats import Estimate
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 BESIDE = 1.0

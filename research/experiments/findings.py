@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from research.estimates import Estimate, mean
 from research.experiments.phrases import listed, number, with_interval
 from research.experiments.settings import Point
-from specdec.stats import Estimate, mean
 
 LEVEL, TELLING = 0.01, 0.05
 """Shares of GSD's tokens per target call: the largest difference that is none, and the widest useful

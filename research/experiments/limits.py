@@ -3,8 +3,8 @@
     python -m research.experiments.limits           # both pairs, some minutes of processor time
     python -m research.experiments.limits --smoke   # every stage, in seconds
 
-The limits of the acceptance by index R: Theorem 4.1, Lemma m and `theory.renewal_bound`. The limits of drafts
-that are chosen without the target's noise: Pankratov and Alistarh's as stated, and with a constant. R is the
+The limits of the acceptance by index R: Theorem 4.1, Lemma m and `renewal_bound`. The limits of drafts that
+are chosen without the target's noise: Pankratov and Alistarh's as stated, and with a constant. R is the
 mean over `RACES` races per token. The optimal tree's tokens per call are those of the texts' own races.
 """
 
@@ -29,6 +29,7 @@ from research.experiments.texts import (
     rounds_on,
     spread_positions,
 )
+from research.theory import renewal
 from specdec import theory
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -57,7 +58,7 @@ def measured(pair: ModelPair, text: Text) -> Record:
         counts += np.bincount(index[index < INDICES], minlength=INDICES)
     by_context = []
     for position in spread_positions(len(p), CONTEXTS):
-        entropy, square = theory.entropy(p[position]), theory.second_log_moment(p[position])
+        entropy, square = theory.entropy(p[position]), renewal.second_log_moment(p[position])
         row = {"entropy": float(entropy), "square": float(square)}
         for method in ("ersd", "gsd"):
             estimate = getattr(theory, f"estimate_{method}_acceptance_by_index")
@@ -69,7 +70,7 @@ def measured(pair: ModelPair, text: Text) -> Record:
         "vocabulary": pair.vocab_size,
         "counts": counts.tolist(),
         "entropy": float(theory.entropy(p).sum()),
-        "square": float(theory.second_log_moment(p).sum()),
+        "square": float(renewal.second_log_moment(p).sum()),
         "ranks": own_ranks(pair, text, log_p, log_q),
         "contexts": by_context,
     }
@@ -108,9 +109,9 @@ def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k:
     return {
         "tunstall": theory.tunstall_leaf_bound(rates, vocabulary, k),
         "lemma": theory.lemma_bound(rates[rates > 0], k),
-        "renewal": theory.renewal_bound(rates[rates > 0], k),
-        "stated": theory.stated_limit(entropy, square, k),
-        "deterministic": theory.deterministic_limit(entropy, square, k),
+        "renewal": renewal.renewal_bound(rates[rates > 0], k),
+        "stated": renewal.stated_limit(entropy, square, k),
+        "deterministic": renewal.deterministic_limit(entropy, square, k),
     }
 
 
@@ -120,7 +121,7 @@ def _share(contexts: Sequence[Record], method: str, vocabulary: int, k: int) -> 
     for row in contexts:
         leaves = np.log2(k * (vocabulary - 1) + vocabulary)
         tunstall = leaves / row[method] if row[method] > 0 else np.inf
-        below += theory.deterministic_limit(row["entropy"], row["square"], k) < min(k + 1, tunstall)
+        below += renewal.deterministic_limit(row["entropy"], row["square"], k) < min(k + 1, tunstall)
     return below / len(contexts)
 
 

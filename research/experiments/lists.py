@@ -21,6 +21,7 @@ from research.experiments.phrases import number
 from research.experiments.store import Record
 from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
+from research.theory import lists
 from specdec import theory
 from specdec.pair import ModelPair
 from specdec.shipped import SMOLLM2, STORIES
@@ -32,9 +33,9 @@ SAMPLES = 256
 """Races that estimate ERSD's acceptance beyond the first arrival."""
 RANDOM, RANDOM_PAIRS, RANDOM_TOKENS = "random", 200, 12
 KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
-    "races": theory.list_sampling_acceptance,
-    "races_bound": theory.list_matching_bound,
-    "arrivals_bound": theory.arrivals_bound,
+    "races": lists.list_sampling_acceptance,
+    "races_bound": lists.list_matching_bound,
+    "arrivals_bound": lists.arrivals_bound,
     "best_of_draws": partial(theory.optimal_acceptance, replacement=True),
     "best_of_arrivals": theory.optimal_acceptance,
 }

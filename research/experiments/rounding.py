@@ -24,6 +24,7 @@ from research.experiments.phrases import number
 from research.experiments.store import Record
 from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, quotient
+from research.theory import parting
 from specdec import theory
 from specdec.decoding.run import generate
 from specdec.models.base import Model, PreparedModel, SessionKind
@@ -135,10 +136,10 @@ def measured(pair: ModelPair, models: Mapping[str, Model], text: Text) -> Record
         sums = {
             "distance": theory.total_variation(p, q),
             "bound": 1 - theory.ersd_total_variation_bound(p, q),
-            "expected": theory.race_parting(p, q),
+            "expected": parting.race_parting(p, q),
             "parted": (winners[one] != winners[other]).double().mean(1),
-            "greedy": theory.greedy_parting(p, q),
-            "independent": theory.independent_parting(p, q),
+            "greedy": parting.greedy_parting(p, q),
+            "independent": parting.independent_parting(p, q),
         }
         by[name] = {field: float(values.sum()) for field, values in sums.items()}
     whole = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
@@ -160,7 +161,7 @@ def _scored(model: Model, rows: int, pair: ModelPair, text: Text) -> Tensor:
 def _compared(pair: ModelPair, model: Model, text: Text) -> Record:
     """Plain decoding and ERSD on sequence(4) in one arithmetic, and the exact probability of a difference.
 
-    tokens: up to and including the first difference. expected: the sum of `theory.race_parting` over these
+    tokens: up to and including the first difference. expected: the sum of `parting.race_parting` over these
     tokens, whose mean over texts is the probability that two texts differ.
     """
     same = ModelPair(model, pair.draft, pair.tokenizer)
@@ -172,7 +173,7 @@ def _compared(pair: ModelPair, model: Model, text: Text) -> Record:
     tokens = len(plain) if at is None else at + 1
     before = text._replace(ids=[*prompt, *plain[:tokens]])
     p, q = (_scored(model, rows, pair, before).double().exp() for rows in (1, ROWS))
-    expected = float(theory.race_parting(p, q).sum())
+    expected = float(parting.race_parting(p, q).sum())
     return {"different": at is not None, "tokens": tokens, "expected": expected}
 
 

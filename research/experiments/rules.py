@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from research.estimates import Estimate
 from research.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
 from research.experiments.store import Record
 from research.experiments.sweep import Rows, grouped
 from specdec.methods import DRAFTING, METHODS
-from specdec.stats import Estimate
 
 TEMPERATURES = (1.0, 0.0)
 BESIDE = GROWN_FROM

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from research.estimates import Estimate, combined
 from research.experiments.findings import check_findings
 from research.experiments.plan import CONTEXTS, Plan, Planned, summed
 from research.experiments.settings import Point, Settings
@@ -24,7 +25,7 @@ from research.experiments.store import Record
 from research.experiments.sweep import quotient
 from specdec import theory
 from specdec.optimal import optimal_topology
-from specdec.stats import Estimate, IndexAcceptance, combined
+from specdec.stats import IndexAcceptance
 
 Estimates = Mapping[Point, Estimate]
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import torch
 from tqdm import tqdm
 
+from research.estimates import Estimate, ratio
 from research.experiments.store import Record, Store
 from specdec.commands import Parser, columns, ended, to_write, write_json
-from specdec.stats import Estimate, ratio
 
 Job = TypeVar("Job")
 Rows = Sequence[Sequence[str]]

@@ -7,7 +7,6 @@ measure       all contestants in turn on the same prompts, so that other work sl
 report        medians, paired ratios with intervals, and the tables
 synthetic     pairs with random weights, of any shape and agreement, at their true cost
 bandwidth     the speed of plain decoding as a share of what memory allows
-states        a model with a recurrent or convolution state against its own plain decoding
 profile       the processor time of one round, part by part
 command       the options, the run, the table and the JSON
 """

@@ -85,11 +85,7 @@ def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """The time of each part of a round, a line for each contestant."""
     parts = list(dict.fromkeys(part for profile in profiles.values() for part in profile))
     lines = [
-        [
-            name,
-            *(f"{profile.get(part, 0):.2f}" for part in parts),
-            f"{share_of_verification(profile):.1f}%",
-        ]
+        [name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share_of_verification(profile):.1f}%"]
         for name, profile in profiles.items()
     ]
     return columns([["", *parts, "races + verify"], *lines], markdown=True)

@@ -4,7 +4,6 @@
     index_distributions   distributions of the indices that are sent
     codes                 codes for these indices
     tunstall              Tunstall codes
-    report                `python -m specdec.channel`
 
 The range coder is constriction's: `pip install 'specdec-races[channel]'`.
 """

@@ -124,20 +124,11 @@ class _Raced:
         log_p = _indexed(self._log_p)[tokens].tolist()
         log_q = [None] * len(tokens) if self._log_q is None else _indexed(self._log_q)[tokens].tolist()
         arrivals = map(partial(_arrival, texts), tokens, self._race.log_e(tokens), log_q, log_p)
-        return tuple(sorted(arrivals, key=_under_p))
+        never = math.inf
+        return tuple(sorted(arrivals, key=lambda each: never if each.arrival_p is None else each.arrival_p))
 
 
-def _under_p(arrival: Arrival) -> float:
-    return math.inf if arrival.arrival_p is None else arrival.arrival_p
-
-
-def _arrival(
-    texts: TokenTexts,
-    token_id: int,
-    log_e: float,
-    log_q: float | None,
-    log_p: float,
-) -> Arrival:
+def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None, log_p: float) -> Arrival:
     # by place, in the order of the fields: names would take as long as all the rest
     return Arrival(
         token_id,

@@ -26,7 +26,7 @@ from specdec.drafters.proposed import drafter_of_user
 from specdec.drafters.strings import STRINGS, StringDrafter
 from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
 from specdec.models.other_tokenizer import OtherTokenizerModel
-from specdec.models.requests import Request, Requesting
+from specdec.models.requests import Request, Requesting, answered
 from specdec.probs import LazyLogProbs
 from specdec.race import Races
 from specdec.settings import RunSettings
@@ -75,10 +75,9 @@ class Engine:
         self.prefill_seconds = 0.0
 
     def _new_drafter(self, changes: bool) -> Drafter:
-        beside, tree = self._drafter_of_trees(changes), self.topology
-        if self.settings.drafter not in COPYING or not METHODS[self.settings.method].drafts:
-            return beside
-        return CopyingDrafter(beside, tree.k if isinstance(tree, ContextTree) else tree.depth)
+        beside = self._drafter_of_trees(changes)
+        copies = self.settings.drafter in COPYING and METHODS[self.settings.method].drafts
+        return CopyingDrafter(beside, self.topology.depth) if copies else beside
 
     def _drafter_of_trees(self, changes: bool) -> Drafter:
         size, sampling, topology = self.pair.vocab_size, self.settings.draft_sampling, self.topology
@@ -221,13 +220,5 @@ class Engine:
 @torch.inference_mode()
 @one_thread()
 def _next_round(work: Work) -> Round | None:
-    """Answers the requests of one run by themselves until it has its next round; None at its end."""
-    answer = None
-    while True:
-        try:
-            reached = work.send(answer)
-        except StopIteration:
-            return None
-        if isinstance(reached, Round):
-            return reached
-        answer = reached.answer()
+    """The next round of a run whose requests are answered by themselves; None at its end."""
+    return answered(work)

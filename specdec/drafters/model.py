@@ -144,11 +144,7 @@ class ModelDrafter(DraftSession):
         return races.arrivals(log_q, count), log_q
 
     def _drafted(
-        self,
-        topology: Topology,
-        tokens: dict[int, int],
-        logits: dict[int, Tensor],
-        known: dict[int, Tensor],
+        self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], known: dict[int, Tensor]
     ) -> Drafted:
         """The drafted tree without the nodes beyond q's support. All arguments are by row of the topology."""
         rows = sorted(tokens)

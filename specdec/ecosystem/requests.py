@@ -17,12 +17,7 @@ from specdec.decoding.run import Run
 from specdec.drafters import NGram
 from specdec.ecosystem.arguments import Prompt
 from specdec.ecosystem.memory import Process, Watched
-from specdec.ecosystem.processors import (
-    NATIVE,
-    ProcessedModel,
-    native_sampling,
-    processes_of_rows,
-)
+from specdec.ecosystem.processors import NATIVE, ProcessedModel, native_sampling, processes_of_rows
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
@@ -53,11 +48,7 @@ class Rows:
     """
 
     def __init__(
-        self,
-        pair: ModelPair,
-        prompts: Sequence[Prompt],
-        processors: LogitsProcessorList,
-        wanted: Wanted,
+        self, pair: ModelPair, prompts: Sequence[Prompt], processors: LogitsProcessorList, wanted: Wanted
     ):
         sampling = native_sampling(processors, wanted.do_sample)
         self._scored: list[list[Tensor]] | None = [[] for _ in prompts] if wanted.scored else None

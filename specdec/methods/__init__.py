@@ -1,7 +1,8 @@
 """Verification of a drafted tree, a file for each method and a `catalogue` of them: pure functions, no model.
 
 Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
-the root (see `topology`). `algorithms` and `other_rules` state the same rules on tables.
+the root (see `topology`). `algorithms`, and `other_rules` beside the tests, state the
+same rules on tables.
 
 gsd, ersd                        the paper's Algorithms 4 and 5
 traversal, specinfer, spectr     rules of others

@@ -16,10 +16,10 @@ class Entry(NamedTuple):
     """A method.
 
     name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts:
-    what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
-    distribution. drafter_invariant: whether a seed gives the same text with every drafter. mark, dash: its
-    symbol and its line style in figures, in plotly's words. noise: `PositionNoise`, or `RoundNoise` for rules
-    that decide on several positions at once. independent: whether children are independent draws.
+    what a node's children are; empty where nothing is drafted. mark, dash: its symbol and its line style in
+    figures, in plotly's words. drafter_invariant: whether a seed gives the same text with every drafter.
+    noise: `PositionNoise`, or `RoundNoise` for rules that decide on several positions at once. independent:
+    whether children are independent draws.
     by_index: whether a child's acceptance depends on its index and not on the rest of the tree (Equation 3),
     so that trees can be grown from acceptance by index.
     """
@@ -29,10 +29,9 @@ class Entry(NamedTuple):
     sentence: str
     verify: Verifier
     drafts: str
-    lossless: bool
-    drafter_invariant: bool
     mark: str
     dash: str
+    drafter_invariant: bool = False
     noise: type[PositionNoise] = PositionNoise
     independent: bool = False
     by_index: bool = True
@@ -48,7 +47,6 @@ METHODS = {
         sentence="The target alone, one token per target call.",
         verify=ersd.sample,
         drafts="",
-        lossless=True,
         drafter_invariant=True,
         mark="diamond",
         dash="dot",
@@ -59,8 +57,6 @@ METHODS = {
         sentence="Accept a draft with probability p / q, or sample from the residual.",
         verify=gsd.verify,
         drafts=_FIRST_ARRIVALS,
-        lossless=True,
-        drafter_invariant=False,
         mark="circle",
         dash="solid",
     ),
@@ -70,7 +66,6 @@ METHODS = {
         sentence="Both models race on the same noise; the winner of both is kept.",
         verify=ersd.verify,
         drafts=_FIRST_ARRIVALS,
-        lossless=True,
         drafter_invariant=True,
         mark="square",
         dash="dash",
@@ -81,8 +76,6 @@ METHODS = {
         sentence="Decide on whole paths, leaves first; on a sequence this is block verification.",
         verify=traversal.verify,
         drafts=_FIRST_ARRIVALS,
-        lossless=True,
-        drafter_invariant=False,
         mark="triangle-up",
         dash="longdash",
         noise=RoundNoise,
@@ -94,8 +87,6 @@ METHODS = {
         sentence="Test independent drafts one by one, each against the residual of those before it.",
         verify=specinfer.verify,
         drafts=_DRAWS,
-        lossless=True,
-        drafter_invariant=False,
         mark="x",
         dash="dashdot",
         independent=True,
@@ -107,8 +98,6 @@ METHODS = {
         sentence="Test independent drafts against one threshold for all of them.",
         verify=spectr.verify,
         drafts=_DRAWS,
-        lossless=True,
-        drafter_invariant=False,
         mark="cross",
         dash="longdashdot",
         independent=True,

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from specdec.devices import all_threads, upload
 from specdec.models.requests import Request
-from specdec.models.sessions import CompiledSession, LeanSession, TreeSession
+from specdec.models.sessions.cached import TreeSession
+from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:

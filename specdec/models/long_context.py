@@ -15,15 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, SessionKind
-from specdec.models.selfcheck import (
-    SCRIPTS,
-    Check,
-    PlainForwards,
-    Script,
-    ScriptedForward,
-    in_words,
-    reraise_out_of_memory,
-)
+from specdec.models.selfcheck import SCRIPTS, Check, PlainForwards, Script, ScriptedForward, in_words, tried
 from specdec.models.session_kinds import unchecked
 from specdec.models.shrink import ROOM, SMALL, lengths, small_model, unknown
 
@@ -62,14 +54,10 @@ class LongContextCheck:
     def __init__(self, module: PreTrainedModel):
         self.notes: list[tuple[str, str]] = []
         self._faults: dict[str, str | None] = {}
-        self._check: Check | None = None
-        try:
-            self._check = _check_of(module)
-        except Exception as error:  # each architecture fails in its own way
-            reraise_out_of_memory(error)
-            self.notes.append(
-                (f"unchecked beyond {CHECKED} tokens, as it has no small copy", in_words(error))
-            )
+        self._check = tried(lambda: _check_of(module))  # each architecture fails in its own way
+        if isinstance(self._check, Exception):
+            unchecked_beyond = f"unchecked beyond {CHECKED} tokens, as it has no small copy"
+            self.notes.append((unchecked_beyond, in_words(self._check)))
         if large := unknown(module.config):
             named = ", ".join(f"{key} = {value:,}" for key, value in large.items())
             self.notes.append(
@@ -78,7 +66,7 @@ class LongContextCheck:
 
     def fault(self, kind: SessionKind) -> str | None:
         """The fault of a kind of session on longer texts, in words; None if it passes."""
-        if self._check is not None and kind.name not in self._faults:
+        if isinstance(self._check, Check) and kind.name not in self._faults:
             fault = self._check.tried(kind)
             self._faults[kind.name] = f"{fault} on longer texts" if isinstance(fault, str) else None
         return self._faults.get(kind.name)

@@ -141,12 +141,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     weights = shape.parameters * size
     cache, round = _of_run(shape.cached, shape.states, shape.vocab_size, shape.context_length, size)
     packs = on_cpu and dtype in lean.PACKED_DTYPES
-    return Need(
-        weights=weights,
-        packed=shape.matrices * size if packs else 0,
-        cache=cache,
-        round=round,
-    )
+    return Need(weights=weights, packed=shape.matrices * size if packs else 0, cache=cache, round=round)
 
 
 def need_of_run(model: HFModel, vocab_size: int) -> int:

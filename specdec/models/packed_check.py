@@ -25,10 +25,11 @@ from specdec.models.selfcheck import (
     in_words,
     ordinary_tokens,
     relative_error,
-    reraise_out_of_memory,
     session_fault,
     short_scripts,
+    tried,
 )
+from specdec.theory import total_variation
 
 TOKENS = 24
 """Tokens that are compared with the exact model, after one that is not."""
@@ -43,34 +44,29 @@ _AT_ONCE = 1 << 20
 def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
     """The fault of a model on a `PackedDecoder`, as the end of a sentence; None if it passes."""
     tokens = ordinary_tokens(model.module)
-    try:
+
+    def text_fault() -> str | None:
         want = exact_logits(model.module.config, matrices, tokens[: TOKENS + 1])[1:]
         session = model.session()
         session.prefill(tokens[:1])
-        have = session.forward(torch.tensor(tokens[1 : TOKENS + 1]), range(-1, TOKENS - 1))
-    except Exception as error:
-        reraise_out_of_memory(error)
-        return f"raises {in_words(error)}"
-    if fault := deviation(have, want):
-        return fault
-    return session_fault(model, _Paths(model, tokens), short_scripts("tree"), limit=0.0)
+        return deviation(session.forward(torch.tensor(tokens[1 : TOKENS + 1]), range(-1, TOKENS - 1)), want)
+
+    fault = tried(text_fault)
+    if isinstance(fault, Exception):
+        return f"raises {in_words(fault)}"
+    return fault or session_fault(model, _Paths(model, tokens), short_scripts("tree"), limit=0.0)
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:
     """The fault of logits [n, vocabulary], as the end of a sentence; None if they are near the exact ones."""
     error = relative_error(have, want)
-    variation = total_variation(have, want).mean().item()
+    variation = total_variation(have.softmax(-1), want.softmax(-1)).mean().item()
     if error <= LARGEST_ERROR and variation <= LARGEST_VARIATION:
         return None
     return (
         f"gives logits that are off by {error:.2g} of their spread, and distributions that are off by "
         f"{variation:.2g} in total variation"
     )
-
-
-def total_variation(have: Tensor, want: Tensor) -> Tensor:
-    """[n], between the distributions of logits [n, vocabulary]."""
-    return (have.softmax(-1) - want.softmax(-1)).abs().sum(-1) / 2
 
 
 class _Paths(dict[Line, Tensor]):

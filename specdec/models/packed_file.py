@@ -25,7 +25,7 @@ from specdec.models.gguf.fields import fields
 from specdec.models.gguf.header import BrokenFileError
 from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.gguf.rows import rows_of
-from specdec.models.gguf.weights import rows_in_halves
+from specdec.models.gguf.weights import Stored, rows_in_halves
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.kernels.quantised import blocks_of, rounded_fields
@@ -38,20 +38,6 @@ AT_ONCE = 1 << 22
 """Numbers of a matrix that are packed at once."""
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _SAFE = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-
-
-class Stored(NamedTuple):
-    """A tensor of a model's file.
-
-    name: transformers' name. type: one of `rows.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
-    [outputs, bytes of a row]. heads: whose rows are reordered; None for none.
-    """
-
-    name: str
-    type: str
-    shape: tuple[int, ...]
-    raw: np.ndarray
-    heads: int | None = None
 
 
 class _Entry(NamedTuple):

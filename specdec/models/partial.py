@@ -71,12 +71,7 @@ def is_partial(folder: Path) -> bool:
     return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, this accepts any text as a path
 
 
-def load_partial(
-    folder: Path,
-    target: HFModel,
-    device: str = "auto",
-    dtype: str = "auto",
-) -> HFModel:
+def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str = "auto") -> HFModel:
     """The draft in a folder, for this target.
 
     device and dtype: as for `load_pair`; "auto", "packed" and "int4" are the target's dtype.

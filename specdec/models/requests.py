@@ -40,11 +40,14 @@ Requesting = Generator[Request, Any, _T]
 """Work that yields requests, is sent their answers, and returns its result."""
 
 
-def answered(work: Requesting[_T]) -> _T:
-    """Run this work to its end, each request alone, and return its result."""
+def answered(work: Generator[Any, Any, _T]) -> _T:
+    """Answer the requests of this work, each alone, and return the next value that is none, or its result."""
     answer = None
     while True:
         try:
-            answer = work.send(answer).answer()
+            reached = work.send(answer)
         except StopIteration as end:
             return end.value
+        if not isinstance(reached, Request):
+            return reached
+        answer = reached.answer()

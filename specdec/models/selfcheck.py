@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, PreparedModel, Session, SessionKind
 from specdec.models.partial_head import PartialHead
-from specdec.models.sessions import SteppingSession
+from specdec.models.sessions.stepping import SteppingSession
 from specdec.models.widened import HALF, Widened
 
 PREFIX_LENGTH = 6
@@ -48,7 +48,9 @@ CONTROL_FACTOR = 4.0
 """A wrong mask or state must give at least this many times the error of the right one, and an error that does
 not pass."""
 
+NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]
+_Result = TypeVar("_Result")
 
 
 class ScriptedForward(NamedTuple):
@@ -125,11 +127,8 @@ class PlainForwards:
         """The larger relative error of the model's own forward and of its own cached decoding."""
         line = tuple(self.tokens[: prefix_length + 6])
         error = relative_error(_widened(self._own([line]).logits), self._right([line]))
-        try:
-            return max(error, session_error(SteppingSession(model), self, SCRIPTS["ar"], prefix_length))
-        except Exception as exception:
-            reraise_out_of_memory(exception)
-            return error
+        cached = tried(lambda: session_error(SteppingSession(model), self, SCRIPTS["ar"], prefix_length))
+        return error if isinstance(cached, Exception) else max(error, cached)
 
     def _right(self, lines: Sequence[Line]) -> Tensor:
         """Logits [lines, tokens, vocabulary] of lines of one length, in float32 where that can be."""
@@ -224,11 +223,9 @@ class Check(NamedTuple):
 
     def tried(self, kind: SessionKind) -> PreparedModel | str:
         """The model with this kind of session; if it does not pass, its fault as the end of a sentence."""
-        try:
-            model = kind.on(self.model)
-        except Exception as error:  # parts that were put into a module may lack anything
-            reraise_out_of_memory(error)
-            return f"raises {in_words(error)}"
+        model = tried(lambda: kind.on(self.model))  # parts that were put into a module may lack anything
+        if isinstance(model, Exception):
+            return f"raises {in_words(model)}"
         return session_fault(model, self.plain, self.scripts(kind.capability), self.limit) or model
 
 
@@ -253,22 +250,17 @@ def session_fault(model: PreparedModel, plain: Rows, scripts: Scripts, limit: fl
 
     A session with a wrong mask must fail the first script.
     """
-    try:
-        error = max(session_error(model.session(), plain, *script) for script in scripts)
-    except Exception as exception:
-        reraise_out_of_memory(exception)
-        return f"raises {in_words(exception)}"
+    error = tried(lambda: max(session_error(model.session(), plain, *script) for script in scripts))
+    if isinstance(error, Exception):
+        return f"raises {in_words(error)}"
     if error > limit:
         return f"gives logits that are off by {error:.2g} of their spread"
-    if model.kind.control is None:
+    open_control = model.kind.control
+    if open_control is None:
         return None
-    try:
-        control = session_error(model.kind.control(model), plain, *scripts[0])
-    except Exception as exception:
-        reraise_out_of_memory(exception)
+    control = tried(lambda: session_error(open_control(model), plain, *scripts[0]))
+    if isinstance(control, Exception) or control > max(limit, CONTROL_FACTOR * error):
         return None  # the mistake was noticed
-    if control > max(limit, CONTROL_FACTOR * error):
-        return None
     return "gives the same logits under a wrong mask or from a wrong state"
 
 
@@ -297,15 +289,18 @@ def explained(name: str) -> Iterator[None]:
     """Turn every error of a model's code into a ValueError that names the model."""
     try:
         yield
-    except ValueError:
+    except (ValueError, *NO_MEMORY):
         raise
     except Exception as error:
-        reraise_out_of_memory(error)
         raise ValueError(f"{name} can't be run as a causal language model: {in_words(error)}") from error
 
 
-def reraise_out_of_memory(error: Exception) -> None:
-    """Raise the error again if memory was short."""
-    # It says nothing about the model's attention.
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        raise error
+def tried(work: Callable[[], _Result]) -> _Result | Exception:
+    """The result of code of a model, or the error that it raises; short memory is raised, which says nothing
+    about the model."""
+    try:
+        return work()
+    except NO_MEMORY:
+        raise
+    except Exception as error:
+        return error

@@ -12,19 +12,11 @@ from transformers import PretrainedConfig, PreTrainedModel
 from specdec.models.base import PreparedModel, Session, SessionKind
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.lean import LeanDecoder
-from specdec.models.sessions import (
-    UNWINDOWED,
-    CompiledSession,
-    Layout,
-    LeanSession,
-    PlainSession,
-    SequenceSession,
-    StateSession,
-    SteppingSession,
-    SwitchingSession,
-    TreeSession,
-)
-from specdec.models.sessions.states import MOST_REPEATED
+from specdec.models.sessions.cached import UNWINDOWED, Layout, SequenceSession, TreeSession
+from specdec.models.sessions.own_forward import CompiledSession, LeanSession
+from specdec.models.sessions.states import MOST_REPEATED, StateSession
+from specdec.models.sessions.stepping import PlainSession, SteppingSession
+from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
 WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {

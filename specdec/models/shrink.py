@@ -115,27 +115,20 @@ def unknown(config: PretrainedConfig) -> dict[str, int]:
     }
 
 
-def shrunken(config: PretrainedConfig, step: int = STEP, room: int = ROOM) -> PretrainedConfig:
-    """A small configuration with the same switches after fewer tokens.
-
-    step: from one length to the next. room: tokens of the context beyond the largest length.
-    """
+def shrunken(config: PretrainedConfig) -> PretrainedConfig:
+    """A small configuration with the same switches after fewer tokens."""
     small = copy.deepcopy(config)
     vars(small).pop("quantization_config", None)
     context = _first("context", vars(config.get_text_config(decoder=True))) or ENDLESS
-    new = {
-        v: SMALL + step * (i + 1) + (room if v >= context else 0)
-        for i, v in enumerate(sorted(lengths(small)))
-    }
+    old = enumerate(sorted(lengths(small)), start=1)
+    new = {v: SMALL + STEP * i + (ROOM if v >= context else 0) for i, v in old}
     for part in _parts(small):
         _narrow(part, new)
         _shorten(part)
     return small
 
 
-def small_model(
-    kind: type[PreTrainedModel], config: PretrainedConfig, step: int = STEP, room: int = ROOM
-) -> PreTrainedModel:
+def small_model(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrainedModel:
     """A model of this class by a shrunken configuration, in float32 on the CPU; raises what the class raises.
 
     Its weights are so large that the logits depend strongly on the tokens that are attended to. The global
@@ -143,7 +136,7 @@ def small_model(
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        model: Any = kind(shrunken(config, step, room))
+        model: Any = kind(shrunken(config))
         model = model.to("cpu", torch.float32).eval()
         for name, parameter in model.named_parameters():
             # a state space model's own parameters keep their scales

@@ -72,7 +72,7 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
         return GGUFSource(name, Path(name))
     if os.path.exists(name):
         raise ValueError(f"{name!r} is neither a folder with a model nor a GGUF file")
-    if _looks_like_path(name):
+    if name.startswith((".", "~", os.sep)) or name.count("/") > 1:
         raise ValueError(
             f"{name!r} is not there; give a folder with config.json and model.safetensors, or a hub id"
         )
@@ -133,7 +133,7 @@ class HubSource:
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json can't be fetched, or is broken or unknown."""
         # Asked for by the revision's name: the cache then remembers the commit for days without a network.
-        return _read_config(self._download("config.json", self._revision).parent, self.name)
+        return _read_config(_downloaded(self.name, "config.json", self._revision).parent, self.name)
 
     def fetch(self, report: Report = silent) -> Path:
         """Fetches the files that are not in the cache; ValueError if the disk or the hub prevents it."""
@@ -141,21 +141,17 @@ class HubSource:
         done, total = 0, sum(self.sizes.values())
         report(Progress("fetching", self.name, done, total))
         for file, size in self.sizes.items():
-            start = done
 
-            def show(n: int, _: int = 0, start: int = start) -> None:
+            def show(n: int, _: int = 0, start: int = done) -> None:
                 report(Progress("fetching", self.name, min(start + n, total), total))
 
-            path = self._download(file, self._commit, _bar(show))
+            path = _downloaded(self.name, file, self._commit, _bar(show))
             if file == INDEX:
                 indexed_files(path, self.name)  # checks the index before the weights, which come last
             done += size
             show(size)
         check_weight_files(path.parent, self.name)
         return path.parent
-
-    def _download(self, file: str, revision: str | None, bar: type[tqdm] | None = None) -> Path:
-        return _downloaded(self.name, file, revision, bar)
 
     def _check_disk(self) -> None:
         cached = [
@@ -164,7 +160,8 @@ class HubSource:
             if isinstance(try_to_load_from_cache(self.name, file, revision=self._commit), str)
         ]
         needed = sum(size for file, size in self.sizes.items() if file not in cached)
-        there = next(folder for folder in _and_parents(constants.HF_HUB_CACHE) if folder.exists())
+        cache = Path(constants.HF_HUB_CACHE).absolute()
+        there = next(folder for folder in (cache, *cache.parents) if folder.exists())
         free = shutil.disk_usage(there).free
         if needed > free:
             raise ValueError(
@@ -249,10 +246,6 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
     return Bar
 
 
-def _looks_like_path(name: str) -> bool:
-    return name.startswith((".", "~", os.sep)) or name.count("/") > 1
-
-
 def _check_folder(folder: Path, name: str) -> None:
     if not (folder / "config.json").is_file():
         raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
@@ -288,8 +281,3 @@ def _gated(name: str) -> str:
         f"{name!r} is gated: accept its licence on its page on the hub, then start the server with an access "
         "token of yours in HF_TOKEN"
     )
-
-
-def _and_parents(path: str) -> list[Path]:
-    whole = Path(path).absolute()
-    return [whole, *whole.parents]

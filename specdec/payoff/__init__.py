@@ -2,7 +2,6 @@
 
 verdict   what drafting gains in a set-up, where it breaks even, and what limits it
 setups    set-ups: measured, from a roofline, as JSON, and with single values changed
-check     predicted and measured speed-up of six set-ups
 command   `python -m specdec.payoff`
 """
 

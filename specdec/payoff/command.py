@@ -1,7 +1,6 @@
 """Will speculative decoding pay for a pair on this machine? Measures it and says so in three sentences.
 
     python -m specdec.payoff --target T --draft D      # or --pair stories
-    python -m specdec.payoff --check                   # predicted and measured speed-up of six set-ups
 
 Costs and acceptance are those that "auto" measures.
 """
@@ -12,7 +11,7 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,7 +22,6 @@ from specdec.decoding.acceptance import finished
 from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
-from specdec.payoff import check
 from specdec.payoff.measuring import measuring
 from specdec.payoff.setups import THOROUGH, SetUp
 from specdec.payoff.verdict import Payoff
@@ -34,22 +32,18 @@ from specdec.settings import RunSettings, add_options
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
     options = parser().parse_args(arguments)
-    if options.check:
-        load = partial(load_with_progress, options)
-        result: dict[str, Any] = {"check": check.checked(lambda name: load(target=name), smoke=options.smoke)}
-        text = check.table(result["check"])
-    else:
-        setup = _measured(options)
-        payoff = Payoff.of(setup)
-        result = payoff._asdict() | {"setup": setup.as_json()}
-        text = "\n".join(payoff.sentences())
-    print(json.dumps(result) if options.json else text)
+    setup = _measured(options)
+    payoff = Payoff.of(setup)
+    result = payoff._asdict() | {"setup": setup.as_json()}
+    print(json.dumps(result) if options.json else "\n".join(payoff.sentences()))
     if options.save:
-        about = machine(torch.device("cpu")) | {
-            "threads": torch.get_num_threads(),
-            "load": os.getloadavg()[0],
-        }
-        write_json(options.save, {"machine": about} | result)
+        save(options.save, result)
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    """Writes a result with a description of the machine."""
+    now = {"threads": torch.get_num_threads(), "load": os.getloadavg()[0]}
+    write_json(path, {"machine": machine(torch.device("cpu")) | now} | result)
 
 
 def parser() -> Parser:
@@ -60,8 +54,6 @@ def parser() -> Parser:
     add, default = result.add_argument, " (default: %(default)s)"
     add("--method", default="ersd", help=", ".join(DRAFTING) + default)
     add("--texts", type=int, default=1, help="decoded at once" + default)
-    add("--check", action="store_true", help="predicted and measured speed-up of six set-ups of our pairs")
-    add("--smoke", action="store_true", help="every stage of the check, in seconds")
     add("--json", action="store_true", help="print the numbers as one line of JSON")
     add("--save", type=to_write, metavar="FILE", help="write the numbers, the set-up and the machine here")
     return result

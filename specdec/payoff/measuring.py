@@ -7,14 +7,14 @@ steps, so that a server can decode for others meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import count
 
 from specdec.decoding.acceptance import WIDE, Steps, fixed_prompts, only_sequences
 from specdec.decoding.acceptance import measuring as measuring_acceptance
 from specdec.decoding.batch import Batch
 from specdec.decoding.costs import RoundTimes
-from specdec.decoding.run import Run, stream
+from specdec.decoding.run import Run
+from specdec.drafters.proposed import MODEL
 from specdec.pair import ModelPair
 from specdec.payoff.setups import SetUp
 from specdec.race import derived_seed
@@ -56,21 +56,8 @@ def _side(
     batch, prompts = Batch(pair, times), fixed_prompts(pair)
     for number in count():
         prompt, seed = prompts[number % len(prompts)], derived_seed(_SEED, number)
-        batch.add(_run(pair, settings, tree, prompt, seed))
+        own = settings._replace(max_new_tokens=_LENGTH, seed=seed, detail=False, drafter=MODEL)
+        batch.add(Run(pair, prompt, own, tree))
         while len(batch) == texts:
             batch.step()
             yield
-
-
-def _run(pair: ModelPair, settings: RunSettings, tree: Topology, prompt: tuple[int, ...], seed: int) -> Run:
-    return stream(
-        pair,
-        prompt,
-        method=settings.method,
-        topology=tree,
-        max_new_tokens=_LENGTH,
-        seed=seed,
-        detail=False,
-        draft_temperature=settings.draft_temperature,
-        **asdict(settings.sampling),
-    )

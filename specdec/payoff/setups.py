@@ -28,22 +28,12 @@ _TYPICAL = 4
 """Drafted tokens in a row, for which the time outside the two models is stated."""
 
 
-def _best(acceptance: np.ndarray) -> list[Node]:
-    return queue(acceptance, QUEUE)
-
-
-def _sequence(acceptance: np.ndarray) -> list[Node]:
-    return queue(acceptance[:1], MOST_DRAFTED)
-
-
-def _batch(acceptance: np.ndarray) -> list[Node]:
-    return [Node((i,), rate, rate, i == 0) for i, rate in enumerate(acceptance[:MOST_DRAFTED].tolist())]
-
-
 SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
-    "best": _best,
-    "sequence": _sequence,
-    "batch": _batch,
+    "best": lambda rates: queue(rates, QUEUE),
+    "sequence": lambda rates: queue(rates[:1], MOST_DRAFTED),
+    "batch": lambda rates: [
+        Node((i,), rate, rate, i == 0) for i, rate in enumerate(rates[:MOST_DRAFTED].tolist())
+    ],
 }
 """Shapes of the draft: the nodes from which trees of each size are cut, from acceptance by index."""
 

@@ -18,21 +18,18 @@ from typing import Any
 
 from specdec.commands import Parser, add_pair, columns
 from specdec.decoding import reach
-from specdec.decoding.run import Run
+from specdec.decoding.run import Run, Shape
 from specdec.drafters.copies import COPIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.settings import SETTINGS, RunSettings, add_options
 from specdec.terminal.decoding import chosen, compared, measured, named
 from specdec.terminal.printing import explained, in_colours, legend, painted
-from specdec.topology import Topology
 from specdec.waiting import Waiting
 
-COMMANDS = {
-    "bench": "specdec.bench.command",
-    "audit": "specdec.exactness.audit.command",
-}
+COMMANDS = {"bench": "specdec.bench.command", "audit": "specdec.exactness.audit.command"}
 """Modules of the other commands, each with a `main(arguments)`; `serve` starts the page."""
+Prompt = str | list[int]
 _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
 
@@ -82,14 +79,12 @@ def decode(options: argparse.Namespace) -> None:
     prompt = pair.chat_prompt(text) if options.chat else text
     if options.explain:
         _explain(pair)
-    topology: Topology | str | None = None
+    topology: Shape = None
     if settings.drafter != COPIES and (options.method != "ar" or options.compare):
         with Waiting("measuring acceptance"):
             topology = chosen(pair, options.topology, settings)
-    if options.compare:
-        _compare(pair, prompt, settings, topology, options.json, options.explain)
-    else:
-        _decode(pair, prompt, settings, topology, options.json, options.explain)
+    show = _compare if options.compare else _decode
+    show(options, pair, prompt, settings, topology)
 
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
@@ -108,23 +103,18 @@ def _explain(pair: ModelPair) -> None:
 
 
 def _decode(
-    pair: ModelPair,
-    prompt: str | list[int],
-    settings: RunSettings,
-    topology: Topology | str | None,
-    as_json: bool,
-    explain: bool,
+    options: argparse.Namespace, pair: ModelPair, prompt: Prompt, settings: RunSettings, topology: Shape
 ) -> None:
     colours = in_colours(sys.stdout)
     rounds = Run(pair, prompt, settings, topology)
     for round in rounds:
-        if not as_json:
+        if not options.json:
             print("".join(painted(token, colours) for token in round.tokens), end="", flush=True)
     generation = rounds.generation
-    if explain and generation.choice is not None:
+    if options.explain and generation.choice is not None:
         print(f"\n{explained(generation)}", file=sys.stderr)
     numbers = measured(generation)
-    if as_json:
+    if options.json:
         print(json.dumps(numbers | {"generation": json.loads(generation.to_json())}))
         return
     kinds = legend((token for round in generation.rounds for token in round.tokens), colours)
@@ -138,21 +128,16 @@ def _summary(numbers: dict[str, Any], seed: int) -> str:
 
 
 def _compare(
-    pair: ModelPair,
-    prompt: str | list[int],
-    settings: RunSettings,
-    topology: Topology | str | None,
-    as_json: bool,
-    explain: bool,
+    options: argparse.Namespace, pair: ModelPair, prompt: Prompt, settings: RunSettings, topology: Shape
 ) -> None:
     with Waiting(f"decoding with {len(METHODS)} methods"):
         generations = compared(pair, prompt, settings, topology)
     for each in generations:
-        if explain and each.choice is not None:
+        if options.explain and each.choice is not None:
             print(f"{METHODS[each.method].name}\n{explained(each)}", file=sys.stderr)
     plain = generations[0].token_ids
     rows = [measured(each) | {"same_text": each.token_ids == plain} for each in generations]
-    if as_json:
+    if options.json:
         print(json.dumps(rows))
         return
     rates = [row["acceptance"] for row in rows]

@@ -9,7 +9,7 @@ from typing import Any
 
 from specdec import topology as topologies
 from specdec.checks import whole
-from specdec.decoding.run import Run, measure_acceptance
+from specdec.decoding.run import Run, Shape, measure_acceptance
 from specdec.methods import METHODS
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -59,7 +59,7 @@ def named(name: str) -> Topology | str | int:
 
 
 def compared(
-    pair: ModelPair, prompt: str | Sequence[int], settings: RunSettings, topology: Topology | str | None
+    pair: ModelPair, prompt: str | Sequence[int], settings: RunSettings, topology: Shape
 ) -> list[Generation]:
     """A run of each method from this prompt and seed (0 by default); the first one is plain decoding."""
     settings = settings._replace(seed=settings.seed or 0)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specdec.checks import real, whole
 from specdec.optimal import checked_acceptance, optimal_topology
-from specdec.theory.divergences import Distribution, as_tensor
+from specdec.theory.divergences import Distribution, as_tensor, entropy_of_rates
 from specdec.topology import Path, Topology
 
 PFR_CONSTANT = 4.0
@@ -90,14 +90,14 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
     positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
-    return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))
+    return _ratio(math.log2(vocab_size) + math.log2(k + 1), entropy_of_rates(rates))
 
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
     """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C): Theorem 4.1 with the exact number of leaves, tighter."""
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
-    return _ratio(math.log2(leaves), _entropy(rates))
+    return _ratio(math.log2(leaves), entropy_of_rates(rates))
 
 
 def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
@@ -183,7 +183,7 @@ def _smallest_m(rates: np.ndarray, residual: float) -> int:
 
 
 def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndarray:
-    denominator = _entropy(rates) + residual * np.log2(m)
+    denominator = entropy_of_rates(rates) + residual * np.log2(m)
     numerator = np.log2(len(rates) + m) + math.log2(k + 1)
     return np.divide(numerator, denominator, out=np.full_like(m, np.inf), where=denominator > 0)
 
@@ -203,13 +203,6 @@ def _smallest_over_m(
         # The grid's steps are 1, or as small as floating point allows.
         if high - low <= 2 or high <= low * (1 + 1e-12):
             return float(grid[best]), float(values[best])
-
-
-def _entropy(rates: np.ndarray) -> float:
-    """Entropy in bits of R, where what R misses to 1 counts as one more outcome."""
-    missing = 1 - math.fsum(rates)
-    distribution = [*rates[rates > 0].tolist(), *([missing] if missing > 1e-12 else [])]
-    return max(0.0, -math.fsum(x * math.log2(x) for x in distribution))
 
 
 def _ratio(numerator: float, denominator: float) -> float:

@@ -112,11 +112,7 @@ def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
 
 
 def _sampled_rejections(
-    pair: SortedPair,
-    level: np.ndarray,
-    next_level: np.ndarray,
-    rejected: np.ndarray,
-    uniforms: np.ndarray,
+    pair: SortedPair, level: np.ndarray, next_level: np.ndarray, rejected: np.ndarray, uniforms: np.ndarray
 ) -> np.ndarray:
     """One more rejected token per sample, by inverting the running sum of `_rejection` over sorted tokens.
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
 from specdec.trace.rounds import Round
+
+
+def counted(rounds: Iterable[Round]) -> tuple[Counter[int], Counter[int]]:
+    """By child index: the verified nodes with such a child, and those that accepted it."""
+    offered, accepted = Counter[int](), Counter[int]()
+    for _, taken, children in chain.from_iterable(round.verified() for round in rounds):
+        offered.update(range(children))
+        accepted.update(() if taken is None else (taken,))
+    return offered, accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +42,7 @@ class Acceptance:
         """Counts the acceptance of these rounds."""
         drafting = [round for round in rounds if round.nodes]
         accepted = Counter(round.num_accepted for round in drafting)
-        offered, of_index = Counter[int](), Counter[int]()
-        for _, taken, children in chain.from_iterable(round.verified() for round in drafting):
-            offered.update(range(children))
-            of_index.update(() if taken is None else (taken,))
+        offered, of_index = counted(drafting)
         depth = max((len(round.nodes[-1].path) for round in drafting), default=0)
         return cls(
             mean_length=sum(len(round.tokens) for round in rounds) / len(rounds) if rounds else 0.0,

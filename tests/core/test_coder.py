@@ -43,16 +43,16 @@ def test_a_folder_with_both_files_needs_no_hub(hub, monkeypatch, tmp_path):
 
 def test_an_allowed_download_is_told_checked_and_kept(hub):
     told = []
-    paths = loading._coder(True, told.append)
+    paths = loading._ours("coder", True, told.append)[:2]
     assert [path.read_bytes() for path in paths] == [CONTENT] * 2
     assert told[-1] == ("fetching", coder.DRAFT.name, len(CONTENT), len(CONTENT))
     sent = hub.sent
-    assert loading._coder(False, told.append) == paths == coder.installed()
+    assert loading._ours("coder", False, told.append)[:2] == paths == coder.installed()
     assert hub.sent == sent
 
 
 def test_another_content_is_deleted(hub, monkeypatch):
     monkeypatch.setattr(coder, "TARGET", coder.TARGET._replace(sha256="0" * 64))
     with pytest.raises(ValueError, match="is not the file that was expected"):
-        loading._coder(True, lambda _: None)
+        loading._ours("coder", True, lambda _: None)
     assert coder.installed() is None

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from research import payoff as check
 from specdec.decoding import costs
-from specdec.payoff import Payoff, SetUp, changed, check, command, roofline
+from specdec.payoff import Payoff, SetUp, changed, command, roofline
 from specdec.payoff.setups import NOTHING, ROWS, SHAPES, cost_of
 from specdec.payoff.verdict import gain, gain_of
 from specdec.shipped import ASSETS
@@ -171,7 +172,7 @@ def test_the_command_measures_a_pair(capsys, tmp_path):
 
 @pytest.mark.usefixtures("small")
 def test_the_check_goes_through_all_its_stages(capsys, tmp_path):
-    command.main(["--check", "--smoke", "--save", str(tmp_path / "check.json")])
+    check.main(["--smoke", "--save", str(tmp_path / "check.json")])
     rows = json.loads((tmp_path / "check.json").read_text())["check"]
     assert len(rows) == len(check.CASES) == 6
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 import transformers
@@ -30,8 +31,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 import specdec
-from specdec.models import HFModel
-from specdec.models.sessions import PlainSession
+from specdec.models import HFModel, shrink
+from specdec.models.sessions.stepping import PlainSession
 from specdec.models.shrink import SMALL, context_length, lengths, small_model
 from specdec.topology import Topology, sequence, specinfer
 
@@ -101,7 +102,8 @@ class Variation(NamedTuple):
     def build(self) -> PreTrainedModel:
         """Build the tiny random model. Its lengths differ from those of the self-check's copy. Raises if it
         cannot be built."""
-        model = small_model(self.kind, self.config, STEP, ROOM)
+        with patch.multiple(shrink, STEP=STEP, ROOM=ROOM):
+            model = small_model(self.kind, self.config)
         model.generation_config.eos_token_id = None  # the text must go on beyond all lengths
         return model
 

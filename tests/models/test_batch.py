@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import specdec
+from research.batched import compared, plans
 from specdec.context import ContextTree
 from specdec.decoding import auto, run
 from specdec.decoding.batch import PIECE, Batch
-from specdec.exactness.batched import compared, plans
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, attention, batching
 from specdec.models.kernels import compiled

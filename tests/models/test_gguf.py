@@ -26,11 +26,11 @@ from transformers import (
 )
 
 import specdec
+from research.audit.writing import write
 from specdec.models import converted_folders
 from specdec.models.gguf import conversion, source
-from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
-from specdec.models.gguf.weights import config_of, values
-from specdec.models.gguf.writing import write
+from specdec.models.gguf.header import BLOCKS, BrokenFileError, read_header
+from specdec.models.gguf.weights import Stored, config_of
 from specdec.models.source import find_source
 from tests.helpers.compiled_code import compiled_code
 
@@ -171,7 +171,7 @@ def test_blocks_of_every_type_are_read_as_gguf_reads_them(kind):
     assert gguf.constants.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]] == (count, size)
     data = np.random.default_rng(0).integers(0, 60, 4 * 2 * size, dtype=np.uint8)
     want = gguf.quants.dequantize(data.reshape(4, -1), gguf.GGMLQuantizationType[kind])
-    have = values(data, Tensor("x", (4, 2 * count), kind, 0, len(data)))
+    have = Stored("x", kind, (4, 2 * count), data.reshape(4, -1)).values().numpy()
     assert np.array_equal(have, want, equal_nan=True)
 
 
@@ -185,7 +185,7 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     assert len(steps) == len(read_header(path).tensors)
     assert not [each for each in folder.parent.iterdir() if each.name.startswith(".new")]
     for damage in (b"", b"x" * 100):
-        (folder / "model.safetensors").write_bytes(damage)
+        (folder / "model-00001.safetensors").write_bytes(damage)
         assert not converted_folders.whole(folder)
         assert converted_folders.whole(conversion.converted(path, lambda *_: None))
     specdec.load_pair(path)

@@ -15,10 +15,10 @@ from transformers.models.gpt2.tokenization_gpt2 import GPT2Tokenizer
 from transformers.models.gpt_neox.tokenization_gpt_neox import GPTNeoXTokenizer
 from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 
+from research.audit.writing import write
 from specdec.models.gguf.header import BrokenFileError, read_header
 from specdec.models.gguf.pre_tokenizers import RULES
 from specdec.models.gguf.tokenizer import ENDS, IGNORED, ends_of, tokenizer_of
-from specdec.models.gguf.writing import write
 
 TEXT = "I'LL we've aB 1234567 x =  5;//\n\n  e\u0301 日本a!\r\n ½о "
 WORDS = {

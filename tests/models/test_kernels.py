@@ -32,7 +32,7 @@ from specdec.models.kernels.layout import PAIRS
 from specdec.models.kernels.packing import kind_of, round_rows, row_steps, side_by_side
 from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
-from specdec.models.sessions import CompiledSession, LeanSession
+from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS, ROOT, deviation

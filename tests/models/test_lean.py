@@ -16,7 +16,8 @@ from specdec.models import HFModel, free_memory, lean
 from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
-from specdec.models.sessions import LeanSession, TreeSession
+from specdec.models.sessions.cached import TreeSession
+from specdec.models.sessions.own_forward import LeanSession
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
 
 ROOT = Path(__file__).resolve().parent.parent.parent

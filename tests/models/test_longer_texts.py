@@ -20,7 +20,9 @@ from specdec.models.base import SessionKind
 from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import relative_error
 from specdec.models.session_kinds import switch_length, tree_kinds
-from specdec.models.sessions import PlainSession, SwitchingSession, TreeSession
+from specdec.models.sessions.cached import TreeSession
+from specdec.models.sessions.stepping import PlainSession
+from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import (
     ENDLESS,
     NAMES,

@@ -12,7 +12,9 @@ import specdec
 from specdec.models import HFModel, load_hf_model
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
 from specdec.models.selfcheck import PlainForwards, relative_error
-from specdec.models.sessions import CompiledSession, PlainSession, SequenceSession, TreeSession
+from specdec.models.sessions.cached import SequenceSession, TreeSession
+from specdec.models.sessions.own_forward import CompiledSession
+from specdec.models.sessions.stepping import PlainSession
 from tests.helpers.tiny_checkpoints import (
     FAMILIES,
     VOCAB_SIZE,

@@ -10,14 +10,13 @@ import pytest
 import torch
 
 import specdec
+from research.batched import compared, plans
 from specdec.decoding.auto import repeated_tokens
 from specdec.ecosystem.processors import ProcessedModel
-from specdec.exactness.batched import compared, plans
 from specdec.models import HFModel
 from specdec.models.selfcheck import LIMITS, relative_error
 from specdec.models.session_kinds import STATES
-from specdec.models.sessions import StateSession
-from specdec.models.sessions.states import MOST_REPEATED
+from specdec.models.sessions.states import MOST_REPEATED, StateSession
 from specdec.topology import sequence
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.models.test_models import STATES as FAMILIES

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from components.experiments import figures as experiment_figures
+from research.estimates import combined, mean, ratio
 from research.experiments import command
 from research.experiments.command import as_text, main, parser, settings_for, settings_of
 from research.experiments.measure import contexts, counts, header, run
@@ -21,7 +22,6 @@ from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.commands import ended
 from specdec.models import MarkovModel
 from specdec.shipped import PROMPTS
-from specdec.stats import combined, mean, ratio
 from tests.helpers.distributions import markov_pair, random_table
 from tests.helpers.tiny_checkpoints import tiny_model
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from research.experiments import rounding
+from research.theory import parting
 from specdec import theory
 from specdec.race import log_exponentials
 from tests.theory.test_theory import SIGMAS, by_index, ersd_joint, random_pairs
@@ -19,27 +20,27 @@ REPORT = ROOT / "assets" / "results" / "rounding.json"
 
 def test_a_race_parts_as_enumerated_and_within_its_bounds():
     for p, q in random_pairs(60, 5, seed=1):
-        parting, distance = float(theory.race_parting(p, q)), float(theory.total_variation(p, q))
-        assert parting == pytest.approx(1 - by_index(ersd_joint(p, q), len(p))[0], abs=1e-12)
-        assert distance - 1e-12 <= parting <= theory.race_parting_bound(distance) + 1e-12
-        if parting > 1e-12:  # the mean of a geometric number
-            assert theory.first_parting_bound(distance) <= 1 / parting + 1e-9
+        differs, distance = float(parting.race_parting(p, q)), float(theory.total_variation(p, q))
+        assert differs == pytest.approx(1 - by_index(ersd_joint(p, q), len(p))[0], abs=1e-12)
+        assert distance - 1e-12 <= differs <= parting.race_parting_bound(distance) + 1e-12
+        if differs > 1e-12:  # the mean of a geometric number
+            assert parting.first_parting_bound(distance) <= 1 / differs + 1e-9
 
 
 def test_both_bounds_are_reached():
     """Two tokens reach D_TV. A token that each side lacks, beside a shared one, reaches the upper bound."""
     for distance in (1e-6, 0.1, 0.5):
-        two = float(theory.race_parting([0.5, 0.5], [0.5 - distance, 0.5 + distance]))
-        three = float(theory.race_parting([1 - distance, distance, 0], [1 - distance, 0, distance]))
+        two = float(parting.race_parting([0.5, 0.5], [0.5 - distance, 0.5 + distance]))
+        three = float(parting.race_parting([1 - distance, distance, 0], [1 - distance, 0, distance]))
         assert two == pytest.approx(distance, abs=1e-12)
-        assert three == pytest.approx(theory.race_parting_bound(distance), abs=1e-12)
+        assert three == pytest.approx(parting.race_parting_bound(distance), abs=1e-12)
 
 
 def test_greedy_decoding_parts_always_where_the_race_hardly_does():
     p, q = [0.5 + 1e-6, 0.5 - 1e-6], [0.5 - 1e-6, 0.5 + 1e-6]
-    assert float(theory.greedy_parting(p, q)) == 1
-    assert float(theory.race_parting(p, q)) < 1e-5
-    assert float(theory.independent_parting(p, q)) == pytest.approx(0.5)
+    assert float(parting.greedy_parting(p, q)) == 1
+    assert float(parting.race_parting(p, q)) < 1e-5
+    assert float(parting.independent_parting(p, q)) == pytest.approx(0.5)
 
 
 def test_the_rate_is_the_derivative_and_root_two_for_normal_rounding():
@@ -47,8 +48,8 @@ def test_the_rate_is_the_derivative_and_root_two_for_normal_rounding():
     for _ in range(20):
         p, h = rng.dirichlet(np.full(400, 1.0)), rng.normal(size=400)
         h -= p @ h
-        rate, distance = float(theory.race_parting_rate(p, h)), float(p @ np.abs(h)) / 2
-        assert rate == pytest.approx(float(theory.race_parting(p, p * (1 + step * h))) / step, rel=1e-3)
+        rate, distance = float(parting.race_parting_rate(p, h)), float(p @ np.abs(h)) / 2
+        assert rate == pytest.approx(float(parting.race_parting(p, p * (1 + step * h))) / step, rel=1e-3)
         assert distance < rate < 2 * distance
         quotients.append(rate / distance)
     assert np.mean(quotients) == pytest.approx(math.sqrt(2), abs=0.03)
@@ -62,7 +63,7 @@ def test_races_part_as_often_as_computed_and_only_on_shared_noise(shared):
     e = log_exponentials(1, range(races), 50)
     other = e if shared else log_exponentials(2, range(races), 50)
     parted = float(((e - p.log()).argmin(-1) != (other - q.log()).argmin(-1)).double().mean())
-    expected = float(theory.race_parting(p, q))
+    expected = float(parting.race_parting(p, q))
     error = SIGMAS * math.sqrt(expected * (1 - expected) / races)
     assert (abs(parted - expected) < error) == shared
 
@@ -70,7 +71,7 @@ def test_races_part_as_often_as_computed_and_only_on_shared_noise(shared):
 @pytest.mark.parametrize("distance", [-0.1, 1.1, math.nan, "much"])
 def test_what_is_no_distance_is_named(distance):
     with pytest.raises(ValueError, match="is not a total variation distance"):
-        theory.race_parting_bound(distance)
+        parting.race_parting_bound(distance)
 
 
 @pytest.mark.parametrize("with_minimum", [True, False])

@@ -7,7 +7,7 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from specdec import algorithms, other_rules
+from specdec import algorithms
 from specdec.methods import METHODS, Drafted
 from specdec.methods.spectr import k_seq_threshold
 from specdec.race import RoundNoise
@@ -24,6 +24,7 @@ from tests.core.test_algorithms import (
     rational_table,
     tau_of,
 )
+from tests.helpers import other_rules
 from tests.helpers.distributions import OTHER_RULES, distance, enumerate_distribution
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])

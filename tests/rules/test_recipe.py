@@ -38,8 +38,6 @@ ENTRY = '''    "matching": Entry(
         sentence="Sample the target, and accept the draft that equals the sample.",
         verify=matching.verify,
         drafts=_FIRST_ARRIVALS,
-        lossless=True,
-        drafter_invariant=False,
         mark="star",
         dash="longdash",
     ),
@@ -109,7 +107,7 @@ def follow_the_recipe(project):
     (methods / "matching.py").write_text(RULE)
     insert(methods / "catalogue.py", '}\n"""All methods', ENTRY)
     insert(methods / "catalogue.py", "import ersd, gsd, ", "import ersd, gsd, matching, ")
-    plain = project / "specdec" / "other_rules.py"
+    plain = project / "tests" / "helpers" / "other_rules.py"
     plain.write_text(plain.read_text() + PLAIN)
     sheet.write_text(
         sheet.read_text()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import specdec
+from research.estimates import estimate_block_efficiency
 from specdec import theory, trace
 from specdec.drafters.independent import with_replacement
 from specdec.methods import DRAFTING, METHODS
@@ -171,7 +172,7 @@ def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_m
             run(method, sequence(4), pair=pair, seed=derived_seed(1, i), max_new_tokens=200, detail=False)
             for i in range(60)
         )
-        means[method] = specdec.stats.estimate_block_efficiency(g.rounds for g in runs)
+        means[method] = estimate_block_efficiency(g.rounds for g in runs)
     for method in ("gsd", "specinfer", "spectr"):
         error = means[method].standard_error + means["traversal"].standard_error
         assert means["traversal"].value > means[method].value - 4 * error
@@ -216,7 +217,6 @@ def test_the_catalogue_promises_what_the_papers_do_and_tells_methods_apart():
     for name in ("mark", "dash", "name"):
         assert len({getattr(entry, name) for entry in entries}) == len(METHODS)
     assert {*METHODS} - {*DRAFTING} == {"ar"}
-    assert all(entry.lossless for entry in entries)
     assert {method for method, entry in METHODS.items() if entry.drafter_invariant} == {"ar", "ersd"}
     assert {method for method, entry in METHODS.items() if entry.independent} == {"specinfer", "spectr"}
     assert {method for method, entry in METHODS.items() if entry.noise is RoundNoise} == {"traversal"}

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import specdec
-from specdec.bench import bandwidth, states
+from research.bench import states
+from specdec.bench import bandwidth
 from specdec.bench.command import _prompts, bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen

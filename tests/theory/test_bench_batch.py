@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from specdec.bench import batch
+from research.bench import batch
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 
 

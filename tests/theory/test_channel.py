@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from research import channel as channel_report
 from specdec import channel, theory
 from specdec.channel import (
     TunstallCode,
@@ -20,7 +21,6 @@ from specdec.channel import (
     transmit,
     zipf_distribution,
 )
-from specdec.channel import report as channel_report
 from specdec.methods import Drafted, gsd, specinfer
 from specdec.race import log_exponentials, uniform
 from specdec.topology import batch

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from research.theory import lists
 from specdec import theory
 from tests.theory.test_theory import SIGMAS, random_pairs
 
@@ -25,7 +26,7 @@ def test_list_sampling_accepts_as_often_as_computed(n):
     """A false alarm has a probability of 4e-8 for each pair. Other exponentials are the negative control."""
     rng, controls = np.random.default_rng(n), 0
     for p, q in random_pairs(12, 6, seed=n):
-        exact = float(theory.list_sampling_acceptance(p, q, n))
+        exact = float(lists.list_sampling_acceptance(p, q, n))
         error = SIGMAS * math.sqrt(max(exact * (1 - exact), 1 / RACES) / RACES)
         assert abs(list_sampling(p, q, n, rng) - exact) < error
         controls += abs(list_sampling(p, q, n, rng, shared=False) - exact) > error
@@ -36,11 +37,11 @@ def test_special_cases_have_closed_forms():
     """One race is ERSD's. A sure target is hit as by draws. A draft that is right is always accepted."""
     sure = [0.0, 1.0, 0.0]
     for p, q in random_pairs(20, 6, seed=5):
-        one = float(theory.list_sampling_acceptance(p, q, 1))
+        one = float(lists.list_sampling_acceptance(p, q, 1))
         assert one == pytest.approx(float(theory.ersd_acceptance(p, q)), abs=1e-9)
-        assert float(theory.list_sampling_acceptance(q, q, 3)) == pytest.approx(1, abs=1e-9)
+        assert float(lists.list_sampling_acceptance(q, q, 3)) == pytest.approx(1, abs=1e-9)
     for n in (2, 4):
-        found = float(theory.list_sampling_acceptance(sure, [0.5, 0.2, 0.3], n))
+        found = float(lists.list_sampling_acceptance(sure, [0.5, 0.2, 0.3], n))
         assert found == pytest.approx(1 - 0.8**n, abs=1e-9)
 
 
@@ -48,10 +49,10 @@ def test_special_cases_have_closed_forms():
 def test_one_race_read_deep_is_never_behind_many_races(n):
     """The order of docs/theory.md on random pairs, with the optimum of either kind of drafts above."""
     for p, q in random_pairs(150, 14, seed=n):
-        races = float(theory.list_sampling_acceptance(p, q, n))
+        races = float(lists.list_sampling_acceptance(p, q, n))
         arrivals = float(theory.ersd_acceptance_by_index(p, q, n).sum())
-        middle = float(theory.arrivals_bound(p, q, n))
-        assert float(theory.list_matching_bound(p, q, n)) <= races + 1e-9
+        middle = float(lists.arrivals_bound(p, q, n))
+        assert float(lists.list_matching_bound(p, q, n)) <= races + 1e-9
         assert races <= middle + 1e-9
         assert middle <= arrivals + 1e-8
         assert races <= float(theory.optimal_acceptance(p, q, n, replacement=True)) + 1e-8
@@ -61,13 +62,13 @@ def test_one_race_read_deep_is_never_behind_many_races(n):
 def test_two_tokens_are_both_drafted_by_one_race():
     p, q = [0.3, 0.7], [0.6, 0.4]
     assert float(theory.ersd_acceptance_by_index(p, q, 2).sum()) == pytest.approx(1, abs=1e-9)
-    assert float(theory.list_sampling_acceptance(p, q, 2)) < 0.95
+    assert float(lists.list_sampling_acceptance(p, q, 2)) < 0.95
 
 
 def test_many_small_tokens_reach_both_sides_of_the_order():
     """A sure target beside a draft's 400 equal tokens: one race, many races and the middle agree."""
     p, q = np.zeros(401), np.full(401, 0.5 / 400)
     p[0], q[0] = 1, 0.5
-    middle = float(theory.arrivals_bound(p, q, 3))
-    assert float(theory.list_sampling_acceptance(p, q, 3)) == pytest.approx(middle, abs=1e-9)
+    middle = float(lists.arrivals_bound(p, q, 3))
+    assert float(lists.list_sampling_acceptance(p, q, 3)) == pytest.approx(middle, abs=1e-9)
     assert float(theory.ersd_acceptance_by_index(p, q, 3).sum()) == pytest.approx(middle, abs=2e-3)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from research.theory import preparation
 from specdec import theory
 from specdec.topology import Topology, batch, sequence
 from tests.theory.test_theory import SIGMAS, random_pairs
@@ -23,8 +24,8 @@ def test_gsd_s_chance_is_that_of_all_rejected_and_next_tokens():
             for rejected, token in itertools.product(range(len(p)), repeat=2):
                 expected = [x for x in np.argsort(-q, kind="stable") if x != rejected][:m]
                 hit += lost[rejected] * excess[token] / lost.sum() / excess.sum() * (token in expected)
-            assert float(theory.gsd_preparation_hit(p, q, m)) == pytest.approx(hit, abs=1e-9)
-    assert theory.gsd_preparation_hit([0.5, 0.5], [0.5, 0.5], 1).isnan()
+            assert float(preparation.gsd_preparation_hit(p, q, m)) == pytest.approx(hit, abs=1e-9)
+    assert preparation.gsd_preparation_hit([0.5, 0.5], [0.5, 0.5], 1).isnan()
 
 
 @pytest.mark.parametrize(("drafted", "m"), [(1, 1), (1, 3), (2, 2)])
@@ -38,22 +39,22 @@ def test_ersd_s_chance_is_that_of_simulated_races(drafted, m):
     times = e / q
     index = (times < np.take_along_axis(times, winners, 1)).sum(-1)
     after = index[index >= drafted]
-    exact, measured = theory.ersd_preparation_hit(rates, drafted, m), (after < drafted + m).mean()
+    exact, measured = preparation.ersd_preparation_hit(rates, drafted, m), (after < drafted + m).mean()
     error = SIGMAS * math.sqrt(exact * (1 - exact) / len(after))
     assert abs(measured - exact) < error
-    assert abs(float(theory.gsd_preparation_hit(p, q, m)) - exact) > error
+    assert abs(float(preparation.gsd_preparation_hit(p, q, m)) - exact) > error
 
 
 def test_ends_of_a_round_are_the_most_probable_ones_and_all_of_them_are_certain():
     rates = [0.6, 0.3, 0.1]
-    ends, chance = theory.prepared_outcomes(rates, sequence(2), 2)
+    ends, chance = preparation.prepared_outcomes(rates, sequence(2), 2)
     assert ends == [((), 1), ((0, 0), 0)]
     assert chance == pytest.approx(0.36 * 0.6 + 0.3)
     for tree in (sequence(3), batch(2), Topology([])):
-        ends, chance = theory.prepared_outcomes(rates, tree, 100)
+        ends, chance = preparation.prepared_outcomes(rates, tree, 100)
         assert chance == pytest.approx(1)
         assert len(set(ends)) == len(ends)
 
 
 def test_what_is_never_rejected_has_no_chance():
-    assert math.isnan(theory.ersd_preparation_hit([1.0], 1, 1))
+    assert math.isnan(preparation.ersd_preparation_hit([1.0], 1, 1))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from research.experiments.texts import rounds_on
+from research.theory import renewal
 from specdec import theory
 from specdec.optimal import most_expected_tokens
 from specdec.topology import Topology, sequence
@@ -28,44 +29,44 @@ def best_tree(p, k):
 def test_second_moments_are_their_definition():
     for p in distributions(10):
         square = sum(x * math.log2(x) ** 2 for x in p if x > 0)
-        assert float(theory.second_log_moment(p)) == pytest.approx(square, abs=1e-12)
+        assert float(renewal.second_log_moment(p)) == pytest.approx(square, abs=1e-12)
 
 
 def test_no_deterministic_tree_passes_the_limit_and_the_stated_one_is_above_it():
     """The stated constant 0 suffices from k = 3 on; without Lorden's term the limit would be false."""
     broken = 0
     for p, k in itertools.product(distributions(60), KS):
-        moments = float(theory.entropy(p)), float(theory.second_log_moment(p))
-        limit, tokens = theory.deterministic_limit(*moments, k), best_tree(p, k)
+        moments = float(theory.entropy(p)), float(renewal.second_log_moment(p))
+        limit, tokens = renewal.deterministic_limit(*moments, k), best_tree(p, k)
         assert tokens <= limit + 1e-9
         if k >= 3:
-            assert limit <= theory.stated_limit(*moments, k) + 1e-9
-        broken += tokens > theory.deterministic_limit(moments[0], moments[0] ** 2, k) + 1e-9
+            assert limit <= renewal.stated_limit(*moments, k) + 1e-9
+        broken += tokens > renewal.deterministic_limit(moments[0], moments[0] ** 2, k) + 1e-9
     assert broken > 0
 
 
 def test_uniform_tokens_have_a_limit_without_variance():
     """Four equal tokens: k = 4 + 16 is a whole tree of depth 2, with three tokens per call."""
     assert best_tree(np.full(4, 0.25), 20) == pytest.approx(3)
-    assert 3 < theory.deterministic_limit(2, 4, 20) < 4.2
+    assert 3 < renewal.deterministic_limit(2, 4, 20) < 4.2
 
 
 def test_no_tree_passes_the_renewal_bound():
     for rates, k in itertools.product(distributions(40, seed=1), KS):
         for missing in (0.0, 0.05, 0.4):
             r = rates[rates > 1e-12] * (1 - missing)
-            assert best_tree(r, k) <= theory.renewal_bound(r, k) + 1e-9
-    assert theory.renewal_bound([0.5], 1000) == pytest.approx(2)
+            assert best_tree(r, k) <= renewal.renewal_bound(r, k) + 1e-9
+    assert renewal.renewal_bound([0.5], 1000) == pytest.approx(2)
 
 
 @pytest.mark.parametrize(("mean", "square", "k"), [(1, 0.5, 4), (-1, 1, 4), (1, 2, 0), ("a", 1, 4)])
 def test_what_is_no_moment_is_named(mean, square, k):
     with pytest.raises(ValueError, match=r"no moments of a surprise|k = 0"):
-        theory.deterministic_limit(mean, square, k)
+        renewal.deterministic_limit(mean, square, k)
 
 
 def test_a_sure_text_has_no_limit():
-    assert theory.deterministic_limit(0, 0, 4) == theory.stated_limit(0, 0, 4) == math.inf
+    assert renewal.deterministic_limit(0, 0, 4) == renewal.stated_limit(0, 0, 4) == math.inf
 
 
 def test_rounds_on_a_tree_follow_the_ranks():

@@ -8,12 +8,12 @@ import torch
 from scipy import stats as scipy_stats
 
 import specdec
+from research.estimates import estimate_block_efficiency
 from specdec import theory
 from specdec.models import MarkovModel
 from specdec.stats import (
     IndexAcceptance,
     acceptance_by_index,
-    estimate_block_efficiency,
 )
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Acceptance, Node, Round, Seconds, Token

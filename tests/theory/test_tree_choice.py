@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import specdec
-from specdec import algorithms, other_rules
+from research.theory.offers import offered_distribution
+from specdec import algorithms
 from specdec.decoding import auto
 from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.engine import Engine
@@ -17,10 +18,10 @@ from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
-from specdec.theory import offered_distribution
 from specdec.topology import Topology, batch, sequence
 from tests.core.test_algorithms import TABLES, Undecided, completed
 from tests.core.test_forest import FREE, NOTHING
+from tests.helpers import other_rules
 from tests.helpers.distributions import (
     FALSE_ALARM,
     chi_square_p_value,

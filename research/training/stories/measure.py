@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 import specdec
+from research.estimates import estimate_block_efficiency
 from research.training.records import sampled
 from research.training.stories.recipe import Recipe
 from research.training.stories.stages import mean_loss, read_samples
@@ -24,7 +25,6 @@ from specdec.commands import write_json
 from specdec.learn import scored
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
-from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 from specdec.topology import Topology
 

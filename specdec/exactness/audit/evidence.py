@@ -215,8 +215,8 @@ def consecutive(numbers: np.ndarray) -> np.ndarray:
     return np.stack([even[::2].ravel(), even[1::2].ravel()], 1)
 
 
-def detectable(count: int, degrees_of_freedom: int, level: float, power: float = POWER) -> float:
-    """Total variation that a χ² test at this level finds with probability `power`; it finds larger ones more
+def detectable(count: int, degrees_of_freedom: int, level: float) -> float:
+    """Total variation that a χ² test at this level finds with probability `POWER`; it finds larger ones more
     often.
 
     The result is at most 1. By the inequality of Cauchy and Schwarz, the χ² divergence of a distribution at
@@ -225,7 +225,7 @@ def detectable(count: int, degrees_of_freedom: int, level: float, power: float =
     if not degrees_of_freedom or not count:
         return 1.0
     least = critical(degrees_of_freedom, level)
-    shift = bisected(lambda shift: _shifted_tail(degrees_of_freedom, shift, least) > power, 0.0, 1e6)
+    shift = bisected(lambda shift: _shifted_tail(degrees_of_freedom, shift, least) > POWER, 0.0, 1e6)
     return min(math.sqrt(shift / count) / 2, 1.0)
 
 

@@ -18,12 +18,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, Pre
 from specdec.models.converted_folders import folder_name, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.keys import check_keys
-from specdec.models.gguf.packed import stored
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
-from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, weights_of
+from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, stored, weights_of
 from specdec.models.memory import tensor_shapes
 from specdec.models.packed_file import ROUNDED_KINDS, write_packed
 from specdec.models.progress import READING
+from specdec.models.weight_files import INDEX
 
 SHARD = 1 << 30
 """Bytes of a file of weights."""
@@ -105,16 +105,14 @@ def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
 def _write_weights(
     folder: Path, weights: Iterator[tuple[str, torch.Tensor]], count: int, report: Any
 ) -> None:
-    """Writes tensors to files of at most `SHARD` bytes, or of one larger tensor.
-
-    Several files get an index.
-    """
-    shards: list[list[str]] = []
+    """Writes tensors to files of at most `SHARD` bytes, or of one larger tensor, and their index."""
+    files: dict[str, str] = {}
     held: dict[str, torch.Tensor] = {}
 
     def write() -> None:
-        save_file(held, folder / f"shard-{len(shards)}", metadata={"format": "pt"})
-        shards.append(list(held))
+        name = f"model-{len(set(files.values())) + 1:05}.safetensors"
+        save_file(held, folder / name, metadata={"format": "pt"})
+        files.update(dict.fromkeys(held, name))
         held.clear()
 
     for number, (name, tensor) in enumerate(weights):
@@ -123,17 +121,7 @@ def _write_weights(
             write()
         held[name] = tensor
     write()
-    if len(shards) == 1:
-        (folder / "shard-0").rename(folder / "model.safetensors")
-        return
-    files = [f"model-{number + 1:05}-of-{len(shards):05}.safetensors" for number in range(len(shards))]
-    for number, file in enumerate(files):
-        (folder / f"shard-{number}").rename(folder / file)
-    total = sum((folder / file).stat().st_size for file in files)
-    index = {name: file for file, names in zip(files, shards, strict=True) for name in names}
-    (folder / "model.safetensors.index.json").write_text(
-        json.dumps({"metadata": {"total_size": total}, "weight_map": index})
-    )
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": files}))
 
 
 def _transformers(read: Any, header: Header) -> Any:

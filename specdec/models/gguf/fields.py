@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from specdec.models.gguf.header import BLOCKS
 from specdec.models.kernels.quantised import Fields
 
 
 def fields(raw: np.ndarray, kind: str) -> Fields:
     """The numbers of rows of blocks, uint8 [outputs, bytes of a row]."""
-    size = {"Q4_0": 18, "Q4_1": 20, "Q5_0": 22, "Q5_1": 24, "Q8_0": 34, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210}
-    blocks = raw.reshape(len(raw), -1, size[kind])
+    blocks = raw.reshape(len(raw), -1, BLOCKS[kind][2])
     q, factors, wholes = _READERS[kind](blocks)
     if wholes is not None:
         wholes = wholes.reshape(len(raw), -1, wholes.shape[-1]).view(np.int8)
@@ -50,10 +50,6 @@ def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
     return read
 
 
-def _eight(blocks: np.ndarray) -> Read:
-    return blocks[..., 2:] ^ 128, _halves(blocks, 0, 1), None
-
-
 def _with_minima(blocks: np.ndarray) -> Read:
     """Q4_K, and Q5_K, which has 32 bytes more."""
     low, high, more = (blocks[..., first : first + 4] for first in (4, 8, 12))
@@ -82,7 +78,7 @@ _READERS: dict[str, Callable[[np.ndarray], Read]] = {
     "Q4_1": _legacy(1, more=False),
     "Q5_0": _legacy(0, more=True),
     "Q5_1": _legacy(1, more=True),
-    "Q8_0": _eight,
+    "Q8_0": lambda blocks: (blocks[..., 2:] ^ 128, _halves(blocks, 0, 1), None),
     "Q4_K": _with_minima,
     "Q5_K": _with_minima,
     "Q6_K": _six,

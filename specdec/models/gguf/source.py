@@ -14,9 +14,10 @@ from transformers import AutoConfig, PreTrainedConfig
 from specdec.models.converted_folders import PACKED, folder_name, kept
 from specdec.models.gguf.conversion import converted, read_config
 from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
-from specdec.models.gguf.packed import can_be_packed, packed_bytes
+from specdec.models.gguf.rows import PLAIN
+from specdec.models.gguf.weights import CONFIGS
 from specdec.models.kernels.compiled import compile_ahead, expected
-from specdec.models.kernels.layout import QUANTISED
+from specdec.models.kernels.layout import GROUP, QUANTISED
 from specdec.models.packed_file import FILE, ROUNDED_KINDS
 from specdec.models.progress import Progress, Report, silent
 
@@ -65,13 +66,13 @@ class GGUFSource:
         with _named(self.name):
             if (folder := self._kept(form)) is not None:
                 return (folder / FILE).stat().st_size
-            if not can_be_packed(self._header, form):
+            if not _can_be_packed(self._header, form):
                 return None
             kinds = {tensor.type for tensor in self._header.tensors} & set(QUANTISED)
             if form in ROUNDED_KINDS:
                 kinds.add(ROUNDED_KINDS[form])
             compile_ahead(["float32", *sorted(kinds)])  # the self-check has a small model in float32
-            return packed_bytes(self._header)
+            return sum(tensor.nbytes for tensor in self._header.tensors)
 
     def fetch(self, report: Report = silent, form: str = "") -> Path:
         """The folder into which the file is converted once; ValueError if the file is broken.
@@ -86,6 +87,20 @@ class GGUFSource:
             with _named(self.name):
                 self._folders[form] = converted(self.path, tell, form, lambda: self._header)
         return self._folders[form]
+
+
+def _can_be_packed(header: Header, form: str) -> bool:
+    """Whether all matrices of a file can be packed, in a form of `folder_name`.
+
+    In their own bits, that pays where some have four to eight.
+    """
+    matrices = [tensor for tensor in header.tensors if len(tensor.shape) == 2]
+    types = {tensor.type for tensor in matrices}
+    if header.architecture not in CONFIGS or not types <= {*QUANTISED, *PLAIN}:
+        return False
+    if form == PACKED:
+        return bool(types & set(QUANTISED))
+    return all(tensor.shape[1] % GROUP == 0 for tensor in matrices)
 
 
 def is_gguf(path: Path) -> bool:

@@ -173,11 +173,7 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
     prefix = bool(keys.get("add_space_prefix", not gemma))
     steps: list[Any] = [normalizers.Prepend(_MARK)] if prefix else []
     if keys.get("remove_extra_whitespaces"):
-        steps = [
-            normalizers.Replace(Regex("^ +| +$"), ""),
-            normalizers.Replace(Regex(" {2,}"), " "),
-            *steps,
-        ]
+        steps = [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " "), *steps]
     own.normalizer = normalizers.Sequence([*steps, normalizers.Replace(" ", _MARK)])
     ends = [decoders.Strip(" ", 1, 0)] if prefix else []
     own.decoder = decoders.Sequence(

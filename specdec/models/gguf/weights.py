@@ -10,13 +10,14 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
 from specdec.models.gguf.header import BrokenFileError, Header
+from specdec.models.gguf.rows import PLAIN, rows_of
 
 CONFIGS: dict[str, type[PreTrainedConfig]] = {
     "llama": LlamaConfig,
@@ -113,8 +114,8 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     scaling = header.keys.get(key, "linear")
     if scaling not in ("none", "linear", "yarn"):
         raise BrokenFileError(f"has {key} = {scaling!r:.40}; none, linear and yarn are read")
-    stored = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
-    if stored is not None and (scaling == "yarn" or factor != 1.0):
+    factors_at = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
+    if factors_at is not None and (scaling == "yarn" or factor != 1.0):
         raise BrokenFileError(
             f"scales its positions by {scaling} and by {_ROPE_FACTORS}; one of them is read"
         )
@@ -122,12 +123,12 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
         return base | _yarn(number, factor)
     if scaling == "linear" and factor != 1.0:
         return base | {"rope_type": "linear", "factor": factor}
-    if stored is None:
+    if factors_at is None:
         return base
-    if stored.type != "F32" or stored.shape != (head_size // 2,):
-        raise BrokenFileError(f"has {_ROPE_FACTORS} of type {stored.type} and shape {stored.shape}")
-    factors = torch.from_numpy(values(np.memmap(path, mode="r"), stored))
-    return base | _llama3(base["rope_theta"], factors)
+    if factors_at.type != "F32" or factors_at.shape != (head_size // 2,):
+        raise BrokenFileError(f"has {_ROPE_FACTORS} of type {factors_at.type} and shape {factors_at.shape}")
+    factors = np.memmap(path, "<f4", "r", factors_at.start, factors_at.shape)
+    return base | _llama3(theta, torch.from_numpy(factors.copy()))
 
 
 def _yarn(number: Any, factor: float) -> dict[str, Any]:
@@ -186,28 +187,45 @@ def names_of(header: Header) -> dict[str, str]:
     return named
 
 
-def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields transformers' name and the value of each tensor, in the configuration's dtype."""
+class Stored(NamedTuple):
+    """A tensor of a model's file.
+
+    name: transformers' name. type: one of `rows.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
+    [outputs, bytes of a row]. heads: whose rows are reordered; None for none.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    raw: np.ndarray
+    heads: int | None = None
+
+    def values(self) -> torch.Tensor:
+        """Its numbers as float32 in its shape, and in the order of the file."""
+        if self.type in PLAIN:
+            return torch.from_numpy(rows_of(self.raw, self.type)).view(self.shape)
+        import gguf
+
+        numbers = gguf.quants.dequantize(self.raw, gguf.GGMLQuantizationType[self.type])
+        return torch.from_numpy(numbers).view(self.shape)
+
+
+def stored(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[Stored]:
+    """The tensors of a file whose names transformers knows."""
     names, data = names_of(header), np.memmap(path, mode="r")
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     for tensor in header.tensors:
-        if tensor.name not in names:
-            continue
-        value = torch.from_numpy(values(data, tensor))
-        part = tensor.name.split(".")[-2]
-        value = rows_in_halves(value, heads.get(part) if header.architecture == "llama" else None)
-        yield names[tensor.name], value.to(config.dtype).contiguous()
+        if tensor.name in names:
+            raw = data[tensor.start : tensor.start + tensor.nbytes].reshape(tensor.shape[0], -1)
+            part = tensor.name.split(".")[-2]
+            reordered = heads.get(part) if header.architecture == "llama" else None
+            yield Stored(names[tensor.name], tensor.type, tensor.shape, raw, reordered)
 
 
-def values(data: np.ndarray, tensor: Any) -> np.ndarray:
-    """A tensor's values as float32 in its shape. data: the bytes of the file."""
-    raw = np.asarray(data[tensor.start : tensor.start + tensor.nbytes])
-    if tensor.type in ("F32", "F16"):
-        return raw.view("<f4" if tensor.type == "F32" else "<f2").astype(np.float32).reshape(tensor.shape)
-    import gguf
-
-    rows = raw.reshape(*tensor.shape[:-1], -1)
-    return gguf.quants.dequantize(rows, gguf.GGMLQuantizationType[tensor.type]).reshape(tensor.shape)
+def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields transformers' name and the value of each tensor, in the configuration's dtype."""
+    for each in stored(path, header, config):
+        yield each.name, rows_in_halves(each.values(), each.heads).to(config.dtype).contiguous()
 
 
 def rows_in_halves(value: torch.Tensor, heads: int | None) -> torch.Tensor:

@@ -9,31 +9,3 @@ sequence   SequenceSession   own cache, the model's own causal attention
 ar         SteppingSession   the model's own cache or state, one token at a time
            PlainSession      no cache at all: a forward over everything, for each token
 """
-
-from specdec.models.sessions.cached import (
-    UNWINDOWED,
-    CachedSession,
-    Layout,
-    SequenceSession,
-    TreeSession,
-    inferring,
-)
-from specdec.models.sessions.own_forward import CompiledSession, LeanSession
-from specdec.models.sessions.states import StateSession
-from specdec.models.sessions.stepping import PlainSession, SteppingSession
-from specdec.models.sessions.switching import SwitchingSession
-
-__all__ = [
-    "UNWINDOWED",
-    "CachedSession",
-    "CompiledSession",
-    "Layout",
-    "LeanSession",
-    "PlainSession",
-    "SequenceSession",
-    "StateSession",
-    "SteppingSession",
-    "SwitchingSession",
-    "TreeSession",
-    "inferring",
-]

@@ -1,4 +1,4 @@
-"""Predicted and measured speed-up of six set-ups: `python -m specdec.payoff --check`.
+"""Predicted and measured speed-up of six set-ups: `python -m research.payoff`.
 
 The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. For
 the measurement plain and speculative decoding of the same prompts take turns, half a text each, so that other
@@ -9,16 +9,19 @@ the median of several, because a machine is faster at some times than at others.
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from specdec.commands import columns
+from specdec.commands import Parser, columns, ended, to_write
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import stream
+from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
+from specdec.payoff.command import save
 from specdec.payoff.measuring import measuring
 from specdec.payoff.setups import THOROUGH, SetUp
 from specdec.payoff.verdict import gain_of
@@ -175,3 +178,22 @@ class _Side:
             if len(members) == self._texts:
                 self.tokens += sum(len(member.round.tokens) for member in members if member.round)
                 self.seconds += seconds
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compares and prints."""
+    parser = Parser(prog="python -m research.payoff", description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="every stage, in seconds")
+    parser.add_argument(
+        "--save", type=to_write, metavar="FILE", help="write the results and the machine here"
+    )
+    options = parser.parse_args(arguments)
+    rows = checked(lambda name: load_with_progress(Namespace(), target=name), smoke=options.smoke)
+    print(table(rows))
+    if options.save:
+        save(options.save, {"check": rows})
+
+
+if __name__ == "__main__":
+    with ended():
+        main()

@@ -1,4 +1,4 @@
-"""Measured bits of the codecs beside entropy, D_KL and bounds: `python -m specdec.channel`.
+"""Measured bits of the codecs beside entropy, D_KL and bounds: `python -m research.channel`.
 
 Numbers are bits per message, or bits per symbol for Tunstall codes; seeds are fixed. The bounds are D_KL +
 log(D_KL + 1) + `theory.GREEDY_REJECTION_CONSTANT` or `theory.PFR_CONSTANT`. D_KL <= H[index] is a theorem for
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from specdec import channel
-from specdec.commands import Parser, columns
+from specdec.commands import Parser, columns, ended
 
 PAIRS = {
     "near": ((0.1, 0.45, 0.05, 0.3, 0.1), (0.2, 0.35, 0.1, 0.25, 0.1)),
@@ -96,8 +96,13 @@ def as_text(messages: int, symbols: int) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables."""
-    parser = Parser(prog="python -m specdec.channel")
+    parser = Parser(prog="python -m research.channel", description=__doc__)
     parser.add_argument("--messages", type=int, default=4000)
     parser.add_argument("--symbols", type=int, default=40_000)
     options = parser.parse_args(arguments)
     print(as_text(options.messages, options.symbols))
+
+
+if __name__ == "__main__":
+    with ended():
+        main()

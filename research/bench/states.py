@@ -1,4 +1,4 @@
-"""Speed of a model with a recurrent or convolution state: `python -m specdec.bench.states --family lfm2`.
+"""Speed of a model with a recurrent or convolution state: `python -m research.bench.states --family lfm2`.
 
 A target of about 65 M random parameters and a small Llama draft share embedding and head. What the target's
 layers add is scaled until drafted tokens are accepted as often as asked. Plain decoding, ERSD and GSD over
@@ -24,8 +24,7 @@ from specdec.commands import Parser, columns, ended
 from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.models.load import DTYPES
-from specdec.models.sessions import StateSession
-from specdec.models.sessions.states import copied
+from specdec.models.sessions.states import StateSession, copied
 from specdec.pair import ModelPair
 from specdec.topology import sequence
 
@@ -168,7 +167,7 @@ def _outputs(model: PreTrainedModel) -> list[torch.nn.Parameter]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
-    parser = Parser(prog="python -m specdec.bench.states", description=__doc__)
+    parser = Parser(prog="python -m research.bench.states", description=__doc__)
     add = parser.add_argument
     add("--family", choices=FAMILIES, default="lfm2", help="of the target (default: lfm2)")
     add("--dtype", choices=DTYPES, default="bfloat16", help="of both models (default: bfloat16)")

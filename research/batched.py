@@ -1,4 +1,4 @@
-"""Compares texts decoded together with the same runs alone: `python -m specdec.exactness.batched`.
+"""Compares texts decoded together with the same runs alone: `python -m research.batched`.
 
 Runs with many methods, trees, samplings and lengths join and leave a batch at random rounds. Each is then
 decoded again by itself, and the tokens are compared. A run that left early is compared up to its last token.
@@ -133,7 +133,7 @@ def _decoded(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compares and prints. ValueError is a user's mistake."""
-    parser = Parser(prog="python -m specdec.exactness.batched", description=__doc__)
+    parser = Parser(prog="python -m research.batched", description=__doc__)
     parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
     parser.add_argument("--tokens", type=int, default=360, help="of a run on average (default: 360)")
     parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")

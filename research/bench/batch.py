@@ -1,4 +1,4 @@
-"""Tokens per second of many runs at once, compared with runs in turns: `python -m specdec.bench.batch`.
+"""Tokens per second of many runs at once, compared with runs in turns: `python -m research.bench.batch`.
 
 In turns, one round of each run is decoded after the other, on the tree that is fastest for a single run.
 Together, one forward pass serves all runs, on the tree that was fastest for this number of runs in a trial.
@@ -219,7 +219,7 @@ def _pair(name: str, dtype: str) -> ModelPair:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
-    parser = Parser(prog="python -m specdec.bench.batch", description=__doc__)
+    parser = Parser(prog="python -m research.bench.batch", description=__doc__)
     add, default = parser.add_argument, " (default: %(default)s)"
     add("--pair", choices=(*_OURS, *PRESETS), default="embedded")
     add("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
