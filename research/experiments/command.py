@@ -1,25 +1,25 @@
-"""The command line of the paper's experiment."""
+"""The paper's experiment and its command line."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from research.experiments.comparison import decoded
 from research.experiments.findings import VERDICTS
-from research.experiments.measure import header, run
+from research.experiments.measure import SetUp, contexts, counts, header, text_of
+from research.experiments.plan import CONTEXTS, KEY, Plan
 from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
-from research.experiments.store import Store
+from research.experiments.store import Record, Store
 from research.experiments.summary import summarize
+from research.experiments.sweep import Experiment, Rows
 from specdec.checks import whole
-from specdec.commands import Parser, add_pair, columns, write_json
+from specdec.commands import Parser, add_pair
+from specdec.decoding.run import Run, stream
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS
@@ -27,25 +27,82 @@ from specdec.shipped import PROMPTS
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    description = "Tokens per target call against k, acceptance by index, and bounds."
-    result = Parser(prog="python -m research.experiments", description=description)
-    add = result.add_argument
-    add_pair(result, "hub id, folder or GGUF file; without, the embedded pair")
-    lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
-    add("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
-    add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
-    for name in _OVERRIDES:
-        value = getattr(Settings, name)
-        add("--" + name.replace("_", "-"), type=type(value), help=f"default {value}")
-    for name in STRATEGIES:
-        add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
-    together = "texts decoded together: the same numbers, sooner (default: 1)"
-    add("--runs-at-once", type=int, default=1, metavar="N", help=together)
-    add("--smoke", action="store_true", help="every stage in a minute")
-    add("--summary", action="store_true", help="print the summary of --results, run nothing")
-    return result
+class Paper(Experiment):
+    """Tokens per target call at all points. The first rows determine the trees of the others."""
+
+    def parser(self) -> Parser:
+        """The options of the command."""
+        parser = Parser(prog="python -m research.experiments", description=self.about)
+        add = parser.add_argument
+        add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
+        lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
+        add("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
+        add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
+        for name in _OVERRIDES:
+            value = getattr(Settings, name)
+            add("--" + name.replace("_", "-"), type=type(value), help=f"default {value}")
+        for name in STRATEGIES:
+            add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
+        together = "texts decoded together: the same numbers, sooner (default: 1)"
+        add("--runs-at-once", type=int, default=1, metavar="N", help=together)
+        add("--smoke", action="store_true", help="every stage in a minute")
+        add("--summary", action="store_true", help="print the summary of --results, run nothing")
+        return parser
+
+    def command(self, arguments: Sequence[str] | None = None) -> None:
+        """Runs an experiment unless only its summary is asked for, and prints and writes the summary."""
+        options = self.parser().parse_args(arguments)
+        if options.summary and options.results.suffix == ".json":
+            print(self.as_text(read_summary(options.results)))
+            return
+        if not options.summary:
+            self.run(options)
+        written = options.results.with_suffix(".summary.json")
+        self.report(options.results, written)
+        print(f"written: {written}")
+
+    def set_up(self, options: Any) -> SetUp:
+        """The pair, and the settings that the options describe."""
+        at_once, settings = whole("runs-at-once", options.runs_at_once, 1), settings_of(options)
+        pair = load_with_progress(options, "stories")
+        print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
+        return SetUp(pair, settings, at_once)
+
+    def header(self, setup: SetUp) -> Record:
+        """Settings, models and versions."""
+        return header(setup.pair, setup.settings)
+
+    def cells(self, setup: SetUp, rows: Sequence[Record]) -> list[Record]:
+        """The runs of the calibration, and when these are finished all runs."""
+        plan = Plan(setup.settings, rows)
+        setup.trees.update(plan.trees)
+        return plan.cells()
+
+    def measure(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
+        """The counts of each text. The seconds of a row are shared with other runs of its batch."""
+
+        def run(cell: Record) -> Run:
+            tree, text = setup.trees[cell["tree"]], text_of(setup.settings, cell)
+            return stream(setup.pair, method=cell["method"], topology=tree, detail=False, **text)
+
+        texts = [cell for cell in cells if cell["method"] != CONTEXTS]
+        for cell, ended in decoded(setup.pair, texts, run, setup.at_once):
+            yield cell | {"seed": ended.seed} | counts(ended.generation, setup.trees[cell["tree"]])
+        for cell in cells:
+            if cell["method"] == CONTEXTS:
+                yield cell | contexts(setup.pair, setup.settings, cell)
+
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+        """The numbers of the paper's figures, and its findings."""
+        return summarize(header, rows)
+
+    def as_text(self, summary: Record) -> str:
+        """The tables of a summary and the findings."""
+        lines = ["", super().as_text(summary), ""]
+        lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
+        if not summary["complete"]:
+            lines += ["", "The experiment is not finished: these are the numbers so far."]
+        return "\n".join(lines)
 
 
 def _grid(text: str) -> tuple[int, ...]:
@@ -60,79 +117,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs or summarises an experiment.
-
-    ValueError is a user's mistake; KeyboardInterrupt says how to continue.
-    """
-    options = parser().parse_args(arguments)
-    # A job that a scheduler ends by SIGTERM says how to go on, too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        if options.summary and options.results.suffix == ".json":
-            print(as_text(read_summary(options.results)))
-        elif options.summary:
-            report(options.results, settings_for(options.results, options.prompts))
-        else:
-            experiment(options, settings_of(options))
-    except KeyboardInterrupt:
-        kept = f"the {len(Store(options.results).read()[1]):,} finished runs in {options.results} are kept"
-        raise KeyboardInterrupt(f"stopped: {kept}; give the same command to go on with them") from None
-
-
-def settings_for(results: Path, prompts: Path) -> Settings:
-    """The settings in the header of a results file. ValueError if the prompts have changed since."""
-    begun, _ = Store(results).read()
-    if begun is None:
-        raise ValueError(f"no results in {results}; run the experiment first, or give --results")
-    for name in ("settings", "pair", "versions"):
-        if not isinstance(begun.get(name), dict):
-            raise ValueError(f"{results}, line 1: no {name!r}; give another file")
-    try:
-        settings = Settings.from_json(begun["settings"], read_prompts(prompts))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{results}, line 1: settings are not those of this version ({error})") from None
-    if settings.to_json() != begun["settings"]:
-        raise ValueError(f"{results} was made with other prompts than {prompts}; give --prompts")
-    return settings
-
-
-def experiment(options: argparse.Namespace, settings: Settings) -> None:
-    """Loads the pair, does the runs, and reports."""
-    at_once = whole("runs-at-once", options.runs_at_once, 1)
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    pair = load_with_progress(options, "stories")
-    store = Store(options.results)
-    _announce(pair, settings, store)
-    run(pair, settings, store, at_once=at_once)
-    report(options.results, settings)
-
-
-def _announce(pair: ModelPair, settings: Settings, store: Store) -> None:
-    begun, runs = store.read()
-    print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
-    if begun is None:
-        return
-    print(f"{store.path} has {len(runs):,} finished runs, which are not done again", flush=True)
-    for name, value in header(pair, settings)["versions"].items():
-        before = begun["versions"].get(name)
-        if name != "date" and before != value:
-            print(f"note: it was begun with {name} {before}, and goes on with {value}", flush=True)
-
-
-def report(results: Path, settings: Settings) -> None:
-    """Prints the summary and writes it beside the results."""
-    header, runs = Store(results).read()
-    assert header is not None, "a report of no results"
-    summary = summarize(settings, header, runs)
-    path = results.with_suffix(".summary.json")
-    write_json(path, summary)
-    print(as_text(summary))
-    print(f"written: {path}")
-
-
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary that `report` wrote into this file. ValueError if the file holds no summary."""
+    """The summary that the command wrote into this file. ValueError if the file holds no summary."""
     try:
         summary = json.loads(path.read_text())
     except OSError as error:
@@ -144,23 +130,39 @@ def read_summary(path: Path) -> dict[str, Any]:
     return summary
 
 
-def as_text(summary: Mapping[str, Any]) -> str:
-    """The summary as tables for a terminal."""
-    points = [["method", "strategy", "k", "measured", "95% interval", "predicted"]]
-    for p in summary["points"]:
-        value, low, high, predicted = (_number(p[name]) for name in ("value", "low", "high", "prediction"))
-        points.append([p["method"].upper(), p["strategy"], f"{p['k']}", value, f"{low} to {high}", predicted])
-    bounds = [["method", "k", "bound", "m fix", "theorem"]]
-    for method, by_method in summary["bounds"].items():
-        for row in by_method["by_k"]:
-            numbers = (_number(row[name]) for name in ("minimal", "fixed_m", "tunstall"))
-            bounds.append([method.upper(), f"{row['k']}", *numbers])
-    lines = ["", columns(points), "", columns(bounds), ""]
-    lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
-    if not summary["complete"]:
-        lines += ["", "The experiment is not finished: these are the numbers so far."]
-    return "\n".join(lines)
+def tables(summary: Record) -> list[Rows]:
+    """The points, and the bounds of the optimal tree."""
+    points = [
+        [
+            *(p["method"].upper(), p["strategy"], f"{p['k']}", _number(p["value"])),
+            *(f"{_number(p['low'])} to {_number(p['high'])}", _number(p["prediction"])),
+        ]
+        for p in summary["points"]
+    ]
+    bounds = [
+        [method.upper(), f"{row['k']}", *(_number(row[name]) for name in ("minimal", "fixed_m", "tunstall"))]
+        for method, by_method in summary["bounds"].items()
+        for row in by_method["by_k"]
+    ]
+    return [
+        [["method", "strategy", "k", "measured", "95% interval", "predicted"], *points],
+        [["method", "k", "bound", "m fix", "theorem"], *bounds],
+    ]
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+EXPERIMENT = Paper(
+    name="experiments",
+    about="Tokens per target call against k, acceptance by index, and bounds.",
+    key=KEY,
+    tables=tables,
+)
+
+
+def run(pair: ModelPair, settings: Settings, store: Store, at_once: int = 1, quiet: bool = False) -> None:
+    """Does the runs of the paper's experiment that the results file lacks, `at_once` texts together."""
+    setup = SetUp(pair, settings, at_once)
+    EXPERIMENT.complete(setup, EXPERIMENT.header(setup), store, quiet)

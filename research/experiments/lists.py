@@ -86,7 +86,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = TextExperiment(
     name="lists",
     about="Compare the first arrivals of one race with the winners of several.",
-    measuring=lambda pair: partial(measured, pair),
+    measured=measured,
     summary=summary,
     tables=tables,
     texts={STORIES: 40, SMOLLM2: 12},

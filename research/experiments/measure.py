@@ -1,27 +1,23 @@
-"""The runs of the paper's experiment: texts that are decoded, and acceptance computed at some positions."""
+"""The paper's experiment measures counts of decoded texts, and acceptance at some positions."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import platform
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from functools import partial
-from importlib.metadata import version
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from research.experiments import sweep
-from research.experiments.plan import Job, Plan
 from research.experiments.settings import Settings
-from research.experiments.store import Record, Store
+from research.experiments.store import Record
 from specdec import theory
-from specdec.decoding.run import Run, generate, stream
+from specdec.decoding.run import generate
+from specdec.devices import machine
 from specdec.learn import scored
 from specdec.pair import ModelPair
 from specdec.stats import index_counts
@@ -29,13 +25,14 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 
-def run(pair: ModelPair, settings: Settings, store: Store, quiet: bool = False, at_once: int = 1) -> None:
-    """Does the runs that the results file lacks, `at_once` texts together.
+@dataclass(frozen=True)
+class SetUp:
+    """A pair and the settings. at_once: texts decoded together. trees: those of the cells, by digest."""
 
-    ValueError if the file belongs to other settings, or if another experiment writes to it.
-    """
-    measure = partial(_measured, pair, settings, at_once)
-    sweep.complete(store, header(pair, settings), lambda runs: Plan(settings, runs).missing(), measure, quiet)
+    pair: ModelPair
+    settings: Settings
+    at_once: int = 1
+    trees: dict[str, Topology] = field(default_factory=dict)
 
 
 def header(pair: ModelPair, settings: Settings) -> Record:
@@ -45,12 +42,8 @@ def header(pair: ModelPair, settings: Settings) -> Record:
         module = getattr(getattr(pair, name), "module", None)
         dtype = str(getattr(module, "dtype", torch.float64)).removeprefix("torch.")
         models |= {f"{name}_dtype": dtype, f"{name}_weights": _fingerprint(module)}
-    device = str(pair.target.device)
-    if pair.target.device.type == "cuda":
-        device = torch.cuda.get_device_name(pair.target.device)
-    versions = {"python": platform.python_version()}
-    versions |= {name: version(name) for name in ("torch", "transformers", "numpy")}
-    versions |= {"device": device, "date": time.strftime("%Y-%m-%d")}
+    versions = machine(pair.target.device) | {"numpy": np.__version__}
+    versions["device"] = versions.get("gpu", str(pair.target.device))
     return {"settings": settings.to_json(), "pair": models, "versions": versions}
 
 
@@ -63,35 +56,13 @@ def _fingerprint(module: torch.nn.Module | None) -> str:
     return digest.hexdigest()[:12]
 
 
-def _measured(pair: ModelPair, settings: Settings, at_once: int, jobs: Sequence[Job]) -> Iterator[Record]:
-    """Each job's line of the results file. The seconds of a line are shared with other runs of its batch."""
-    begun: dict[Run, Job] = {}
-
-    def begin() -> Iterator[Run]:
-        for job in jobs:
-            if job.planned:
-                asked = _text(settings, job) | {"method": job.planned.point.method}
-                run = stream(pair, **asked, topology=job.planned.topology, detail=False)
-                begun[run] = job
-                yield run
-
-    # imports transformers, for which the page must not wait
-    from specdec.decoding.batch import decode_together
-
-    for run in decode_together(pair, begin(), at_once):
-        job = begun.pop(run)
-        assert job.planned is not None
-        record = job.planned.point._asdict() | job.cell | {"seed": run.seed}
-        yield record | counts(run.generation, job.planned.topology)
-    yield from (contexts(pair, settings, job) for job in jobs if job.planned is None)
-
-
-def _text(settings: Settings, job: Job) -> dict[str, Any]:
+def text_of(settings: Settings, cell: Record) -> dict[str, Any]:
+    """The arguments of `stream` that all points share."""
     return {
-        "prompt": settings.prompts[job.prompt],
+        "prompt": settings.prompts[cell["prompt"]],
         "max_new_tokens": settings.max_new_tokens,
         **asdict(settings.sampling),
-        "seed": settings.seed_of(job.prompt, job.repeat),
+        "seed": settings.seed_of(cell["prompt"], cell["repeat"]),
     }
 
 
@@ -117,17 +88,17 @@ def counts(generation: Generation, topology: Topology) -> Record:
     }
 
 
-def contexts(pair: ModelPair, settings: Settings, job: Job) -> Record:
+def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
     """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
 
     Entropies and D_KL are in bits. What R misses to 1 counts as one more outcome of its entropy.
     """
-    text = generate(pair, **_text(settings, job), method="ar")
+    text = generate(pair, **text_of(settings, cell), method="ar")
     p, q = _distributions(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
     k = max(settings.batch)
-    counted = {"seed": text.seed, "tokens": len(text.token_ids), "positions": len(p), "k": k}
+    record: Record = {"seed": text.seed, "tokens": len(text.token_ids), "positions": len(p), "k": k}
     kl = float(theory.kl_divergence(p, q).sum())
-    record = job.cell | counted | {"kl": kl if math.isfinite(kl) else None}  # JSON has no infinity
+    record["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
     for method in settings.methods:
         by_index = getattr(theory, f"{method}_acceptance_by_index", None)
         if by_index is None:  # other methods have no acceptance by index in closed form

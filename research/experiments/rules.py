@@ -29,9 +29,9 @@ def points(trees: Sequence[str]) -> list[Point]:
     return [(t, tree, method) for t in TEMPERATURES for tree in trees for method in DRAFTING]
 
 
-def shortened(prompt: Prompt, point: Record, repeat: int) -> Prompt:
+def shortened(prompt: Prompt, cell: Record) -> Prompt:
     """The prompt of one repeat: at temperature 0 each drops one more word, or token id, from its end."""
-    fewer = 0 if point["temperature"] else repeat
+    fewer = 0 if cell["temperature"] else cell["repeat"]
     if not isinstance(prompt, str):
         return prompt[: max(1, len(prompt) - fewer)]
     words = prompt.split()
@@ -63,7 +63,7 @@ def _cell(row: Record) -> str:
 EXPERIMENT = Comparison(
     name="rules",
     about="Compare all lossless rules.",
-    fields=("temperature", "tree", "method"),
+    key=("temperature", "tree", "method", "prompt", "repeat"),
     points=points,
     seed=0x72756C6573,
     prompt=shortened,

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
-from research.experiments.comparison import Comparison, Prompt, SetUp, seeds
+import numpy as np
+
+from research.experiments.comparison import Comparison, Prompt, SetUp, seed_of
 from research.experiments.store import Record
 from research.experiments.sweep import Rows, finished, grouped
 from specdec.decoding.batch import generate_many
@@ -46,7 +48,12 @@ TEXTS = 16
 class Serving(Comparison):
     """Compares numbers of texts decoded at once. A run is all texts of a point in one repeat."""
 
-    def cells(self, setup: SetUp) -> list[Record]:
+    def header(self, setup: SetUp) -> Record:
+        """That of a comparison, and the temperatures of the texts."""
+        header = super().header(setup)
+        return header | {"settings": header["settings"] | {"temperatures": setup.options.temperatures}}
+
+    def cells(self, setup: SetUp, _rows: Sequence[Record]) -> list[Record]:
         """All points of each repeat, in both directions: the machine's speed drifts."""
         points = self.points(list(setup.trees))
         return [
@@ -55,7 +62,7 @@ class Serving(Comparison):
             for at_once, tree in (reversed(points) if repeat % 2 else points)
         ]
 
-    def measured(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
+    def measure(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
         """Times each point. AssertionError if a text differs from plain decoding."""
         length = setup.options.max_new_tokens
         for repeat, some in groupby(cells, itemgetter("repeat")):
@@ -77,28 +84,28 @@ class Serving(Comparison):
                 tokens = sum(len(g.token_ids) for g in generations)
                 yield cell | {"k": k, "tokens": tokens, "seconds": seconds}
 
-    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
 
         of_best: those of `auto` as a multiple of the best equal trees, the median over repeats.
         """
-        runs = finished(runs, "repeat")
-        points = grouped(runs, "at_once", "tree")
+        rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
+        by_point, points = grouped(rows, "at_once", "tree"), []
         rates = {
-            point: {run["repeat"]: run["tokens"] / run["seconds"] for run in some}
-            for point, some in points.items()
+            point: np.array([row["tokens"] / row["seconds"] for row in some])
+            for point, some in by_point.items()
         }
-        rows: dict[Any, Record] = {}
-        for (at_once, tree), some in points.items():
-            k = round(fmean(run["k"] for run in some), 1) if tree == AUTO else some[0]["k"]
-            row = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rates[at_once, tree].values())
-            rows[at_once, tree] = row | {"gain": _quotients(rates[at_once, tree], rates[at_once, PLAIN])}
-        for at_once in dict.fromkeys(at_once for at_once, _ in points):
-            fixed = [point for point in rows if point[0] == at_once and point[1] != AUTO]
-            best = max(fixed, key=lambda point: rows[point]["gain"]["value"])
-            rows[at_once, AUTO]["of_best"] = _quotients(rates[at_once, AUTO], rates[best])
+        for (at_once, tree), some in by_point.items():
+            rate, plain = rates[at_once, tree], rates[at_once, PLAIN]
+            k = round(fmean(row["k"] for row in some), 1) if tree == AUTO else some[0]["k"]
+            point = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rate)
+            points.append(point | {"gain": _median_and_ends(rate / plain)})
+            if tree == AUTO:
+                fixed = [rates[other] for other in rates if other[0] == at_once and other[1] != AUTO]
+                best = fixed[np.argmax([np.median(other / plain) for other in fixed])]
+                points[-1]["of_best"] = _median_and_ends(rate / best)
         about = {name: header[name] for name in ("settings", "pair", "machine")}
-        return about | {"repeats": len({run["repeat"] for run in runs}), "points": [*rows.values()]}
+        return about | {"repeats": len({row["repeat"] for row in rows}), "points": points}
 
 
 def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: Any) -> list[Generation]:
@@ -106,7 +113,7 @@ def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: A
     return generate_many(
         setup.pair,
         [prompts[(repeat * max(AT_ONCE) + number) % len(prompts)] for number in numbers],
-        seeds=seeds(EXPERIMENT.seed, repeat, numbers),
+        seeds=[seed_of(EXPERIMENT.seed, number, repeat) for number in numbers],
         at_once=at_once,
         max_new_tokens=length,
         temperature=[temperatures[number % len(temperatures)] for number in numbers],
@@ -114,14 +121,9 @@ def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: A
     )
 
 
-def _quotients(rates: dict[int, float], others: dict[int, float]) -> dict[str, float]:
-    return _median_and_ends(rate / others[repeat] for repeat, rate in rates.items())
-
-
-def _median_and_ends(values: Iterable[float]) -> dict[str, float]:
+def _median_and_ends(values: np.ndarray) -> dict[str, float]:
     """The median, the lowest and the highest value."""
-    numbers = list(values)
-    return {"value": median(numbers), "low": min(numbers), "high": max(numbers)}
+    return {"value": float(np.median(values)), "low": float(values.min()), "high": float(values.max())}
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
@@ -145,7 +147,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = Serving(
     name="serving",
     about="Find the best tree for many texts at once.",
-    fields=("at_once", "tree"),
+    key=("at_once", "tree", "repeat"),
     points=lambda trees: [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)],
     seed=0x73657276,
     repeats=5,
@@ -153,7 +155,6 @@ EXPERIMENT = Serving(
     prepared=prepared,
     tables=tables,
     own_options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
-    in_header=("temperatures",),
 )
 
 if __name__ == "__main__":

@@ -106,11 +106,14 @@ class Settings:
         return derived_seed(derived_seed(self.seed, prompt), repeat)
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any], prompts: Sequence[Any]) -> Settings:
-        """The settings that `to_json` gave. KeyError or TypeError if they are those of another version."""
+    def from_json(cls, entries: Mapping[str, Any]) -> Settings:
+        """The settings that `to_json` gave, with empty prompts. ValueError if another version wrote them."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
-        return cls(**plain | {"prompts": tuple(prompts[: plain["prompts"]])})
+        try:
+            return cls(**plain | {"prompts": ("",) * plain["prompts"]})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the settings in line 1 are not those of this version ({error})") from None
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain data; the prompts are replaced by their number and a digest."""

@@ -29,8 +29,9 @@ from specdec.stats import Estimate, IndexAcceptance, combined
 Estimates = Mapping[Point, Estimate]
 
 
-def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dict[str, Any]:
+def summarize(header: Record, runs: Sequence[Record]) -> dict[str, Any]:
     """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
+    settings = Settings.from_json(header["settings"])
     plan = Plan(settings, runs)
     if not plan.is_calibrated:
         raise ValueError("the calibration runs are not finished: run the experiment a little longer")
@@ -44,7 +45,7 @@ def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dic
         "pair": header["pair"],
         "settings": header["settings"],
         "versions": header["versions"],
-        "complete": not plan.missing(),
+        "complete": plan.is_finished,
         "runs": len(runs),
         "acceptance": {method: _acceptance(plan, method) for method in settings.methods},
         "points": points,

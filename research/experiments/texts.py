@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +12,8 @@ from torch import Tensor
 
 from research.experiments import sweep
 from research.experiments.settings import read_prompts
-from research.experiments.store import Record, Store
+from research.experiments.store import Record
+from research.experiments.sweep import Experiment, grouped
 from specdec import smollm2
 from specdec.commands import Parser
 from specdec.decoding.run import generate
@@ -45,14 +43,15 @@ class Text(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextExperiment(sweep.Experiment):
+class TextExperiment(Experiment):
     """An experiment that measures one text after another, each after another prompt.
 
-    measuring: from a pair, the function that measures its texts. summary: the results, from the runs of each
-    pair. texts: the number of texts of each pair.
+    measured: what is measured at a text. summary: the results, from the rows of each pair. texts: the number
+    of texts of each pair.
     """
 
-    measuring: Callable[[ModelPair], Callable[[Text], Record]]
+    key: tuple[str, ...] = ("pair", "text")
+    measured: Callable[[ModelPair, Text], Record]
     summary: Callable[[Mapping[str, Sequence[Record]]], Record]
     texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
 
@@ -62,30 +61,39 @@ class TextExperiment(sweep.Experiment):
         parser.add_argument("--pair", choices=[STORIES, SMOLLM2], help="measure only this pair")
         return parser
 
-    def run(self, options: Any, store: Store) -> None:
-        """Measures the pairs that are installed."""
-        lengths = {STORIES: 12} if options.smoke else LENGTHS
-        cells = [
+    def set_up(self, options: Any) -> Any:
+        """The options, which choose the pairs."""
+        return options
+
+    def header(self, options: Any) -> Record:
+        """The length of the texts, and the machine."""
+        settings = {"max_new_tokens": _lengths(options)}
+        return {"settings": settings, "pair": {}, "machine": machine(torch.device("cpu"))}
+
+    def cells(self, options: Any, _rows: Sequence[Record]) -> list[Record]:
+        """The texts of the pairs that are installed."""
+        return [
             {"pair": name, "text": number}
-            for name in lengths
+            for name in _lengths(options)
             if options.pair in (None, name) and (name == STORIES or smollm2.installed())
             for number in range(2 if options.smoke else self.texts[name])
         ]
-        header: Record = {"settings": {"max_new_tokens": lengths}, "pair": {}}
-        header["machine"] = machine(torch.device("cpu"))
-        sweep.complete(store, header, sweep.lacking(cells), partial(self._measured, lengths))
 
-    def _measured(self, lengths: Mapping[str, int], cells: Iterable[Record]) -> Iterator[Record]:
-        for name, some in groupby(cells, itemgetter("pair")):
-            pair = load_pair(name, dtype="float32")
-            measure = self.measuring(pair)
-            yield from (cell | measure(written(pair, cell["text"], lengths[name])) for cell in some)
+    def measure(self, options: Any, cells: Sequence[Record]) -> Iterator[Record]:
+        """Writes and measures one text after another."""
+        for (name,), some in grouped(cells, "pair").items():
+            pair, length = load_pair(name, dtype="float32"), _lengths(options)[name]
+            yield from (cell | self.measured(pair, written(pair, cell["text"], length)) for cell in some)
 
-    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """The settings, the machine, and the experiment's own summary."""
-        by_pair = sweep.grouped(runs, "pair")
+        by_pair = grouped(rows, "pair")
         own = self.summary({name: by_pair[name,] for name in LENGTHS if (name,) in by_pair})
         return {"settings": header["settings"], "machine": header["machine"]} | own
+
+
+def _lengths(options: Any) -> Mapping[str, int]:
+    return {STORIES: 12} if options.smoke else LENGTHS
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:

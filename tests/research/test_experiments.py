@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from components.experiments import figures as experiment_figures
-from research.experiments import command
-from research.experiments.command import as_text, main, parser, settings_for, settings_of
-from research.experiments.measure import contexts, counts, header, run
-from research.experiments.plan import Job, Plan
+from research.experiments import sweep
+from research.experiments.command import EXPERIMENT, run, settings_of
+from research.experiments.measure import contexts, counts, header
+from research.experiments.plan import Plan
 from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize
@@ -56,7 +56,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def summary(finished):
-    return summarize(SMALL, *finished.read())
+    return summarize(*finished.read())
 
 
 # ---------------------------------------------------------------- runs
@@ -64,7 +64,7 @@ def summary(finished):
 
 def test_all_points_do_the_same_runs_until_each_has_its_tokens(finished):
     plan = Plan(SMALL, finished.read()[1])
-    assert not plan.missing()
+    assert plan.is_finished
     for item in plan.planned:
         runs = plan.runs_of(item, plan.count)
         assert len(runs) == plan.count
@@ -285,7 +285,7 @@ def test_every_finding_is_stated_with_its_numbers(summary):
 
 
 def test_the_shipped_summary_is_printed(capsys):
-    command.main(["--results", str(ROOT / "assets/results/experiments.summary.json"), "--summary"])
+    EXPERIMENT.command(["--results", str(ROOT / "assets/results/experiments.summary.json"), "--summary"])
     printed = capsys.readouterr().out
     assert "found         Batch, k = 1: GSD is ahead." in printed
     assert len(printed.splitlines()) > 66
@@ -296,16 +296,16 @@ def test_another_file_is_no_summary(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(ValueError, match="is no summary of an experiment"):
-        command.main(["--results", str(path), "--summary"])
+        EXPERIMENT.command(["--results", str(path), "--summary"])
 
 
 def test_an_unfinished_experiment_has_a_summary_of_what_is_there(finished):
     header, runs = finished.read()
-    part = summarize(SMALL, header, runs[: 2 * len(runs) // 3])
+    part = summarize(header, runs[: 2 * len(runs) // 3])
     assert not part["complete"]
-    assert "not finished" in as_text(part)
+    assert "not finished" in EXPERIMENT.as_text(part)
     with pytest.raises(ValueError, match="calibration runs are not finished"):
-        summarize(SMALL, header, runs[:2])
+        summarize(header, runs[:2])
 
 
 def test_equal_models_accept_everything(tmp_path):
@@ -314,11 +314,11 @@ def test_equal_models_accept_everything(tmp_path):
     settings = replace(SMALL, prompts=((0,),), tokens=20, optimal=(1, 8, 9, 10, 11))
     store = Store(tmp_path / "equal.jsonl")
     run(pair, settings, store, quiet=True)
-    summary = summarize(settings, *store.read())
+    summary = summarize(*store.read())
     assert {p["value"] for p in summary["points"] if p["strategy"] == "sequence" and p["k"] == 4} == {5.0}
     assert summary["acceptance"]["gsd"]["by_index"][0] == 1
     assert summary["points"][0]["low"] is None, "one prompt has no interval"
-    assert as_text(summary)
+    assert EXPERIMENT.as_text(summary)
 
 
 FIGURES = {
@@ -371,7 +371,9 @@ def test_the_prompts_are_a_hundred_different_openings():
 
 
 def test_options_become_settings():
-    settings = settings_of(parser().parse_args(["--tokens", "50", "--optimal", "1,2", "--seed", "7"]))
+    settings = settings_of(
+        EXPERIMENT.parser().parse_args(["--tokens", "50", "--optimal", "1,2", "--seed", "7"])
+    )
     assert (settings.tokens, settings.optimal, settings.seed) == (50, (1, 2), 7)
     assert max(Settings(("a",)).optimal) == 384
     assert Settings(("a",)).tokens == 20_000
@@ -379,19 +381,20 @@ def test_options_become_settings():
 
 def test_a_mistake_is_told_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match="error: no results in"), ended():
-        main(["--summary", "--results", str(tmp_path / "none.jsonl")])
+        EXPERIMENT.command(["--summary", "--results", str(tmp_path / "none.jsonl")])
     with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"), ended():
-        main(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
+        EXPERIMENT.command(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
 
 
 def test_the_command_measures_and_reports(tmp_path, capsys):
     results = tmp_path / "results.jsonl"
     few = "--tokens=30 --max-new-tokens=10 --batch=1,3 --sequence=1,3 --specinfer=4 --optimal=2,6"
-    main(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
+    EXPERIMENT.command(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
     assert "Batch, k = 1" in capsys.readouterr().out
     given = {"tokens": 30, "max_new_tokens": 10, "sequence": (1, 3), "batch": (1, 3)}
     given |= {"specinfer": (4,), "optimal": (2, 6)}
-    assert settings_for(results, PROMPTS) == replace(smoke_settings(read_prompts(PROMPTS)), **given)
+    settings = replace(smoke_settings(read_prompts(PROMPTS)), **given)
+    assert Store(results).read()[0]["settings"] == settings.to_json()
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
 
 
@@ -399,16 +402,16 @@ def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "experiment", stopped)
+    monkeypatch.setattr(sweep, "_announce", stopped)
     kept = len(finished.read()[1])
     with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
-        main(["--smoke", "--results", str(finished.path)])
+        EXPERIMENT.command(["--smoke", "--results", str(finished.path)])
 
 
 def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
     settings = replace(smoke_settings([[0]]), methods=("gsd",))
     rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
     monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
-    record = contexts(PAIR, settings, Job(None, 0, 0))
+    record = contexts(PAIR, settings, {"prompt": 0, "repeat": 0})
     bits = float(theory.entropy(rates[0] / 1.001))
     assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)
