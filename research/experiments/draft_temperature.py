@@ -5,8 +5,7 @@
 
 The target decodes at temperature 1, on the trees of `research.experiments.rules`. Every text is compared with
 that of plain decoding with the same seed. Intervals are 95%, clustered by prompt, also those of the gain over
-a draft at the target's own temperature. Runs are appended to a JSON-lines file: a stopped experiment goes on
-where it was.
+a draft at the target's own temperature.
 """
 
 from __future__ import annotations

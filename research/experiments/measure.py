@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from research.experiments.settings import Settings
 from research.experiments.store import Record
+from research.experiments.texts import Text, distributions
 from specdec import theory
 from specdec.decoding.run import generate
 from specdec.devices import machine
-from specdec.learn import scored
 from specdec.pair import ModelPair
 from specdec.stats import index_counts
 from specdec.topology import Topology
@@ -93,10 +91,13 @@ def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
 
     Entropies and D_KL are in bits. What R misses to 1 counts as one more outcome of its entropy.
     """
-    text = generate(pair, **text_of(settings, cell), method="ar")
-    p, q = _distributions(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
-    k = max(settings.batch)
-    record: Record = {"seed": text.seed, "tokens": len(text.token_ids), "positions": len(p), "k": k}
+    g, k = generate(pair, **text_of(settings, cell), method="ar"), max(settings.batch)
+    room, start = min(pair.target.context_length, pair.drafting.context_length), len(g.prompt_ids)
+    text = Text(cell["prompt"], [*g.prompt_ids, *g.token_ids][:room], start, g.seed)
+    length, parts = len(text.ids) - start, 2 * settings.positions
+    moments = sorted({number * length // parts for number in range(1, parts, 2)})
+    p, q = (each[moments].exp() for each in distributions(pair, text, settings.sampling))
+    record: Record = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     kl = float(theory.kl_divergence(p, q).sum())
     record["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
     for method in settings.methods:
@@ -110,17 +111,3 @@ def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
         acceptance = [round(x, 6) for x in rates.sum(0).tolist()]
         record[method] = {"acceptance": acceptance, "entropy": float(bits.sum())}
     return record
-
-
-def _distributions(
-    pair: ModelPair, settings: Settings, ids: Sequence[int], start: int
-) -> tuple[Tensor, Tensor]:
-    """P and Q [positions, vocabulary], float64, of the tokens at moments spread evenly from `start` on."""
-    room = min(pair.target.context_length, pair.drafting.context_length)
-    length = min(len(ids), room) - start
-    moments = {start + (2 * i + 1) * length // (2 * settings.positions) for i in range(settings.positions)}
-    p, q = (
-        torch.cat([scored(model, ids[: n + 1], n, pair, settings.sampling) for n in sorted(moments)])
-        for model in (pair.target, pair.drafting)
-    )
-    return p.double().exp(), q.double().exp()

@@ -5,8 +5,8 @@
 
 The optimal trees are grown from GSD's acceptance and are the same for all rules. The temperatures are 1 and
 0. At temperature 0 every seed gives the same text, so each repeat shortens the prompts by one more word. Each
-rule is compared with GSD run by run; intervals are 95%, clustered by prompt. Runs are appended to a
-JSON-lines file: a stopped experiment goes on where it was, and so does one with more `--repeats`.
+rule is compared with GSD run by run; intervals are 95%, clustered by prompt. A finished experiment goes on
+with more `--repeats`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ ERSD decodes on the optimal trees of k tokens, grown from its own acceptance on 
 same tree. k = 0 drafts nothing. `auto` divides one budget of rows among the texts. All points of a repeat
 write the same texts, prefills included; a text that ends makes room for the next. Every text must equal that
 of plain decoding. Seconds are processor time of one thread, which equals the clock's time on an idle machine.
-Results are medians over the repeats, with the lowest and the highest value. Runs are appended to a JSON-lines
-file, from which a stopped experiment resumes.
+Results are medians over the repeats, with the lowest and the highest value.
 """
 
 from __future__ import annotations

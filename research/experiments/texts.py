@@ -28,6 +28,8 @@ from specdec.topology import Path, Topology
 
 LENGTHS = {STORIES: 140, SMOLLM2: 60}
 """The most tokens of a text of each pair."""
+_SAMPLING = Sampling()
+"""Temperature 1."""
 
 
 class Text(NamedTuple):
@@ -109,11 +111,10 @@ def spread_positions(length: int, count: int) -> list[int]:
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 
-def distributions(pair: ModelPair, text: Text) -> tuple[Tensor, Tensor]:
+def distributions(pair: ModelPair, text: Text, sampling: Sampling = _SAMPLING) -> tuple[Tensor, Tensor]:
     """log P and log Q [tokens, vocabulary] of a text's tokens, float64."""
     log_p, log_q = (
-        scored(model, text.ids, text.start, pair, Sampling()).double()
-        for model in (pair.target, pair.drafting)
+        scored(model, text.ids, text.start, pair, sampling).double() for model in (pair.target, pair.drafting)
     )
     return log_p, log_q
 
