@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from research.experiments.comparison import decoded
 from research.experiments.findings import VERDICTS
-from research.experiments.measure import SetUp, contexts, counts, header, text_of
-from research.experiments.plan import CONTEXTS, KEY, Plan
+from research.experiments.measure import sweep_of
 from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
-from research.experiments.store import Record, Store
+from research.experiments.store import Record
 from research.experiments.summary import summarize
-from research.experiments.sweep import Experiment, Rows
+from research.experiments.sweep import Experiment, Rows, Sweep
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair
-from specdec.decoding.run import Run, stream
 from specdec.loading import load_with_progress
-from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS
 
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 
 
 class Paper(Experiment):
-    """Tokens per target call at all points. The first rows determine the trees of the others."""
+    """The paper's experiment on any pair; --summary checks its findings."""
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -61,36 +57,12 @@ class Paper(Experiment):
         self.report(options.results, written)
         print(f"written: {written}")
 
-    def set_up(self, options: Any) -> SetUp:
-        """The pair, and the settings that the options describe."""
+    def sweep(self, options: Any) -> Sweep:
+        """The runs of the pair with the settings that the options describe."""
         at_once, settings = whole("runs-at-once", options.runs_at_once, 1), settings_of(options)
         pair = load_with_progress(options, "stories")
         print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
-        return SetUp(pair, settings, at_once)
-
-    def header(self, setup: SetUp) -> Record:
-        """Settings, models and versions."""
-        return header(setup.pair, setup.settings)
-
-    def cells(self, setup: SetUp, rows: Sequence[Record]) -> list[Record]:
-        """The runs of the calibration, and when these are finished all runs."""
-        plan = Plan(setup.settings, rows)
-        setup.trees.update(plan.trees)
-        return plan.cells()
-
-    def measure(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
-        """The counts of each text. The seconds of a row are shared with other runs of its batch."""
-
-        def run(cell: Record) -> Run:
-            tree, text = setup.trees[cell["tree"]], text_of(setup.settings, cell)
-            return stream(setup.pair, method=cell["method"], topology=tree, detail=False, **text)
-
-        texts = [cell for cell in cells if cell["method"] != CONTEXTS]
-        for cell, ended in decoded(setup.pair, texts, run, setup.at_once):
-            yield cell | {"seed": ended.seed} | counts(ended.generation, setup.trees[cell["tree"]])
-        for cell in cells:
-            if cell["method"] == CONTEXTS:
-                yield cell | contexts(setup.pair, setup.settings, cell)
+        return sweep_of(pair, settings, at_once)
 
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """The numbers of the paper's figures, and its findings."""
@@ -157,12 +129,5 @@ def _number(value: float | None) -> str:
 EXPERIMENT = Paper(
     name="experiments",
     about="Tokens per target call against k, acceptance by index, and bounds.",
-    key=KEY,
     tables=tables,
 )
-
-
-def run(pair: ModelPair, settings: Settings, store: Store, at_once: int = 1, quiet: bool = False) -> None:
-    """Does the runs of the paper's experiment that the results file lacks, `at_once` texts together."""
-    setup = SetUp(pair, settings, at_once)
-    EXPERIMENT.complete(setup, EXPERIMENT.header(setup), store, quiet)

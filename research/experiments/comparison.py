@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from research.experiments.settings import read_prompts
 from research.experiments.store import Record
-from research.experiments.sweep import Experiment, finished, grouped, quotient
+from research.experiments.sweep import Experiment, Sweep, finished, grouped, quotient
 from specdec.commands import Parser
 from specdec.context import ContextTree
 from specdec.decoding.batch import decode_together
@@ -57,7 +57,7 @@ def without_tree(point: Record) -> Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Experiment):
-    """An experiment that compares points: values of the key without "prompt" and "repeat", one being "tree".
+    """An experiment that compares points: values of `fields`, of which one is "tree".
 
     points: all points for trees of these names. seed: the seeds of all texts follow from it. prepared:
     chooses prompts and trees. settings: the arguments of `stream` at a point. prompt: that of a cell.
@@ -66,6 +66,7 @@ class Comparison(Experiment):
     called with each decoded text. own_options: further options of the command.
     """
 
+    fields: tuple[str, ...]
     points: Callable[[Sequence[str]], list[Point]]
     seed: int
     prepared: Callable[[ModelPair, Sequence[Prompt], Any], SetUp] = same_trees
@@ -76,11 +77,6 @@ class Comparison(Experiment):
     length: int = 200
     check: Callable[[Run], None] = lambda _run: None
     own_options: Mapping[str, Record] = field(default_factory=dict)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields of a point."""
-        return tuple(name for name in self.key if name not in ("prompt", "repeat"))
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -93,37 +89,23 @@ class Comparison(Experiment):
             add(name, **entries)
         return parser
 
-    def set_up(self, options: Any) -> SetUp:
-        """The pair with the prompts and trees that the experiment chooses."""
+    def sweep(self, options: Any) -> Sweep:
+        """The sweep of the pair, with the prompts and trees that the experiment chooses."""
         if options.smoke:
             options.repeats, options.max_new_tokens = 1, 12
-        return self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options)
+        return self.sweep_of(self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options))
 
-    def header(self, setup: SetUp) -> Record:
-        """Length, prompts and trees, the pair, and the machine."""
-        paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in setup.trees.items()}
-        length = setup.options.max_new_tokens
-        return {
-            "settings": {"max_new_tokens": length, "prompts": len(setup.prompts), "trees": paths},
-            "pair": {"target": setup.pair.target.name, "draft": setup.pair.drafting.name},
-            "machine": machine(setup.pair.target.device),
-        }
-
-    def cells(self, setup: SetUp, _rows: Sequence[Record]) -> list[Record]:
-        """All points of ten prompts, then of the next ten."""
-        return [
-            dict(zip(self.key, (*point, number, repeat), strict=True))
+    def sweep_of(self, setup: SetUp) -> Sweep:
+        """All points of ten prompts, then of the next ten. A row counts tokens and rounds of one text."""
+        cells = [
+            dict(zip(self.fields, point, strict=True)) | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)
             for first in range(0, len(setup.prompts), AT_ONCE)
             for point in self.points(list(setup.trees))
             for number in range(first, min(first + AT_ONCE, len(setup.prompts)))
         ]
 
-    def measure(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
-        """Counts the tokens and the rounds of each text."""
-
         def run(cell: Record) -> Run:
-            point = {name: cell[name] for name in self.fields}
             return stream(
                 setup.pair,
                 self.prompt(setup.prompts[cell["prompt"]], cell),
@@ -131,12 +113,15 @@ class Comparison(Experiment):
                 seed=seed_of(self.seed, cell["prompt"], cell["repeat"]),
                 max_new_tokens=setup.options.max_new_tokens,
                 detail=False,
-                **self.settings(point),
+                **self.settings({name: cell[name] for name in self.fields}),
             )
 
-        for cell, ended in decoded(setup.pair, cells, run, AT_ONCE):
-            self.check(ended)
-            yield cell | {"tokens": len(ended.generation.token_ids), "rounds": len(ended.rounds)}
+        def measure(cells: Sequence[Record]) -> Iterator[Record]:
+            for cell, ended in decoded(setup.pair, cells, run, AT_ONCE):
+                self.check(ended)
+                yield cell | {"tokens": len(ended.generation.token_ids), "rounds": len(ended.rounds)}
+
+        return Sweep(header_of(setup), (*self.fields, "prompt", "repeat"), lambda _rows: cells, measure)
 
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
@@ -151,6 +136,17 @@ class Comparison(Experiment):
             for point, estimate in measured.items()
         ]
         return {"settings": header["settings"], "pair": header["pair"], "runs": len(rows), "points": points}
+
+
+def header_of(setup: SetUp) -> Record:
+    """Length, prompts and trees, the pair, and the machine."""
+    paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in setup.trees.items()}
+    length = setup.options.max_new_tokens
+    return {
+        "settings": {"max_new_tokens": length, "prompts": len(setup.prompts), "trees": paths},
+        "pair": {"target": setup.pair.target.name, "draft": setup.pair.drafting.name},
+        "machine": machine(setup.pair.target.device),
+    }
 
 
 def decoded(

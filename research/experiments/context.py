@@ -64,7 +64,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = Comparison(
     name="context",
     about="Measure the gain of context-aware trees.",
-    key=("tree", "prompt", "repeat"),
+    fields=("tree",),
     points=lambda trees: [(tree,) for tree in trees],
     seed=0x636F6E74,
     repeats=5,

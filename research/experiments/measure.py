@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 
+from research.experiments.comparison import decoded
+from research.experiments.plan import CONTEXTS, KEY, Plan
 from research.experiments.settings import Settings
 from research.experiments.store import Record
+from research.experiments.sweep import Sweep
 from research.experiments.texts import Text, distributions
 from specdec import theory
-from specdec.decoding.run import generate
+from specdec.decoding.run import Run, generate, stream
 from specdec.devices import machine
 from specdec.pair import ModelPair
 from specdec.stats import index_counts
@@ -23,14 +27,31 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 
-@dataclass(frozen=True)
-class SetUp:
-    """A pair and the settings. at_once: texts decoded together. trees: those of the cells, by digest."""
+def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
+    """The runs of the paper's experiment, `at_once` texts together. The first rows calibrate all others.
 
-    pair: ModelPair
-    settings: Settings
-    at_once: int = 1
-    trees: dict[str, Topology] = field(default_factory=dict)
+    The seconds of a row are shared with the other runs of its batch.
+    """
+    trees: dict[str, Topology] = {}
+
+    def cells(rows: Sequence[Record]) -> list[Record]:
+        plan = Plan(settings, rows)
+        trees.update(plan.trees)
+        return plan.cells()
+
+    def run(cell: Record) -> Run:
+        text = text_of(settings, cell)
+        return stream(pair, method=cell["method"], topology=trees[cell["tree"]], detail=False, **text)
+
+    def measure(cells: Sequence[Record]) -> Iterator[Record]:
+        texts = [cell for cell in cells if cell["method"] != CONTEXTS]
+        for cell, ended in decoded(pair, texts, run, at_once):
+            yield cell | {"seed": ended.seed} | counts(ended.generation, trees[cell["tree"]])
+        for cell in cells:
+            if cell["method"] == CONTEXTS:
+                yield cell | contexts(pair, settings, cell)
+
+    return Sweep(header(pair, settings), KEY, cells, measure)
 
 
 def header(pair: ModelPair, settings: Settings) -> Record:

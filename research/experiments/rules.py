@@ -63,7 +63,7 @@ def _cell(row: Record) -> str:
 EXPERIMENT = Comparison(
     name="rules",
     about="Compare all lossless rules.",
-    key=("temperature", "tree", "method", "prompt", "repeat"),
+    fields=("temperature", "tree", "method"),
     points=points,
     seed=0x72756C6573,
     prompt=shortened,

@@ -18,16 +18,15 @@ import gc
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from research.experiments.comparison import Comparison, Prompt, SetUp, seed_of
+from research.experiments.comparison import Comparison, Prompt, SetUp, header_of, seed_of
 from research.experiments.store import Record
-from research.experiments.sweep import Rows, finished, grouped
+from research.experiments.sweep import Rows, Sweep, finished, grouped
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
@@ -47,41 +46,16 @@ TEXTS = 16
 class Serving(Comparison):
     """Compares numbers of texts decoded at once. A run is all texts of a point in one repeat."""
 
-    def header(self, setup: SetUp) -> Record:
-        """That of a comparison, and the temperatures of the texts."""
-        header = super().header(setup)
-        return header | {"settings": header["settings"] | {"temperatures": setup.options.temperatures}}
-
-    def cells(self, setup: SetUp, _rows: Sequence[Record]) -> list[Record]:
+    def sweep_of(self, setup: SetUp) -> Sweep:
         """All points of each repeat, in both directions: the machine's speed drifts."""
-        points = self.points(list(setup.trees))
-        return [
+        points, header = self.points(list(setup.trees)), header_of(setup)
+        header["settings"]["temperatures"] = setup.options.temperatures
+        cells = [
             {"at_once": at_once, "tree": tree, "repeat": repeat}
             for repeat in range(setup.options.repeats)
             for at_once, tree in (reversed(points) if repeat % 2 else points)
         ]
-
-    def measure(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
-        """Times each point. AssertionError if a text differs from plain decoding."""
-        length = setup.options.max_new_tokens
-        for repeat, some in groupby(cells, itemgetter("repeat")):
-            decoded = partial(_decoded, setup, repeat)
-            # this also runs the first, slow forwards of each size before anything is timed
-            texts = decoded(length, max(AT_ONCE), method="ar")
-            for cell in some:
-                at_once, tree = cell["at_once"], cell["tree"]
-                settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
-                decoded(1, at_once, **settings)  # `auto` measures here
-                gc.collect()  # a collection of everything takes longer than the texts of a point
-                start = time.process_time()
-                generations = decoded(length, at_once, **settings)
-                seconds = time.process_time() - start
-                same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
-                assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
-                rounds = [round for g in generations for round in g.rounds]
-                k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
-                tokens = sum(len(g.token_ids) for g in generations)
-                yield cell | {"k": k, "tokens": tokens, "seconds": seconds}
+        return Sweep(header, (*self.fields, "repeat"), lambda _rows: cells, partial(_measured, setup))
 
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
@@ -105,6 +79,28 @@ class Serving(Comparison):
                 points[-1]["of_best"] = _median_and_ends(rate / best)
         about = {name: header[name] for name in ("settings", "pair", "machine")}
         return about | {"repeats": len({row["repeat"] for row in rows}), "points": points}
+
+
+def _measured(setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
+    """Times each point. AssertionError if a text differs from plain decoding."""
+    length = setup.options.max_new_tokens
+    for (repeat,), some in grouped(cells, "repeat").items():
+        decoded = partial(_decoded, setup, repeat)
+        # this also runs the first, slow forwards of each size before anything is timed
+        texts = decoded(length, max(AT_ONCE), method="ar")
+        for cell in some:
+            at_once, tree = cell["at_once"], cell["tree"]
+            settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
+            decoded(1, at_once, **settings)  # `auto` measures here
+            gc.collect()  # a collection of everything takes longer than the texts of a point
+            start = time.process_time()
+            generations = decoded(length, at_once, **settings)
+            seconds = time.process_time() - start
+            same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
+            assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
+            rounds = [round for g in generations for round in g.rounds]
+            k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
+            yield cell | {"k": k, "tokens": sum(len(g.token_ids) for g in generations), "seconds": seconds}
 
 
 def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: Any) -> list[Generation]:
@@ -146,7 +142,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = Serving(
     name="serving",
     about="Find the best tree for many texts at once.",
-    key=("at_once", "tree", "repeat"),
+    fields=("at_once", "tree"),
     points=lambda trees: [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)],
     seed=0x73657276,
     repeats=5,

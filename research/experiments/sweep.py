@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -29,34 +29,53 @@ Rows = Sequence[Sequence[str]]
 """A table: its first row is the head."""
 
 
+class Sweep(NamedTuple):
+    """A grid of cells and their measure.
+
+    header: the first line of the results file; a file with other settings or another pair is refused.
+    key: the fields that no two cells share. cells: all cells, in order, as far as the rows so far determine
+    them. measure: the rows of some cells, each as soon as it is measured.
+    """
+
+    header: Record
+    key: tuple[str, ...]
+    cells: Callable[[Sequence[Record]], Sequence[Record]]
+    measure: Callable[[Sequence[Record]], Iterator[Record]]
+
+    def complete(self, store: Store, quiet: bool = False) -> None:
+        """Measures cells until none is lacking.
+
+        ValueError if the file belongs to another header, or if another experiment writes to it.
+        """
+        with store.writing():
+            store.begin(self.header)
+            while lacking := self._lacking(store.read()[1]):
+                bar = tqdm(total=len(lacking), unit="run", mininterval=1, dynamic_ncols=True, disable=quiet)
+                with bar:
+                    for row in self.measure(lacking):
+                        store.append(row)
+                        bar.update()
+
+    def _lacking(self, rows: Sequence[Record]) -> list[Record]:
+        done = {key_of(row, self.key) for row in rows}
+        cells = {key_of(cell, self.key): cell for cell in self.cells(rows)}
+        return [cell for key, cell in cells.items() if key not in done]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """An experiment, whose command is `python -m research.experiments.NAME`.
+    """A sweep and the summary of its rows; the command is `python -m research.experiments.NAME`.
 
-    about: one sentence for `--help`. key: the fields of a cell that no other cell shares.
-    tables: the summary for a terminal.
+    about: one sentence for `--help`. tables: the summary for a terminal.
     """
 
     name: str
     about: str
-    key: tuple[str, ...]
     tables: Callable[[Record], Sequence[Rows]]
 
     @abstractmethod
-    def set_up(self, options: Any) -> Any:
-        """What the cells are measured with, such as a pair and its prompts."""
-
-    @abstractmethod
-    def header(self, setup: Any) -> Record:
-        """The first line of the results file; a file with other settings or another pair is refused."""
-
-    @abstractmethod
-    def cells(self, setup: Any, rows: Sequence[Record]) -> Sequence[Record]:
-        """All cells, in their order, as far as they are known from the rows so far."""
-
-    @abstractmethod
-    def measure(self, setup: Any, cells: Sequence[Record]) -> Iterator[Record]:
-        """The rows of these cells, each as soon as it is measured."""
+    def sweep(self, options: Any) -> Sweep:
+        """What the options ask for; models are loaded."""
 
     @abstractmethod
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
@@ -84,32 +103,12 @@ class Experiment(ABC):
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         store = Store(options.results)
         try:
-            setup = self.set_up(options)
-            header = self.header(setup)
-            _announce(store, header)
-            self.complete(setup, header, store)
+            sweep = self.sweep(options)
+            _announce(store, sweep.header)
+            sweep.complete(store)
         except KeyboardInterrupt:
             kept = f"the {len(store.read()[1]):,} finished runs in {store.path} are kept"
             raise KeyboardInterrupt(f"stopped: {kept}; give the same command to go on with them") from None
-
-    def complete(self, setup: Any, header: Record, store: Store, quiet: bool = False) -> None:
-        """Measures cells until none is lacking.
-
-        ValueError if the file belongs to another header, or if another experiment writes to it.
-        """
-        with store.writing():
-            store.begin(header)
-            while lacking := self._lacking(setup, store.read()[1]):
-                bar = tqdm(total=len(lacking), unit="run", mininterval=1, dynamic_ncols=True, disable=quiet)
-                with bar:
-                    for row in self.measure(setup, lacking):
-                        store.append(row)
-                        bar.update()
-
-    def _lacking(self, setup: Any, rows: Sequence[Record]) -> list[Record]:
-        done = {key_of(row, self.key) for row in rows}
-        cells = {key_of(cell, self.key): cell for cell in self.cells(setup, rows)}
-        return [cell for key, cell in cells.items() if key not in done]
 
     def report(self, results: Path, written: Path | None) -> None:
         """Prints the summary of a results file, and writes it to a file if one is named."""

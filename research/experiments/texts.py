@@ -13,7 +13,7 @@ from torch import Tensor
 from research.experiments import sweep
 from research.experiments.settings import read_prompts
 from research.experiments.store import Record
-from research.experiments.sweep import Experiment, grouped
+from research.experiments.sweep import Experiment, Sweep, grouped
 from specdec import smollm2
 from specdec.commands import Parser
 from specdec.decoding.run import generate
@@ -52,7 +52,6 @@ class TextExperiment(Experiment):
     of texts of each pair.
     """
 
-    key: tuple[str, ...] = ("pair", "text")
     measured: Callable[[ModelPair, Text], Record]
     summary: Callable[[Mapping[str, Sequence[Record]]], Record]
     texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
@@ -63,39 +62,31 @@ class TextExperiment(Experiment):
         parser.add_argument("--pair", choices=[STORIES, SMOLLM2], help="measure only this pair")
         return parser
 
-    def set_up(self, options: Any) -> Any:
-        """The options, which choose the pairs."""
-        return options
-
-    def header(self, options: Any) -> Record:
-        """The length of the texts, and the machine."""
-        settings = {"max_new_tokens": _lengths(options)}
-        return {"settings": settings, "pair": {}, "machine": machine(torch.device("cpu"))}
-
-    def cells(self, options: Any, _rows: Sequence[Record]) -> list[Record]:
-        """The texts of the pairs that are installed."""
-        return [
+    def sweep(self, options: Any) -> Sweep:
+        """The texts of the pairs that are installed, each written and measured by itself."""
+        lengths = {STORIES: 12} if options.smoke else LENGTHS
+        cells = [
             {"pair": name, "text": number}
-            for name in _lengths(options)
+            for name in lengths
             if options.pair in (None, name) and (name == STORIES or smollm2.installed())
             for number in range(2 if options.smoke else self.texts[name])
         ]
 
-    def measure(self, options: Any, cells: Sequence[Record]) -> Iterator[Record]:
-        """Writes and measures one text after another."""
-        for (name,), some in grouped(cells, "pair").items():
-            pair, length = load_pair(name, dtype="float32"), _lengths(options)[name]
-            yield from (cell | self.measured(pair, written(pair, cell["text"], length)) for cell in some)
+        def measure(cells: Sequence[Record]) -> Iterator[Record]:
+            for (name,), some in grouped(cells, "pair").items():
+                pair = load_pair(name, dtype="float32")
+                for cell in some:
+                    yield cell | self.measured(pair, written(pair, cell["text"], lengths[name]))
+
+        header: Record = {"settings": {"max_new_tokens": lengths}, "pair": {}}
+        header["machine"] = machine(torch.device("cpu"))
+        return Sweep(header, ("pair", "text"), lambda _rows: cells, measure)
 
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """The settings, the machine, and the experiment's own summary."""
         by_pair = grouped(rows, "pair")
         own = self.summary({name: by_pair[name,] for name in LENGTHS if (name,) in by_pair})
         return {"settings": header["settings"], "machine": header["machine"]} | own
-
-
-def _lengths(options: Any) -> Mapping[str, int]:
-    return {STORIES: 12} if options.smoke else LENGTHS
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:

@@ -10,8 +10,8 @@ import torch
 
 from components.experiments import figures as experiment_figures
 from research.experiments import sweep
-from research.experiments.command import EXPERIMENT, run, settings_of
-from research.experiments.measure import contexts, counts, header
+from research.experiments.command import EXPERIMENT, settings_of
+from research.experiments.measure import contexts, counts, header, sweep_of
 from research.experiments.plan import Plan
 from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
 from research.experiments.store import Store
@@ -50,7 +50,7 @@ def done(store):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
-    run(PAIR, SMALL, store, quiet=True)
+    sweep_of(PAIR, SMALL).complete(store, quiet=True)
     return store
 
 
@@ -85,7 +85,7 @@ def test_no_run_is_there_twice_and_equal_trees_share_theirs(finished):
 @pytest.mark.parametrize("at_once", [2, 7])
 def test_texts_that_are_decoded_together_give_the_same_lines(finished, tmp_path, at_once):
     store = Store(tmp_path / "results.jsonl")
-    run(PAIR, SMALL, store, quiet=True, at_once=at_once)
+    sweep_of(PAIR, SMALL, at_once=at_once).complete(store, quiet=True)
     assert done(store) == done(finished)
 
 
@@ -93,8 +93,8 @@ def test_texts_of_a_compiled_pair_that_are_decoded_together_give_the_same_lines(
     pair = synthetic_pair(PRESETS["tiny"], torch.float32)[0]
     settings = replace(SMALL, tokens=60, positions=0, optimal=(8,))
     alone, together = (Store(tmp_path / f"{number}.jsonl") for number in (1, 5))
-    run(pair, settings, alone, quiet=True)
-    run(pair, settings, together, quiet=True, at_once=5)
+    sweep_of(pair, settings).complete(alone, quiet=True)
+    sweep_of(pair, settings, at_once=5).complete(together, quiet=True)
     assert done(together) == done(alone)
 
 
@@ -103,21 +103,21 @@ def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finis
     whole = finished.path.read_bytes()
     cut = Store(tmp_path / "cut.jsonl")
     cut.path.write_bytes(whole[: int(share * len(whole))])
-    run(PAIR, SMALL, cut, quiet=True)
+    sweep_of(PAIR, SMALL).complete(cut, quiet=True)
     assert done(cut) == done(finished)
     assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
 def test_a_finished_experiment_does_nothing_more(finished):
     before = finished.path.read_bytes()
-    run(PAIR, SMALL, finished, quiet=True)
+    sweep_of(PAIR, SMALL).complete(finished, quiet=True)
     assert finished.path.read_bytes() == before
 
 
 def test_two_experiments_do_not_write_to_one_file(tmp_path):
     store = Store(tmp_path / "results.jsonl")
     with store.writing(), pytest.raises(ValueError, match="another experiment is writing"):
-        run(PAIR, SMALL, store, quiet=True)
+        sweep_of(PAIR, SMALL).complete(store, quiet=True)
 
 
 def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
@@ -129,9 +129,9 @@ def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
 
 def test_a_file_of_other_settings_is_refused(finished):
     with pytest.raises(ValueError, match="begun with settings seed = 0, not 1"):
-        run(PAIR, replace(SMALL, seed=1), finished, quiet=True)
+        sweep_of(PAIR, replace(SMALL, seed=1)).complete(finished, quiet=True)
     with pytest.raises(ValueError, match="begun with pair vocab_size"):
-        run(markov_pair(4), SMALL, finished, quiet=True)
+        sweep_of(markov_pair(4), SMALL).complete(finished, quiet=True)
 
 
 def test_a_file_of_other_weights_is_refused(tmp_path):
@@ -313,7 +313,7 @@ def test_equal_models_accept_everything(tmp_path):
     pair = ModelPair(MarkovModel(table), MarkovModel(table))
     settings = replace(SMALL, prompts=((0,),), tokens=20, optimal=(1, 8, 9, 10, 11))
     store = Store(tmp_path / "equal.jsonl")
-    run(pair, settings, store, quiet=True)
+    sweep_of(pair, settings).complete(store, quiet=True)
     summary = summarize(*store.read())
     assert {p["value"] for p in summary["points"] if p["strategy"] == "sequence" and p["k"] == 4} == {5.0}
     assert summary["acceptance"]["gsd"]["by_index"][0] == 1

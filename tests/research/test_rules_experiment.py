@@ -7,7 +7,7 @@ import pytest
 
 import specdec
 from research.experiments import comparison, draft_temperature, rules
-from research.experiments.command import run
+from research.experiments.measure import sweep_of
 from research.experiments.settings import Settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize
@@ -119,7 +119,7 @@ def test_the_paper_s_experiments_take_any_method(tmp_path):
         optimal=(2,),
     )
     store = Store(tmp_path / "results.jsonl")
-    run(pair, settings, store, quiet=True)
+    sweep_of(pair, settings).complete(store, quiet=True)
     summary = summarize(*store.read())
     assert summary["complete"]
     assert {point["method"] for point in summary["points"]} == {*settings.methods}

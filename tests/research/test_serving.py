@@ -19,7 +19,7 @@ def measure(experiment, pair, prompts, repeats, length, trees, store):
     """Does the runs of an experiment on this pair that the store lacks."""
     options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
     setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parser().parse_args(options))
-    experiment.EXPERIMENT.complete(setup, HEADER, store)
+    experiment.EXPERIMENT.sweep_of(setup).complete(store)
 
 
 @pytest.fixture(scope="module")
