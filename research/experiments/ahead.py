@@ -193,7 +193,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="ahead",
+    name="experiments.ahead",
     about="Measure what drafting while the target verifies could give.",
     measured=measured,
     summary=lambda runs: {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}},

@@ -24,15 +24,13 @@ _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed
 
 
 class Paper(Experiment):
-    """The paper's experiment on any pair; --summary checks its findings."""
+    """The paper's experiment on any pair, with the paper's findings checked."""
 
     def parser(self) -> Parser:
         """The options of the command."""
-        parser = Parser(prog="python -m research.experiments", description=self.about)
+        parser = super().parser()
         add = parser.add_argument
         add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
-        lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
-        add("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
         add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
         for name in _OVERRIDES:
             value = getattr(Settings, name)
@@ -41,21 +39,7 @@ class Paper(Experiment):
             add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
         together = "texts decoded together: the same numbers, sooner (default: 1)"
         add("--runs-at-once", type=int, default=1, metavar="N", help=together)
-        add("--smoke", action="store_true", help="every stage in a minute")
-        add("--summary", action="store_true", help="print the summary of --results, run nothing")
         return parser
-
-    def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Runs an experiment unless only its summary is asked for, and prints and writes the summary."""
-        options = self.parser().parse_args(arguments)
-        if options.summary and options.results.suffix == ".json":
-            print(self.as_text(read_summary(options.results)))
-            return
-        if not options.summary:
-            self.run(options)
-        written = options.results.with_suffix(".summary.json")
-        self.report(options.results, written)
-        print(f"written: {written}")
 
     def sweep(self, options: Any) -> Sweep:
         """The runs of the pair with the settings that the options describe."""
@@ -67,6 +51,15 @@ class Paper(Experiment):
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """The numbers of the paper's figures, and its findings."""
         return summarize(header, rows)
+
+    def report(self, results: Path, written: Path | None) -> None:
+        """Prints a summary, or that of the runs in a results file, and then writes it beside the file."""
+        if results.suffix == ".json":
+            print(self.as_text(read_summary(results)))
+            return
+        written = written or results.with_suffix(".summary.json")
+        super().report(results, written)
+        print(f"written: {written}")
 
     def as_text(self, summary: Record) -> str:
         """The tables of a summary and the findings."""

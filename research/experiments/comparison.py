@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from research.experiments.settings import read_prompts
+from research.experiments.settings import read_prompts, seed_of
 from research.experiments.store import Record
 from research.experiments.sweep import Experiment, Sweep, finished, grouped, quotient
 from specdec.commands import Parser
@@ -18,7 +18,6 @@ from specdec.devices import machine
 from specdec.loading import load_pair
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
-from specdec.race import derived_seed
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.stats import Estimate
 from specdec.topology import Topology, batch, sequence
@@ -166,8 +165,3 @@ def decoded(
         for first in list(takewhile(ended.__contains__, begun)):
             ended.remove(first)
             yield begun.pop(first), first
-
-
-def seed_of(seed: int, prompt: int, repeat: int) -> int:
-    """The seed of a text. It is the same at every point, so that points are compared on the same races."""
-    return derived_seed(derived_seed(seed, prompt), repeat)

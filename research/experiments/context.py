@@ -62,7 +62,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = Comparison(
-    name="context",
+    name="experiments.context",
     about="Measure the gain of context-aware trees.",
     fields=("tree",),
     points=lambda trees: [(tree,) for tree in trees],

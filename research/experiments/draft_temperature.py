@@ -49,7 +49,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = Comparison(
-    name="draft_temperature",
+    name="experiments.draft_temperature",
     about="Measure ERSD with drafts of other temperatures.",
     fields=("tree", "draft_temperature"),
     points=lambda trees: [(tree, temperature) for tree in trees for temperature in TEMPERATURES],

@@ -134,7 +134,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="limits",
+    name="experiments.limits",
     about="Compare upper bounds of tokens per target call with the optimal tree.",
     measured=measured,
     summary=lambda runs: {"pairs": {pair: _summary(some) for pair, some in runs.items()}},

@@ -84,7 +84,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="lists",
+    name="experiments.lists",
     about="Compare the first arrivals of one race with the winners of several.",
     measured=measured,
     summary=summary,

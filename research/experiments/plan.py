@@ -27,9 +27,10 @@ from specdec.topology import Topology
 
 CONTEXTS = "contexts"
 """The method of the lines that hold acceptance computed at some contexts."""
-KEY = ("method", "tree", "prompt", "repeat")
+_KEY = {"method": str, "tree": str, "prompt": int, "repeat": int}
+KEY = tuple(_KEY)
 """The fields that distinguish runs: points whose trees are equal share theirs."""
-_COUNTS = ("lengths", "offered", "reached", "accepted")
+_COUNTS = {"tokens": int, "rounds": int, "lengths": list, "offered": list, "reached": list, "accepted": list}
 
 
 class Planned(NamedTuple):
@@ -143,10 +144,8 @@ def check_runs(runs: Sequence[Record]) -> None:
     """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
     lines: dict[tuple[Any, ...], int] = {}
     for number, run in enumerate(runs, start=2):
-        counted = {"tokens": int, "rounds": int} | dict.fromkeys(_COUNTS, list)
-        fields: dict[str, type] = dict(zip(KEY, (str, str, int, int), strict=True))
-        fields |= {"positions": int} if run.get("method") == CONTEXTS else counted
-        for name, kind in fields.items():
+        counted = {"positions": int} if run.get("method") == CONTEXTS else _COUNTS
+        for name, kind in (_KEY | counted).items():
             value = run.get(name)
             if not isinstance(value, kind) or (isinstance(value, list) and {*map(type, value)} - {int}):
                 shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"

@@ -232,7 +232,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="rounding",
+    name="experiments.rounding",
     about="Measure how often rounding changes a token, and bound it.",
     measured=measured,
     summary=summary,

@@ -61,7 +61,7 @@ def _cell(row: Record) -> str:
 
 
 EXPERIMENT = Comparison(
-    name="rules",
+    name="experiments.rules",
     about="Compare all lossless rules.",
     fields=("temperature", "tree", "method"),
     points=points,

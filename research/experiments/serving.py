@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from research.experiments.comparison import Comparison, Prompt, SetUp, header_of, seed_of
+from research.experiments.comparison import Comparison, Prompt, SetUp, header_of
+from research.experiments.settings import seed_of
 from research.experiments.store import Record
 from research.experiments.sweep import Rows, Sweep, finished, grouped
 from specdec.decoding.batch import generate_many
@@ -140,7 +141,7 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = Serving(
-    name="serving",
+    name="experiments.serving",
     about="Find the best tree for many texts at once.",
     fields=("at_once", "tree"),
     points=lambda trees: [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)],

@@ -102,8 +102,8 @@ class Settings:
         return run % len(self.prompts), run // len(self.prompts)
 
     def seed_of(self, prompt: int, repeat: int) -> int:
-        """The seed of a run. It is the same at every point, so that points are compared on the same races."""
-        return derived_seed(derived_seed(self.seed, prompt), repeat)
+        """The seed of a run."""
+        return seed_of(self.seed, prompt, repeat)
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Settings:
@@ -121,6 +121,11 @@ class Settings:
         listed = json.dumps(plain.pop("prompts"))
         digest = hashlib.sha256(listed.encode()).hexdigest()[:16]
         return json.loads(json.dumps(plain)) | {"prompts": len(self.prompts), "prompts_sha256": digest}
+
+
+def seed_of(seed: int, prompt: int, repeat: int) -> int:
+    """The seed of a text. It is the same at every point, so that points are compared on the same races."""
+    return derived_seed(derived_seed(seed, prompt), repeat)
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:

@@ -85,13 +85,12 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimat
 
 
 def _differences(settings: Settings, estimates: Estimates) -> list[dict[str, Any]]:
-    rows = []
-    for point in settings.points:
-        other = point._replace(method="ersd")
-        if point.method == "gsd" and point in estimates and other in estimates:
-            row = {"strategy": point.strategy, "k": point.k}
-            rows.append(row | (estimates[point] - estimates[other]).to_json())
-    return rows
+    points = [(point, point._replace(method="ersd")) for point in settings.points if point.method == "gsd"]
+    return [
+        {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
+        for gsd, ersd in points
+        if {gsd, ersd} <= estimates.keys()
+    ]
 
 
 def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> list[dict[str, Any]]:

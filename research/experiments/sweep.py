@@ -64,7 +64,7 @@ class Sweep(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """A sweep and the summary of its rows; the command is `python -m research.experiments.NAME`.
+    """A sweep and the summary of its rows; the command is `python -m research.NAME`.
 
     about: one sentence for `--help`. tables: the summary for a terminal.
     """
@@ -83,18 +83,20 @@ class Experiment(ABC):
 
     def parser(self) -> Parser:
         """The options of the command."""
-        parser = Parser(prog=f"python -m research.experiments.{self.name}", description=self.about)
-        add, results = parser.add_argument, Path(f"{self.name}.jsonl")
+        parser = Parser(prog=f"python -m research.{self.name}", description=self.about)
+        add, results = parser.add_argument, Path(self.name.rpartition(".")[2] + ".jsonl")
         add("--results", type=Path, default=results, help="JSON lines, to which runs are appended")
-        add("--summary", type=to_write, help="the file for the summary")
-        add("--smoke", action="store_true", help="run every stage in seconds; the numbers mean nothing")
+        alone = "the file for the summary; without FILE, print the summary of --results and run nothing"
+        add("--summary", type=to_write, nargs="?", const=False, metavar="FILE", help=alone)
+        add("--smoke", action="store_true", help="run every stage in a minute; the numbers mean nothing")
         return parser
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Measures, then prints the summary and writes it."""
+        """Measures unless only a summary is asked for, then prints the summary and writes it."""
         options = self.parser().parse_args(arguments)
-        self.run(options)
-        self.report(options.results, options.summary)
+        if options.summary is not False:
+            self.run(options)
+        self.report(options.results, options.summary or None)
 
     def run(self, options: Any) -> None:
         """Measures the cells that the results file lacks. KeyboardInterrupt says how to continue."""

@@ -150,11 +150,12 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
 
 def test_a_torn_last_line_is_not_read_and_cut_off_by_the_next_one(tmp_path):
     store = Store(tmp_path / "results.jsonl")
-    store.append({"settings": 1})
+    header = {"settings": {}, "pair": {}}
+    store.append(header)
     store.append({"run": 1})
     with store.path.open("ab") as file:
         file.write(b'{"run":2,"tok')
-    assert store.read() == ({"settings": 1}, [{"run": 1}])
+    assert store.read() == (header, [{"run": 1}])
     store.append({"run": 3})
     assert store.read()[1] == [{"run": 1}, {"run": 3}]
 
@@ -164,9 +165,10 @@ def test_a_file_that_is_no_results_file_is_refused(tmp_path):
     other.write_text("hello\n")
     with pytest.raises(ValueError, match="line 1: not a JSON object"):
         Store(other).read()
-    other.write_text('{"a":1}\n')
-    with pytest.raises(ValueError, match="not the header"):
-        Store(other).read()
+    for text in ('{"a":1}', '{"settings":{}}', '{"settings":{},"pair":[]}'):
+        other.write_text(text + "\n")
+        with pytest.raises(ValueError, match="not the header"):
+            Store(other).read()
 
 
 # ---------------------------------------------------------------- counts and estimates
@@ -396,6 +398,10 @@ def test_the_command_measures_and_reports(tmp_path, capsys):
     settings = replace(smoke_settings(read_prompts(PROMPTS)), **given)
     assert Store(results).read()[0]["settings"] == settings.to_json()
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
+    lines = results.read_bytes()
+    EXPERIMENT.command(["--results", str(results), "--summary"])
+    assert "not done again" not in capsys.readouterr().err
+    assert results.read_bytes() == lines
 
 
 def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
