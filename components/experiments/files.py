@@ -24,7 +24,7 @@ def shipped() -> dict[str, Any] | None:
 def read(path: Path) -> dict[str, Any]:
     """The summary in a file, or that of the runs in it. ValueError if it is neither kind of file."""
     # imported here, because they import transformers, for which the page must not wait
-    from research.experiments.command import read_summary
+    from research.experiments.paper import read_summary
     from research.experiments.store import Store
     from research.experiments.summary import summarize
 

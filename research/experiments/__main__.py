@@ -1,6 +1,6 @@
 """`python -m research.experiments`."""
 
-from research.experiments.command import EXPERIMENT
+from research.experiments.paper import EXPERIMENT
 
 if __name__ == "__main__":
     EXPERIMENT.main()

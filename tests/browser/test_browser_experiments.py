@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from research.experiments.measure import sweep_of
+from research.experiments.paper import sweep_of
 from research.experiments.store import Store
 from tests.conftest import go, shows
 from tests.helpers.distributions import markov_pair

@@ -8,7 +8,7 @@ import pytest
 import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
-from research.experiments.measure import sweep_of
+from research.experiments.paper import sweep_of
 from research.experiments.store import Store
 from research.experiments.summary import summarize
 from specdec.figures.topologies import TOPOLOGIES

@@ -10,8 +10,7 @@ import torch
 
 from components.experiments import figures as experiment_figures
 from research.experiments import sweep
-from research.experiments.command import EXPERIMENT, settings_of
-from research.experiments.measure import contexts, counts, header, sweep_of
+from research.experiments.paper import EXPERIMENT, contexts, counts, header, settings_of, sweep_of
 from research.experiments.plan import Plan
 from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
 from research.experiments.store import Store

@@ -7,7 +7,7 @@ import pytest
 
 import specdec
 from research.experiments import comparison, draft_temperature, rules
-from research.experiments.measure import sweep_of
+from research.experiments.paper import sweep_of
 from research.experiments.settings import Settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize
