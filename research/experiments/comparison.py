@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import Any, NamedTuple
 
 from research.experiments.settings import read_prompts, seed_of
@@ -56,17 +56,16 @@ def without_tree(point: Record) -> Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Experiment):
-    """An experiment that compares points: values of `fields`, of which one is "tree".
+    """An experiment that compares the points of a grid.
 
-    points: all points for trees of these names. seed: the seeds of all texts follow from it. prepared:
-    chooses prompts and trees. settings: the arguments of `stream` at a point. prompt: that of a cell.
-    differences: a point's comparisons with other points, by their names in the summary. repeats: how often
-    every prompt is decoded, each time with another seed. length: the most new tokens of one text. check: is
-    called with each decoded text. own_options: further options of the command.
+    grid: the values of each field; none of "tree", whose values are the names of the trees. seed: the seeds
+    of all texts follow from it. prepared: chooses prompts and trees. settings: the arguments of `stream` at a
+    point. prompt: that of a cell. differences: a point's comparisons with other points, by their names in the
+    summary. repeats: how often every prompt is decoded, each time with another seed. length: the most new
+    tokens of one text. check: is called with each decoded text. own_options: further options of the command.
     """
 
-    fields: tuple[str, ...]
-    points: Callable[[Sequence[str]], list[Point]]
+    grid: Mapping[str, Sequence[Any]]
     seed: int
     prepared: Callable[[ModelPair, Sequence[Prompt], Any], SetUp] = same_trees
     settings: Callable[[Record], Record] = without_tree
@@ -76,6 +75,15 @@ class Comparison(Experiment):
     length: int = 200
     check: Callable[[Run], None] = lambda _run: None
     own_options: Mapping[str, Record] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of a point."""
+        return tuple(self.grid)
+
+    def points(self, trees: Iterable[str]) -> list[Point]:
+        """All points for trees of these names."""
+        return [*product(*(values or trees for values in self.grid.values()))]
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -100,7 +108,7 @@ class Comparison(Experiment):
             dict(zip(self.fields, point, strict=True)) | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)
             for first in range(0, len(setup.prompts), AT_ONCE)
-            for point in self.points(list(setup.trees))
+            for point in self.points(setup.trees)
             for number in range(first, min(first + AT_ONCE, len(setup.prompts)))
         ]
 

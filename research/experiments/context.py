@@ -64,8 +64,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = Comparison(
     name="experiments.context",
     about="Measure the gain of context-aware trees.",
-    fields=("tree",),
-    points=lambda trees: [(tree,) for tree in trees],
+    grid={"tree": ()},
     seed=0x636F6E74,
     repeats=5,
     prepared=prepared,

@@ -51,8 +51,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = Comparison(
     name="experiments.draft_temperature",
     about="Measure ERSD with drafts of other temperatures.",
-    fields=("tree", "draft_temperature"),
-    points=lambda trees: [(tree, temperature) for tree in trees for temperature in TEMPERATURES],
+    grid={"tree": (), "draft_temperature": TEMPERATURES},
     seed=0x74656D70,
     settings=lambda point: without_tree(point) | {"method": "ersd"},
     differences=differences,

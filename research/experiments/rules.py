@@ -11,7 +11,7 @@ with more `--repeats`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from research.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
 from research.experiments.store import Record
@@ -22,11 +22,6 @@ from specdec.stats import Estimate
 TEMPERATURES = (1.0, 0.0)
 BESIDE = GROWN_FROM
 """The method that the others are compared with."""
-
-
-def points(trees: Sequence[str]) -> list[Point]:
-    """All rules on all trees at both temperatures."""
-    return [(t, tree, method) for t in TEMPERATURES for tree in trees for method in DRAFTING]
 
 
 def shortened(prompt: Prompt, cell: Record) -> Prompt:
@@ -63,8 +58,7 @@ def _cell(row: Record) -> str:
 EXPERIMENT = Comparison(
     name="experiments.rules",
     about="Compare all lossless rules.",
-    fields=("temperature", "tree", "method"),
-    points=points,
+    grid={"temperature": TEMPERATURES, "tree": (), "method": DRAFTING},
     seed=0x72756C6573,
     prompt=shortened,
     differences=differences,

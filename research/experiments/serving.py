@@ -49,7 +49,7 @@ class Serving(Comparison):
 
     def sweep_of(self, setup: SetUp) -> Sweep:
         """All points of each repeat, in both directions: the machine's speed drifts."""
-        points, header = self.points(list(setup.trees)), header_of(setup)
+        points, header = self.points((*setup.trees, AUTO)), header_of(setup)
         header["settings"]["temperatures"] = setup.options.temperatures
         cells = [
             {"at_once": at_once, "tree": tree, "repeat": repeat}
@@ -143,8 +143,7 @@ def tables(summary: Record) -> list[Rows]:
 EXPERIMENT = Serving(
     name="experiments.serving",
     about="Find the best tree for many texts at once.",
-    fields=("at_once", "tree"),
-    points=lambda trees: [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)],
+    grid={"at_once": AT_ONCE, "tree": ()},
     seed=0x73657276,
     repeats=5,
     length=48,
