@@ -24,8 +24,7 @@ def shipped() -> dict[str, Any] | None:
 def read(path: Path) -> dict[str, Any]:
     """The summary in a file, or that of the runs in it. ValueError if it is neither kind of file."""
     # imported here, because they import transformers, for which the page must not wait
-    from research.experiments.command import read_summary
-    from research.experiments.settings import Settings
+    from research.experiments.paper import read_summary
     from research.experiments.store import Store
     from research.experiments.summary import summarize
 
@@ -37,8 +36,7 @@ def read(path: Path) -> dict[str, Any]:
         return read_summary(path)
     header, runs = Store(path).read()
     assert header is not None, "a file with a whole first line"
-    nameless = ("",) * header["settings"]["prompts"]  # only the number of prompts is needed
-    return summarize(Settings.from_json(header["settings"], nameless), header, runs)
+    return summarize(header, runs)
 
 
 def _object(line: str) -> dict[str, Any]:

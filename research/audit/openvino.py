@@ -40,49 +40,39 @@ def _on_pair(folders: Sequence[str], batch: int, name: str, pair: ModelPair) -> 
             raise ValueError(f"{name}: there is no draft beside {folders[0]}")
         dtype = getattr(getattr(pair.target, "module", None), "dtype", None)
         precision = "bf16" if dtype == torch.bfloat16 else "f32"
-        return Pipeline(folders[0], folders[1] if drafts else None, precision, batch=batch)
+        return pipeline(folders[0], folders[1] if drafts else None, precision, batch=batch)
 
 
-class Pipeline:
-    """A `Sample` of openvino-genai on a folder's converted model, with another folder's as its draft.
+def pipeline(
+    folder: str | Path, draft: str | Path | None = None, precision: str = "f32", k: int = 3, batch: int = 1
+) -> Sample:
+    """openvino-genai on a folder's converted model, with another folder's as its draft, on one thread.
 
-    It computes on one thread. precision: "f32" or "bf16". k: drafted tokens in a round. batch: texts that are
-    decoded together with the same settings, of which the first is returned. Prefixes are not cached: with
-    them openvino-genai 2026.4 mostly ends the first sampled text with a draft with an error. Raises
-    ModuleNotFoundError where it is not installed.
+    precision: "f32" or "bf16". k: drafted tokens in a round. batch: texts that are decoded together with the
+    same settings, of which the first is returned. Prefixes are not cached: with them openvino-genai 2026.4
+    mostly ends the first sampled text with a draft with an error. Raises ModuleNotFoundError where it is not
+    installed.
     """
+    openvino, genai = import_module("openvino"), import_module("openvino_genai")
+    scheduler = genai.SchedulerConfig()
+    scheduler.enable_prefix_caching = False
+    properties: dict[str, Any] = dict.fromkeys(("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION"), precision)
+    properties["INFERENCE_NUM_THREADS"] = 1
+    others: dict[str, Any] = {"scheduler_config": scheduler}
+    if draft is not None:
+        others["draft_model"] = genai.draft_model(str(draft), "CPU", **properties)
+    engine = genai.LLMPipeline(str(folder), "CPU", **properties, **others)
 
-    def __init__(
-        self,
-        folder: str | Path,
-        draft: str | Path | None = None,
-        precision: str = "f32",
-        k: int = 3,
-        batch: int = 1,
-    ):
-        self._openvino, genai = import_module("openvino"), import_module("openvino_genai")
-        self._drafted, self._batch = 0 if draft is None else k, batch
-        scheduler = genai.SchedulerConfig()
-        scheduler.enable_prefix_caching = False
-        properties: dict[str, Any] = dict.fromkeys(
-            ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION"), precision
-        )
-        properties["INFERENCE_NUM_THREADS"] = 1
-        others: dict[str, Any] = {"scheduler_config": scheduler}
-        if draft is not None:
-            others["draft_model"] = genai.draft_model(str(draft), "CPU", **properties)
-        self._pipeline = genai.LLMPipeline(str(folder), "CPU", **properties, **others)
-
-    def __call__(
-        self, prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
+    def sample(
+        prompt_ids: Sequence[int], seed: int, max_new_tokens: int, heat: float, top_k: int, top_p: float
     ) -> list[int]:
-        """The ids of one text."""
-        temperature, top_k, top_p = sampling
-        config = self._pipeline.get_generation_config()
-        config.do_sample, config.temperature = temperature > 0, temperature or 1.0
+        config = engine.get_generation_config()
+        config.do_sample, config.temperature = heat > 0, heat or 1.0
         config.top_k, config.top_p = top_k or _ALL, top_p
         config.max_new_tokens, config.rng_seed = max_new_tokens, seed
-        if self._drafted:
-            config.num_assistant_tokens = self._drafted
-        ids = self._openvino.Tensor(torch.tensor([list(prompt_ids)] * self._batch).numpy())
-        return list(self._pipeline.generate(ids, config).tokens[0])
+        if draft is not None:
+            config.num_assistant_tokens = k
+        ids = openvino.Tensor(torch.tensor([list(prompt_ids)] * batch).numpy())
+        return list(engine.generate(ids, config).tokens[0])
+
+    return sample

@@ -1,8 +1,6 @@
 """`python -m research.experiments`."""
 
-from research.experiments.command import main
-from specdec.commands import ended
+from research.experiments.paper import EXPERIMENT
 
 if __name__ == "__main__":
-    with ended():
-        main()
+    EXPERIMENT.main()

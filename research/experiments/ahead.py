@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -195,9 +194,9 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="ahead",
+    name="experiments.ahead",
     about="Measure what drafting while the target verifies could give.",
-    measuring=lambda pair: partial(measured, pair),
+    measured=measured,
     summary=lambda runs: {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}},
     tables=tables,
     texts={STORIES: 40, SMOLLM2: 20},

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product, takewhile
 from typing import Any, NamedTuple
 
 from research.estimates import Estimate
-from research.experiments import sweep
-from research.experiments.settings import read_prompts
-from research.experiments.store import Record, Store
+from research.experiments.settings import read_prompts, seed_of
+from research.experiments.store import Record
+from research.experiments.sweep import Experiment, Sweep, finished, grouped, quotient
 from specdec.commands import Parser
 from specdec.context import ContextTree
-from specdec.decoding.batch import generate_many
-from specdec.decoding.run import measure_acceptance
+from specdec.decoding.batch import decode_together
+from specdec.decoding.run import Run, measure_acceptance, stream
 from specdec.devices import machine
 from specdec.loading import load_pair
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
-from specdec.race import derived_seed
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import Topology, batch, sequence
-from specdec.trace import Generation
 
 AT_ONCE = 10
-"""Prompts that are decoded together. The texts are those of `generate`."""
+"""Texts that are decoded together. They are those of `generate`."""
 GROWN_FROM = "gsd"
 """The method whose acceptance the optimal trees are grown from."""
 
@@ -36,7 +33,7 @@ Point = tuple[Any, ...]
 
 
 class SetUp(NamedTuple):
-    """What an experiment decodes with. options: those of the command."""
+    """What a comparison decodes with. options: those of the command."""
 
     pair: ModelPair
     prompts: Sequence[Prompt]
@@ -53,34 +50,40 @@ def same_trees(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetU
 
 
 def without_tree(point: Record) -> Record:
-    """The values of a point that are arguments of `generate_many`."""
+    """The values of a point that are arguments of `stream`."""
     return {name: value for name, value in point.items() if name != "tree"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(sweep.Experiment):
-    """An experiment that compares points: values of `fields`, of which one is "tree".
+class Comparison(Experiment):
+    """An experiment that compares the points of a grid.
 
-    points: all points for trees of these names. prepared: chooses prompts and trees. settings: the arguments
-    of `generate_many` at a point. prompt: the prompt of one repeat at a point. differences: a point's
-    comparisons with other points, by their names in the summary. repeats: how often every prompt is decoded,
-    each time with another seed. length: the most new tokens of one text. own_options: further options;
-    in_header: those that all runs of a results file share. same_text: every text must equal that of plain
-    decoding with its seed; AssertionError ends the experiment if one differs.
+    grid: the values of each field; none of "tree", whose values are the names of the trees. seed: the seeds
+    of all texts follow from it. prepared: chooses prompts and trees. settings: the arguments of `stream` at a
+    point. prompt: that of a cell. differences: a point's comparisons with other points, by their names in the
+    summary. repeats: how often every prompt is decoded, each time with another seed. length: the most new
+    tokens of one text. check: is called with each decoded text. own_options: further options of the command.
     """
 
-    fields: tuple[str, ...]
-    points: Callable[[Sequence[str]], list[Point]]
+    grid: Mapping[str, Sequence[Any]]
     seed: int
     prepared: Callable[[ModelPair, Sequence[Prompt], Any], SetUp] = same_trees
     settings: Callable[[Record], Record] = without_tree
-    prompt: Callable[[Prompt, Record, int], Prompt] = lambda prompt, _point, _repeat: prompt
+    prompt: Callable[[Prompt, Record], Prompt] = lambda prompt, _cell: prompt
     differences: Callable[[Point, Mapping[Point, Estimate]], dict[str, Estimate]] = lambda _point, _all: {}
     repeats: int = 2
     length: int = 200
-    own_options: Mapping[str, Record] | None = None
-    in_header: tuple[str, ...] = ()
-    same_text: bool = False
+    check: Callable[[Run], None] = lambda _run: None
+    own_options: Mapping[str, Record] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of a point."""
+        return tuple(self.grid)
+
+    def points(self, trees: Iterable[str]) -> list[Point]:
+        """All points for trees of these names."""
+        return [*product(*(values or trees for values in self.grid.values()))]
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -89,82 +92,84 @@ class Comparison(sweep.Experiment):
         add("--pair", choices=[STORIES, SMOLLM2], default=STORIES, help="the pair that decodes" + default)
         add("--repeats", type=int, default=self.repeats, help="decode every prompt so often" + default)
         add("--max-new-tokens", type=int, default=self.length, help="of one text" + default)
-        for name, entries in (self.own_options or {}).items():
+        for name, entries in self.own_options.items():
             add(name, **entries)
         return parser
 
-    def run(self, options: Any, store: Store) -> None:
-        """Does the runs that the results file lacks: all points of ten prompts, then of the next ten."""
+    def sweep(self, options: Any) -> Sweep:
+        """The sweep of the pair, with the prompts and trees that the experiment chooses."""
         if options.smoke:
             options.repeats, options.max_new_tokens = 1, 12
-        setup = self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options)
-        pair = setup.pair
-        paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in setup.trees.items()}
-        settings = {"max_new_tokens": options.max_new_tokens, "prompts": len(setup.prompts), "trees": paths}
-        settings |= {name: getattr(options, name) for name in self.in_header}
-        names = {"target": pair.target.name, "draft": pair.drafting.name}
-        header = {"settings": settings, "pair": names, "machine": machine(pair.target.device)}
-        self.complete(setup, header, store)
+        return self.sweep_of(self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options))
 
-    def complete(self, setup: SetUp, header: Record, store: Store) -> None:
-        """`run` with these models, prompts and trees."""
-        missing = sweep.lacking(self.cells(setup))
-        sweep.complete(store, header, missing, partial(self.measured, setup))
-
-    def cells(self, setup: SetUp) -> list[Record]:
-        """All runs, in their order."""
-        return [
+    def sweep_of(self, setup: SetUp) -> Sweep:
+        """All points of ten prompts, then of the next ten. A row counts tokens and rounds of one text."""
+        cells = [
             dict(zip(self.fields, point, strict=True)) | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)
             for first in range(0, len(setup.prompts), AT_ONCE)
-            for point in self.points(list(setup.trees))
+            for point in self.points(setup.trees)
             for number in range(first, min(first + AT_ONCE, len(setup.prompts)))
         ]
 
-    def measured(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
-        """Decodes each point's prompts of one ten together."""
-        for (repeat, _), block in groupby(cells, lambda run: (run["repeat"], run["prompt"] // AT_ONCE)):
-            group = list(block)
-            plain: dict[int, list[int]] = {}
-            if self.same_text:
-                numbers = sorted({cell["prompt"] for cell in group})
-                texts = self._decoded(setup, numbers, repeat, group[0], method="ar")
-                plain = {number: g.token_ids for number, g in zip(numbers, texts, strict=True)}
-            for some in sweep.grouped(group, *self.fields).values():
-                numbers, tree = [cell["prompt"] for cell in some], setup.trees[some[0]["tree"]]
-                settings = self.settings({name: some[0][name] for name in self.fields})
-                texts = self._decoded(setup, numbers, repeat, some[0], topology=tree, **settings)
-                for cell, g in zip(some, texts, strict=True):
-                    same = not plain or g.token_ids == plain[cell["prompt"]]
-                    assert same, f"a text differs from plain decoding's: {cell}"
-                    yield cell | {"tokens": len(g.token_ids), "rounds": len(g.rounds)}
+        def run(cell: Record) -> Run:
+            return stream(
+                setup.pair,
+                self.prompt(setup.prompts[cell["prompt"]], cell),
+                topology=setup.trees[cell["tree"]],
+                seed=seed_of(self.seed, cell["prompt"], cell["repeat"]),
+                max_new_tokens=setup.options.max_new_tokens,
+                detail=False,
+                **self.settings({name: cell[name] for name in self.fields}),
+            )
 
-    def _decoded(
-        self, setup: SetUp, numbers: Sequence[int], repeat: int, point: Record, **settings: Any
-    ) -> list[Generation]:
-        return generate_many(
-            setup.pair,
-            [self.prompt(setup.prompts[number], point, repeat) for number in numbers],
-            seeds=seeds(self.seed, repeat, numbers),
-            max_new_tokens=setup.options.max_new_tokens,
-            **settings,
-        )
+        def measure(cells: Sequence[Record]) -> Iterator[Record]:
+            for cell, ended in decoded(setup.pair, cells, run, AT_ONCE):
+                self.check(ended)
+                yield cell | {"tokens": len(ended.generation.token_ids), "rounds": len(ended.rounds)}
 
-    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+        return Sweep(header_of(setup), (*self.fields, "prompt", "repeat"), lambda _rows: cells, measure)
+
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
-        runs = sweep.finished(runs, "prompt", "repeat")
-        by_point = sweep.grouped(runs, *self.fields)
-        measured = {point: sweep.quotient(some, "tokens", "rounds") for point, some in by_point.items()}
-        rows = [
+        rows = finished(rows, "prompt", "repeat")
+        by_point = grouped(rows, *self.fields)
+        measured = {point: quotient(some, "tokens", "rounds") for point, some in by_point.items()}
+        points = [
             dict(zip(self.fields, point, strict=True))
-            | {"tokens": sum(run["tokens"] for run in by_point[point])}
+            | {"tokens": sum(row["tokens"] for row in by_point[point])}
             | estimate.to_json()
             | {name: more.to_json() for name, more in self.differences(point, measured).items()}
             for point, estimate in measured.items()
         ]
-        return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
+        return {"settings": header["settings"], "pair": header["pair"], "runs": len(rows), "points": points}
 
 
-def seeds(seed: int, repeat: int, prompts: Sequence[int]) -> list[int]:
-    """One seed for each prompt, derived from `seed` and the repeat."""
-    return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in prompts]
+def header_of(setup: SetUp) -> Record:
+    """Length, prompts and trees, the pair, and the machine."""
+    paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in setup.trees.items()}
+    length = setup.options.max_new_tokens
+    return {
+        "settings": {"max_new_tokens": length, "prompts": len(setup.prompts), "trees": paths},
+        "pair": {"target": setup.pair.target.name, "draft": setup.pair.drafting.name},
+        "machine": machine(setup.pair.target.device),
+    }
+
+
+def decoded(
+    pair: ModelPair, cells: Sequence[Record], run: Callable[[Record], Run], at_once: int
+) -> Iterator[tuple[Record, Run]]:
+    """Decodes the run of each cell, `at_once` together. Each cell comes with its run, in the cells' order."""
+    begun: dict[Run, Record] = {}
+    ended = set()
+
+    def begin() -> Iterator[Run]:
+        for cell in cells:
+            begun[each := run(cell)] = cell
+            yield each
+
+    for each in decode_together(pair, begin(), at_once):
+        ended.add(each)
+        for first in list(takewhile(ended.__contains__, begun)):
+            ended.remove(first)
+            yield begun.pop(first), first

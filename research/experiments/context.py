@@ -5,8 +5,7 @@
 
 Acceptance is learnt from texts after the first three quarters of the prompts and written to
 `assets/stories/context.<method>.json`. Tokens per target call are measured on the last quarter. The optimal
-tree is grown from the average acceptance of the texts that were learnt from. Runs are appended to a
-JSON-lines file: a stopped experiment goes on where it was.
+tree is grown from the average acceptance of the texts that were learnt from.
 """
 
 from __future__ import annotations
@@ -63,10 +62,9 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = Comparison(
-    name="context",
+    name="experiments.context",
     about="Measure the gain of context-aware trees.",
-    fields=("tree",),
-    points=lambda trees: [(tree,) for tree in trees],
+    grid={"tree": ()},
     seed=0x636F6E74,
     repeats=5,
     prepared=prepared,

@@ -5,22 +5,35 @@
 
 The target decodes at temperature 1, on the trees of `research.experiments.rules`. Every text is compared with
 that of plain decoding with the same seed. Intervals are 95%, clustered by prompt, also those of the gain over
-a draft at the target's own temperature. Runs are appended to a JSON-lines file: a stopped experiment goes on
-where it was.
+a draft at the target's own temperature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from research.estimates import Estimate
-from research.experiments.comparison import Comparison, Point, without_tree
+from research.experiments.comparison import AT_ONCE, Comparison, Point, without_tree
 from research.experiments.store import Record
 from research.experiments.sweep import Rows, grouped
+from specdec.decoding.run import Run, generate
+from specdec.pair import ModelPair
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 BESIDE = 1.0
 """The target's own temperature, which the others are compared with."""
+
+
+def same_text(run: Run) -> None:
+    """AssertionError, which ends the experiment, if a text is not that of plain decoding with its seed."""
+    plain = _plain(run.pair, run.prompt_ids, run.seed, run.settings.max_new_tokens)
+    assert run.generation.token_ids == plain, f"a text differs from plain decoding's: seed {run.seed}"
+
+
+@lru_cache(2 * AT_ONCE)
+def _plain(pair: ModelPair, prompt_ids: tuple[int, ...], seed: int, length: int) -> list[int]:
+    return generate(pair, prompt_ids, method="ar", seed=seed, max_new_tokens=length).token_ids
 
 
 def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
@@ -36,14 +49,13 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = Comparison(
-    name="draft_temperature",
+    name="experiments.draft_temperature",
     about="Measure ERSD with drafts of other temperatures.",
-    fields=("tree", "draft_temperature"),
-    points=lambda trees: [(tree, temperature) for tree in trees for temperature in TEMPERATURES],
+    grid={"tree": (), "draft_temperature": TEMPERATURES},
     seed=0x74656D70,
     settings=lambda point: without_tree(point) | {"method": "ersd"},
     differences=differences,
-    same_text=True,
+    check=same_text,
     tables=tables,
 )
 

@@ -11,7 +11,6 @@ mean over `RACES` races per token. The optimal tree's tokens per call are those 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,9 +135,9 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="limits",
+    name="experiments.limits",
     about="Compare upper bounds of tokens per target call with the optimal tree.",
-    measuring=lambda pair: partial(measured, pair),
+    measured=measured,
     summary=lambda runs: {"pairs": {pair: _summary(some) for pair, some in runs.items()}},
     tables=tables,
     texts={STORIES: 40, SMOLLM2: 24},

@@ -85,9 +85,9 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="lists",
+    name="experiments.lists",
     about="Compare the first arrivals of one race with the winners of several.",
-    measuring=lambda pair: partial(measured, pair),
+    measured=measured,
     summary=summary,
     tables=tables,
     texts={STORIES: 40, SMOLLM2: 12},

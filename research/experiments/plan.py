@@ -27,9 +27,10 @@ from specdec.topology import Topology
 
 CONTEXTS = "contexts"
 """The method of the lines that hold acceptance computed at some contexts."""
-KEY = {"method": str, "tree": str, "prompt": int, "repeat": int}
+_KEY = {"method": str, "tree": str, "prompt": int, "repeat": int}
+KEY = tuple(_KEY)
 """The fields that distinguish runs: points whose trees are equal share theirs."""
-_COUNTS = ("lengths", "offered", "reached", "accepted")
+_COUNTS = {"tokens": int, "rounds": int, "lengths": list, "offered": list, "reached": list, "accepted": list}
 
 
 class Planned(NamedTuple):
@@ -50,19 +51,9 @@ class Planned(NamedTuple):
         # the parents determine the tree, since child indices count from 0
         return cls(point, tree, hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12])
 
-
-class Job(NamedTuple):
-    """One text to decode, or where `planned` is None a prompt at whose contexts acceptance is computed."""
-
-    planned: Planned | None
-    prompt: int
-    repeat: int
-
-    @property
-    def cell(self) -> Record:
-        """The entries of `KEY` of its line in the results file."""
-        method, tree = (self.planned.point.method, self.planned.tree) if self.planned else (CONTEXTS, "")
-        return {"method": method, "tree": tree, "prompt": self.prompt, "repeat": self.repeat}
+    def cell(self, prompt: int, repeat: int) -> Record:
+        """One text at this point."""
+        return self.point._asdict() | {"tree": self.tree, "prompt": prompt, "repeat": repeat}
 
 
 class Plan:
@@ -74,18 +65,34 @@ class Plan:
         self.finished = {key_of(run, KEY): run for run in runs}
         self.calibration = [Planned.of(point, None) for point in settings.calibration]
 
-    def missing(self) -> list[Job]:
-        """The runs to do next, in order. More may follow when these are finished; empty when all is done."""
-        if first := self._missing_of(self.calibration):
-            return first
-        prompts = range(len(self.settings.prompts)) if self.settings.positions else ()
-        contexts = (Job(None, prompt, 0) for prompt in prompts)
-        return [*self._missing_of(self.planned), *(job for job in contexts if not self._run(job))]
+    def cells(self) -> list[Record]:
+        """The runs, in order: all points do one run before any does the next; equal trees share theirs.
+
+        The first ones calibrate. More may follow when these are finished. A cell without a tree is a prompt
+        at whose contexts acceptance is computed.
+        """
+        numbers = map(self.settings.prompt_and_repeat, range(self.count))
+        cells = [item.cell(*number) for number in numbers for item in self.planned]
+        if self.is_calibrated and self.settings.positions:
+            prompts = range(len(self.settings.prompts))
+            cells += [{"method": CONTEXTS, "tree": "", "prompt": n, "repeat": 0} for n in prompts]
+        return cells
 
     @property
+    def trees(self) -> dict[str, Topology]:
+        """The trees of the cells, by their digests."""
+        return {item.tree: item.topology for item in self.planned}
+
+    @cached_property
     def is_calibrated(self) -> bool:
         """Whether the runs that determine acceptance by index, and so all trees, are finished."""
-        return not self._missing_of(self.calibration)
+        count = self.run_count(self.calibration)
+        return all(len(self.runs_of(item, count)) == count for item in self.calibration)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no run is missing."""
+        return self.is_calibrated and {key_of(cell, KEY) for cell in self.cells()} <= self.finished.keys()
 
     @cached_property
     def acceptance(self) -> dict[str, np.ndarray]:
@@ -103,7 +110,9 @@ class Plan:
 
     @cached_property
     def planned(self) -> list[Planned]:
-        """All points with their trees; the calibration must be finished."""
+        """All points with their trees; until the calibration is finished, only those that calibrate."""
+        if not self.is_calibrated:
+            return self.calibration
         return [Planned.of(point, self.acceptance[point.method]) for point in self.settings.points]
 
     @cached_property
@@ -113,8 +122,9 @@ class Plan:
 
     def runs_of(self, item: Planned, count: int) -> list[Record]:
         """The finished ones among the first `count` runs of a point."""
-        jobs = (Job(item, *self.settings.prompt_and_repeat(number)) for number in range(count))
-        return [run for job in jobs if (run := self._run(job))]
+        numbers = map(self.settings.prompt_and_repeat, range(count))
+        keys = ((item.point.method, item.tree, *number) for number in numbers)
+        return [self.finished[key] for key in keys if key in self.finished]
 
     def run_count(self, items: Sequence[Planned]) -> int:
         """The number of runs that each of these points needs, estimated from the finished ones."""
@@ -129,25 +139,13 @@ class Plan:
                 return count
             count += math.ceil((wanted - least) / (least / count))
 
-    def _missing_of(self, items: Sequence[Planned]) -> list[Job]:
-        """The missing runs of these points, run by run: all points do one run before any does the next."""
-        numbers = map(self.settings.prompt_and_repeat, range(self.run_count(items)))
-        jobs: dict[tuple[Any, ...], Job] = {}
-        for job in (Job(item, *number) for number in numbers for item in items):
-            jobs.setdefault(key_of(job.cell, KEY), job)  # equal trees share their runs
-        return [job for key, job in jobs.items() if key not in self.finished]
-
-    def _run(self, job: Job) -> Record | None:
-        return self.finished.get(key_of(job.cell, KEY))
-
 
 def check_runs(runs: Sequence[Record]) -> None:
     """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
     lines: dict[tuple[Any, ...], int] = {}
     for number, run in enumerate(runs, start=2):
-        counted = {"tokens": int, "rounds": int} | dict.fromkeys(_COUNTS, list)
-        fields = KEY | ({"positions": int} if run.get("method") == CONTEXTS else counted)
-        for name, kind in fields.items():
+        counted = {"positions": int} if run.get("method") == CONTEXTS else _COUNTS
+        for name, kind in (_KEY | counted).items():
             value = run.get(name)
             if not isinstance(value, kind) or (isinstance(value, list) and {*map(type, value)} - {int}):
                 shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"

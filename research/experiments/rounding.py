@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -104,12 +104,12 @@ WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16
 SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
 
 
-def measuring(pair: ModelPair) -> Callable[[Text], Record]:
-    """Prepares the target in all arithmetics."""
+@lru_cache(1)
+def _computed_targets(pair: ModelPair) -> dict[str, Model]:
+    """The target in all arithmetics."""
     target: Any = pair.target  # one of transformers, with a module
     prepared = prepare(target.module, target.name)
-    models = {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
-    return partial(measured, pair, models)
+    return {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
 
 
 def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
@@ -123,8 +123,9 @@ def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
 
 
 @torch.inference_mode()
-def measured(pair: ModelPair, models: Mapping[str, Model], text: Text) -> Record:
+def measured(pair: ModelPair, text: Text) -> Record:
     """The sums over a text's tokens, and whether whole texts of its seed differ."""
+    models = _computed_targets(pair)
     scored = {name: _scored(models[name], each.rows, pair, text) for name, each in ARITHMETICS.items()}
     count = len(text.ids) - text.start
     races = log_exponentials(derived_seed(text.seed, 1), range(count * RACES), pair.vocab_size)
@@ -232,9 +233,9 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = TextExperiment(
-    name="rounding",
+    name="experiments.rounding",
     about="Measure how often rounding changes a token, and bound it.",
-    measuring=measuring,
+    measured=measured,
     summary=summary,
     tables=tables,
 )

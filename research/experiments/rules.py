@@ -5,13 +5,13 @@
 
 The optimal trees are grown from GSD's acceptance and are the same for all rules. The temperatures are 1 and
 0. At temperature 0 every seed gives the same text, so each repeat shortens the prompts by one more word. Each
-rule is compared with GSD run by run; intervals are 95%, clustered by prompt. Runs are appended to a
-JSON-lines file: a stopped experiment goes on where it was, and so does one with more `--repeats`.
+rule is compared with GSD run by run; intervals are 95%, clustered by prompt. A finished experiment goes on
+with more `--repeats`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from research.estimates import Estimate
 from research.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
@@ -24,14 +24,9 @@ BESIDE = GROWN_FROM
 """The method that the others are compared with."""
 
 
-def points(trees: Sequence[str]) -> list[Point]:
-    """All rules on all trees at both temperatures."""
-    return [(t, tree, method) for t in TEMPERATURES for tree in trees for method in DRAFTING]
-
-
-def shortened(prompt: Prompt, point: Record, repeat: int) -> Prompt:
+def shortened(prompt: Prompt, cell: Record) -> Prompt:
     """The prompt of one repeat: at temperature 0 each drops one more word, or token id, from its end."""
-    fewer = 0 if point["temperature"] else repeat
+    fewer = 0 if cell["temperature"] else cell["repeat"]
     if not isinstance(prompt, str):
         return prompt[: max(1, len(prompt) - fewer)]
     words = prompt.split()
@@ -61,10 +56,9 @@ def _cell(row: Record) -> str:
 
 
 EXPERIMENT = Comparison(
-    name="rules",
+    name="experiments.rules",
     about="Compare all lossless rules.",
-    fields=("temperature", "tree", "method"),
-    points=points,
+    grid={"temperature": TEMPERATURES, "tree": (), "method": DRAFTING},
     seed=0x72756C6573,
     prompt=shortened,
     differences=differences,

@@ -9,24 +9,25 @@ ERSD decodes on the optimal trees of k tokens, grown from its own acceptance on 
 same tree. k = 0 drafts nothing. `auto` divides one budget of rows among the texts. All points of a repeat
 write the same texts, prefills included; a text that ends makes room for the next. Every text must equal that
 of plain decoding. Seconds are processor time of one thread, which equals the clock's time on an idle machine.
-Results are medians over the repeats, with the lowest and the highest value. Runs are appended to a JSON-lines
-file, from which a stopped experiment resumes.
+Results are medians over the repeats, with the lowest and the highest value.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import groupby
 from operator import itemgetter
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
-from research.experiments.comparison import Comparison, Prompt, SetUp, seeds
+import numpy as np
+
+from research.experiments.comparison import Comparison, Prompt, SetUp, header_of
+from research.experiments.settings import seed_of
 from research.experiments.store import Record
-from research.experiments.sweep import Rows, finished, grouped
+from research.experiments.sweep import Rows, Sweep, finished, grouped
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
@@ -46,59 +47,61 @@ TEXTS = 16
 class Serving(Comparison):
     """Compares numbers of texts decoded at once. A run is all texts of a point in one repeat."""
 
-    def cells(self, setup: SetUp) -> list[Record]:
+    def sweep_of(self, setup: SetUp) -> Sweep:
         """All points of each repeat, in both directions: the machine's speed drifts."""
-        points = self.points(list(setup.trees))
-        return [
+        points, header = self.points((*setup.trees, AUTO)), header_of(setup)
+        header["settings"]["temperatures"] = setup.options.temperatures
+        cells = [
             {"at_once": at_once, "tree": tree, "repeat": repeat}
             for repeat in range(setup.options.repeats)
             for at_once, tree in (reversed(points) if repeat % 2 else points)
         ]
+        return Sweep(header, (*self.fields, "repeat"), lambda _rows: cells, partial(_measured, setup))
 
-    def measured(self, setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
-        """Times each point. AssertionError if a text differs from plain decoding."""
-        length = setup.options.max_new_tokens
-        for repeat, some in groupby(cells, itemgetter("repeat")):
-            decoded = partial(_decoded, setup, repeat)
-            # this also runs the first, slow forwards of each size before anything is timed
-            texts = decoded(length, max(AT_ONCE), method="ar")
-            for cell in some:
-                at_once, tree = cell["at_once"], cell["tree"]
-                settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
-                decoded(1, at_once, **settings)  # `auto` measures here
-                gc.collect()  # a collection of everything takes longer than the texts of a point
-                start = time.process_time()
-                generations = decoded(length, at_once, **settings)
-                seconds = time.process_time() - start
-                same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
-                assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
-                rounds = [round for g in generations for round in g.rounds]
-                k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
-                tokens = sum(len(g.token_ids) for g in generations)
-                yield cell | {"k": k, "tokens": tokens, "seconds": seconds}
-
-    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
 
         of_best: those of `auto` as a multiple of the best equal trees, the median over repeats.
         """
-        runs = finished(runs, "repeat")
-        points = grouped(runs, "at_once", "tree")
+        rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
+        by_point, points = grouped(rows, "at_once", "tree"), []
         rates = {
-            point: {run["repeat"]: run["tokens"] / run["seconds"] for run in some}
-            for point, some in points.items()
+            point: np.array([row["tokens"] / row["seconds"] for row in some])
+            for point, some in by_point.items()
         }
-        rows: dict[Any, Record] = {}
-        for (at_once, tree), some in points.items():
-            k = round(fmean(run["k"] for run in some), 1) if tree == AUTO else some[0]["k"]
-            row = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rates[at_once, tree].values())
-            rows[at_once, tree] = row | {"gain": _quotients(rates[at_once, tree], rates[at_once, PLAIN])}
-        for at_once in dict.fromkeys(at_once for at_once, _ in points):
-            fixed = [point for point in rows if point[0] == at_once and point[1] != AUTO]
-            best = max(fixed, key=lambda point: rows[point]["gain"]["value"])
-            rows[at_once, AUTO]["of_best"] = _quotients(rates[at_once, AUTO], rates[best])
+        for (at_once, tree), some in by_point.items():
+            rate, plain = rates[at_once, tree], rates[at_once, PLAIN]
+            k = round(fmean(row["k"] for row in some), 1) if tree == AUTO else some[0]["k"]
+            point = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rate)
+            points.append(point | {"gain": _median_and_ends(rate / plain)})
+            if tree == AUTO:
+                fixed = [rates[other] for other in rates if other[0] == at_once and other[1] != AUTO]
+                best = fixed[np.argmax([np.median(other / plain) for other in fixed])]
+                points[-1]["of_best"] = _median_and_ends(rate / best)
         about = {name: header[name] for name in ("settings", "pair", "machine")}
-        return about | {"repeats": len({run["repeat"] for run in runs}), "points": [*rows.values()]}
+        return about | {"repeats": len({row["repeat"] for row in rows}), "points": points}
+
+
+def _measured(setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
+    """Times each point. AssertionError if a text differs from plain decoding."""
+    length = setup.options.max_new_tokens
+    for (repeat,), some in grouped(cells, "repeat").items():
+        decoded = partial(_decoded, setup, repeat)
+        # this also runs the first, slow forwards of each size before anything is timed
+        texts = decoded(length, max(AT_ONCE), method="ar")
+        for cell in some:
+            at_once, tree = cell["at_once"], cell["tree"]
+            settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
+            decoded(1, at_once, **settings)  # `auto` measures here
+            gc.collect()  # a collection of everything takes longer than the texts of a point
+            start = time.process_time()
+            generations = decoded(length, at_once, **settings)
+            seconds = time.process_time() - start
+            same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
+            assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
+            rounds = [round for g in generations for round in g.rounds]
+            k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
+            yield cell | {"k": k, "tokens": sum(len(g.token_ids) for g in generations), "seconds": seconds}
 
 
 def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: Any) -> list[Generation]:
@@ -106,7 +109,7 @@ def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: A
     return generate_many(
         setup.pair,
         [prompts[(repeat * max(AT_ONCE) + number) % len(prompts)] for number in numbers],
-        seeds=seeds(EXPERIMENT.seed, repeat, numbers),
+        seeds=[seed_of(EXPERIMENT.seed, number, repeat) for number in numbers],
         at_once=at_once,
         max_new_tokens=length,
         temperature=[temperatures[number % len(temperatures)] for number in numbers],
@@ -114,14 +117,9 @@ def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: A
     )
 
 
-def _quotients(rates: dict[int, float], others: dict[int, float]) -> dict[str, float]:
-    return _median_and_ends(rate / others[repeat] for repeat, rate in rates.items())
-
-
-def _median_and_ends(values: Iterable[float]) -> dict[str, float]:
+def _median_and_ends(values: np.ndarray) -> dict[str, float]:
     """The median, the lowest and the highest value."""
-    numbers = list(values)
-    return {"value": median(numbers), "low": min(numbers), "high": max(numbers)}
+    return {"value": float(np.median(values)), "low": float(values.min()), "high": float(values.max())}
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
@@ -143,17 +141,15 @@ def tables(summary: Record) -> list[Rows]:
 
 
 EXPERIMENT = Serving(
-    name="serving",
+    name="experiments.serving",
     about="Find the best tree for many texts at once.",
-    fields=("at_once", "tree"),
-    points=lambda trees: [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)],
+    grid={"at_once": AT_ONCE, "tree": ()},
     seed=0x73657276,
     repeats=5,
     length=48,
     prepared=prepared,
     tables=tables,
     own_options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
-    in_header=("temperatures",),
 )
 
 if __name__ == "__main__":

@@ -102,15 +102,18 @@ class Settings:
         return run % len(self.prompts), run // len(self.prompts)
 
     def seed_of(self, prompt: int, repeat: int) -> int:
-        """The seed of a run. It is the same at every point, so that points are compared on the same races."""
-        return derived_seed(derived_seed(self.seed, prompt), repeat)
+        """The seed of a run."""
+        return seed_of(self.seed, prompt, repeat)
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any], prompts: Sequence[Any]) -> Settings:
-        """The settings that `to_json` gave. KeyError or TypeError if they are those of another version."""
+    def from_json(cls, entries: Mapping[str, Any]) -> Settings:
+        """The settings that `to_json` gave, with empty prompts. ValueError if another version wrote them."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
-        return cls(**plain | {"prompts": tuple(prompts[: plain["prompts"]])})
+        try:
+            return cls(**plain | {"prompts": ("",) * plain["prompts"]})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the settings in line 1 are not those of this version ({error})") from None
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain data; the prompts are replaced by their number and a digest."""
@@ -118,6 +121,11 @@ class Settings:
         listed = json.dumps(plain.pop("prompts"))
         digest = hashlib.sha256(listed.encode()).hexdigest()[:16]
         return json.loads(json.dumps(plain)) | {"prompts": len(self.prompts), "prompts_sha256": digest}
+
+
+def seed_of(seed: int, prompt: int, repeat: int) -> int:
+    """The seed of a text. It is the same at every point, so that points are compared on the same races."""
+    return derived_seed(derived_seed(seed, prompt), repeat)
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Store:
         records = [self._parsed(number, line) for number, line in enumerate(lines, start=1)]
         if not records:
             return None, []
-        if "settings" not in records[0]:
+        if not all(isinstance(records[0].get(name), dict) for name in ("settings", "pair")):
             raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
         return records[0], records[1:]
 
@@ -54,8 +54,6 @@ class Store:
             self.append(header)
             return
         for name in ("settings", "pair"):
-            if not isinstance(earlier.get(name), dict):
-                raise ValueError(f"{self.path}, line 1: no {name!r}; give another file")
             for key, ours in header[name].items():
                 theirs = earlier[name].get(key)
                 if theirs != ours:

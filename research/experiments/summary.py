@@ -30,8 +30,9 @@ from specdec.stats import IndexAcceptance
 Estimates = Mapping[Point, Estimate]
 
 
-def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dict[str, Any]:
+def summarize(header: Record, runs: Sequence[Record]) -> dict[str, Any]:
     """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
+    settings = Settings.from_json(header["settings"])
     plan = Plan(settings, runs)
     if not plan.is_calibrated:
         raise ValueError("the calibration runs are not finished: run the experiment a little longer")
@@ -45,7 +46,7 @@ def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dic
         "pair": header["pair"],
         "settings": header["settings"],
         "versions": header["versions"],
-        "complete": not plan.missing(),
+        "complete": plan.is_finished,
         "runs": len(runs),
         "acceptance": {method: _acceptance(plan, method) for method in settings.methods},
         "points": points,
@@ -85,13 +86,12 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimat
 
 
 def _differences(settings: Settings, estimates: Estimates) -> list[dict[str, Any]]:
-    rows = []
-    for point in settings.points:
-        other = point._replace(method="ersd")
-        if point.method == "gsd" and point in estimates and other in estimates:
-            row = {"strategy": point.strategy, "k": point.k}
-            rows.append(row | (estimates[point] - estimates[other]).to_json())
-    return rows
+    points = [(point, point._replace(method="ersd")) for point in settings.points if point.method == "gsd"]
+    return [
+        {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
+        for gsd, ersd in points
+        if {gsd, ersd} <= estimates.keys()
+    ]
 
 
 def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> list[dict[str, Any]]:

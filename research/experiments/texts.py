@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +12,8 @@ from torch import Tensor
 
 from research.experiments import sweep
 from research.experiments.settings import read_prompts
-from research.experiments.store import Record, Store
+from research.experiments.store import Record
+from research.experiments.sweep import Experiment, Sweep, grouped
 from specdec import smollm2
 from specdec.commands import Parser
 from specdec.decoding.run import generate
@@ -30,6 +28,8 @@ from specdec.topology import Path, Topology
 
 LENGTHS = {STORIES: 140, SMOLLM2: 60}
 """The most tokens of a text of each pair."""
+_SAMPLING = Sampling()
+"""Temperature 1."""
 
 
 class Text(NamedTuple):
@@ -45,14 +45,14 @@ class Text(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextExperiment(sweep.Experiment):
+class TextExperiment(Experiment):
     """An experiment that measures one text after another, each after another prompt.
 
-    measuring: from a pair, the function that measures its texts. summary: the results, from the runs of each
-    pair. texts: the number of texts of each pair.
+    measured: what is measured at a text. summary: the results, from the rows of each pair. texts: the number
+    of texts of each pair.
     """
 
-    measuring: Callable[[ModelPair], Callable[[Text], Record]]
+    measured: Callable[[ModelPair, Text], Record]
     summary: Callable[[Mapping[str, Sequence[Record]]], Record]
     texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
 
@@ -62,8 +62,8 @@ class TextExperiment(sweep.Experiment):
         parser.add_argument("--pair", choices=[STORIES, SMOLLM2], help="measure only this pair")
         return parser
 
-    def run(self, options: Any, store: Store) -> None:
-        """Measures the pairs that are installed."""
+    def sweep(self, options: Any) -> Sweep:
+        """The texts of the pairs that are installed, each written and measured by itself."""
         lengths = {STORIES: 12} if options.smoke else LENGTHS
         cells = [
             {"pair": name, "text": number}
@@ -71,19 +71,20 @@ class TextExperiment(sweep.Experiment):
             if options.pair in (None, name) and (name == STORIES or smollm2.installed())
             for number in range(2 if options.smoke else self.texts[name])
         ]
+
+        def measure(cells: Sequence[Record]) -> Iterator[Record]:
+            for (name,), some in grouped(cells, "pair").items():
+                pair = load_pair(name, dtype="float32")
+                for cell in some:
+                    yield cell | self.measured(pair, written(pair, cell["text"], lengths[name]))
+
         header: Record = {"settings": {"max_new_tokens": lengths}, "pair": {}}
         header["machine"] = machine(torch.device("cpu"))
-        sweep.complete(store, header, sweep.lacking(cells), partial(self._measured, lengths))
+        return Sweep(header, ("pair", "text"), lambda _rows: cells, measure)
 
-    def _measured(self, lengths: Mapping[str, int], cells: Iterable[Record]) -> Iterator[Record]:
-        for name, some in groupby(cells, itemgetter("pair")):
-            pair = load_pair(name, dtype="float32")
-            measure = self.measuring(pair)
-            yield from (cell | measure(written(pair, cell["text"], lengths[name])) for cell in some)
-
-    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """The settings, the machine, and the experiment's own summary."""
-        by_pair = sweep.grouped(runs, "pair")
+        by_pair = grouped(rows, "pair")
         own = self.summary({name: by_pair[name,] for name in LENGTHS if (name,) in by_pair})
         return {"settings": header["settings"], "machine": header["machine"]} | own
 
@@ -101,11 +102,10 @@ def spread_positions(length: int, count: int) -> list[int]:
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 
-def distributions(pair: ModelPair, text: Text) -> tuple[Tensor, Tensor]:
+def distributions(pair: ModelPair, text: Text, sampling: Sampling = _SAMPLING) -> tuple[Tensor, Tensor]:
     """log P and log Q [tokens, vocabulary] of a text's tokens, float64."""
     log_p, log_q = (
-        scored(model, text.ids, text.start, pair, Sampling()).double()
-        for model in (pair.target, pair.drafting)
+        scored(model, text.ids, text.start, pair, sampling).double() for model in (pair.target, pair.drafting)
     )
     return log_p, log_q
 

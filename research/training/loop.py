@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
 COUNTERS = ("step", "seconds", "tokens", "history", "recent")
@@ -94,18 +95,20 @@ class Trainer:
 
     def run(self, backward: Backward, evaluate: Evaluate, evaluate_every: int = 200) -> None:
         """Trains until the budget is spent. evaluate: returns numbers for the history."""
-        started, saved, shown = self.clock() - self.seconds, time.time(), 0.0
-        while (progress := self.budget.progress(self.step, self.seconds)) < 1:
-            self.one_step(backward, progress)
-            self.seconds = self.clock() - started
-            if self.step % evaluate_every == 0:
-                self._record(progress, evaluate)
-            if time.time() - saved > self.checkpoint_seconds:
-                self.save()
-                saved = time.time()
-            if time.time() - shown > 20:
-                self._show(progress)
-                shown = time.time()
+        started, saved = self.clock() - self.seconds, time.time()
+        words = "{desc}: {percentage:.1f}%, {remaining} left{postfix}"
+        with tqdm(desc=self.name, total=1.0, mininterval=10, bar_format=words) as bar:
+            while (progress := self.budget.progress(self.step, self.seconds)) < 1:
+                self.one_step(backward, progress)
+                self.seconds = self.clock() - started
+                speed = f"{self.tokens / self.seconds:,.0f} tokens/s"
+                bar.set_postfix_str(f"step {self.step}, loss {self._loss():.3f}, {speed}", refresh=False)
+                bar.update(progress - bar.n)
+                if self.step % evaluate_every == 0:
+                    self._record(progress, evaluate)
+                if time.time() - saved > self.checkpoint_seconds:
+                    self.save()
+                    saved = time.time()
         self._record(1.0, evaluate)
         self.save()
 
@@ -146,14 +149,6 @@ class Trainer:
         entry = {"step": self.step, "tokens": self.tokens, "progress": progress, "loss": self._loss()}
         self.history.append(entry | evaluate())
         print(f"{self.name}: {json.dumps(self.history[-1])}", flush=True)
-
-    def _show(self, progress: float) -> None:
-        minutes = self.seconds * (1 - progress) / max(progress, 1e-6) / 60
-        print(
-            f"{self.name}: step {self.step}, {progress:.1%}, loss {self._loss():.3f}, "
-            f"{self.tokens / self.seconds:,.0f} tokens/s, {minutes:.1f} minutes left",
-            flush=True,
-        )
 
     def _loss(self) -> float:
         return sum(self.recent) / len(self.recent)

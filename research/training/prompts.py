@@ -10,17 +10,6 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-FOLLOW_UPS = (
-    "Tell me more.",
-    "Thank you! Can you give me an example?",
-    "Can you say that in simpler words?",
-    "What happened next?",
-    "Please make it shorter.",
-    "Why?",
-    "Can you write another one?",
-    "That is interesting. What else should I know?",
-)
-
 KINDS = (
     *("story", "free", "explanation", "continuation", "story", "free", "task", "story"),
     *("story", "free", "explanation", "continuation", "chat", "free", "task", "story"),
@@ -77,7 +66,7 @@ class Prompts:
         if kind == "free":
             return "\n" + ASK
         again = self.random.random() < 0.5
-        question = self._question(kind) if again else self.random.choice(FOLLOW_UPS)
+        question = self._question(kind) if again else self.random.choice(LISTS["follow-ups"])
         return "\n" + ASK + question + ANSWER
 
     def _question(self, kind: str) -> str:

@@ -100,16 +100,15 @@ def add_gradients(
     record: Record,
     rows: Tensor,
     late: float,
-    weight: Tensor | None = None,
+    weight: Tensor,
     heat: float = 1.0,
 ) -> float:
     """Adds the gradients of the draft's loss on some rows. Returns the loss.
 
     late: 0 for KL divergence, up to 1 for .2 of it plus both rejection probabilities. weight: of each
-    position, with the sum 1; by default equal. heat: the temperature of both models.
+    position, with the sum 1. heat: the temperature of both models.
     """
     logits = draft_logits(model, record, rows)  # [positions, scored]
-    weight = torch.full((len(logits),), 1 / len(logits)) if weight is None else weight
     gradient, total = torch.empty_like(logits), 0.0
     for part, p, at in _parts(record, rows, place, heat):
         scaled = logits[part].detach().float().div_(heat).requires_grad_()
@@ -158,8 +157,3 @@ def tempered(p: Tensor, heat: float) -> Tensor:
     others = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
     raised = p.pow(1 / heat)
     return raised / (raised.sum(-1, keepdim=True) + others * last.pow(1 / heat))
-
-
-def lateness(progress: float, start: float) -> float:
-    """`late` of `add_gradients`: it rises from 0 at `start` to 1 a fifth of the training later."""
-    return min(1.0, max(0.0, (progress - start) / 0.2))

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
+from research.training.learner import Learner, Lessons
 from research.training.llama import Shape, identity_model
 from research.training.loop import Budget, Rates, Trainer, save
 from research.training.prompts import KINDS, Prompts
-from research.training.records import Place, Record, add_gradients, lateness, load, measured, sampled
+from research.training.records import Record, load, sampled
 from specdec.loading import load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
 from specdec.pair import ModelPair
@@ -26,12 +28,11 @@ from specdec.pair import ModelPair
 SHAPE = Shape(2, 256, 704, 4)
 RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)
 """All matrices decay, because the records are read several times."""
+LESSONS = Lessons(4096, late=0.5, prompt_weight=0.2, temperatures=(1.0, 0.7))
 HELD_OUT = 10_000
 """Added to the seeds of the records that measure."""
 MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}
 """The records that measure, and the temperature of each."""
-NEW_RECORDS = 100
-"""Steps after which records are read that another process has written since."""
 ENTRIES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
@@ -53,11 +54,8 @@ class Recipe:
     rows: int = 64  # of a record
     length: int = 512  # tokens of a row
     top: int = 96  # probabilities kept at each position
-    step_rows: int = 8
     rates: Rates = RATES
-    late: float = 0.5  # part of the training after which the rejection probabilities enter the loss
-    prompt_weight: float = 0.2  # in the loss, of a token that the prompt gave; the target's tokens have 1
-    temperatures: tuple[float, ...] = (1.0, 0.7)  # of the steps, in random order
+    lessons: Lessons = LESSONS
 
 
 @dataclass(frozen=True)
@@ -94,10 +92,9 @@ def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Re
     target: Any = pair.target
     sample(settings, recipe, pair)
     training = Training(target.module.get_input_embeddings().weight.detach(), settings, recipe)
-    training.trainer.run(training.backward, training.evaluate)
-    acceptance = {
-        f"T = {heat}": training.measure(load(settings.work / name), heat) for name, heat in MEASURED.items()
-    }
+    held_out = {heat: load(settings.work / name) for name, heat in MEASURED.items()}
+    training.run(held_out[1.0])
+    acceptance = {f"T = {heat}": training.measure(record, heat) for heat, record in held_out.items()}
     print(json.dumps(acceptance), flush=True)
     training.write(settings.out)
 
@@ -122,13 +119,13 @@ def _wanted(settings: Settings) -> Iterator[tuple[str, int, float | None]]:
     for number, (name, heat) in enumerate(MEASURED.items()):
         yield name, HELD_OUT + number, heat
     number = 0
-    while len(_records(settings.work)) < settings.records:
+    while len(records_in(settings.work)) < settings.records:
         yield f"train-{number:03}.pt", number, None
         number += 1
 
 
-def _records(work: Path) -> list[Path]:
-    """The records to learn from, in the order of their numbers."""
+def records_in(work: Path) -> list[Path]:
+    """The files of the records to learn from, in the order of their numbers."""
     return sorted(work.glob("train-*.pt"))
 
 
@@ -198,54 +195,27 @@ class Training:
     """The draft in training. embedding: the target's, [vocabulary, its width]."""
 
     def __init__(self, embedding: Tensor, settings: Settings, recipe: Recipe):
-        self.settings, self.recipe = settings, recipe
-        self.records: dict[Path, Record] = {}
-        self.read_new_records()
-        ids = most_used([*self.records.values()], len(embedding), recipe.scored)
+        files = partial(records_in, settings.work)
+        ids = most_used([load(path) for path in files()], len(embedding), recipe.scored)
         self.model = partial_model(recipe.shape, embedding, ids, recipe.context)
-        self.model.set_attn_implementation("specdec_plain")
         budget, clock = Budget(minutes=settings.minutes), time.process_time
         self.trainer = Trainer("draft", self.model, recipe.rates, budget, settings.work, clock=clock)
-        self.place: Place = torch.full((len(embedding),), -1)
+        place = torch.full((len(embedding),), -1)
         scored = self.model.get_buffer(IDS)  # those of the checkpoint, if there is one
-        self.place[scored] = torch.arange(len(scored))
+        place[scored] = torch.arange(len(scored))
+        self.learner = Learner(self.model, place, files, recipe.lessons)
 
-    def read_new_records(self) -> None:
-        """Reads the records that have come since the last call. Incomplete ones are left for later."""
-        for path in _records(self.settings.work):
-            if path in self.records:
-                continue
-            try:
-                self.records[path] = load(path)
-            except (OSError, RuntimeError, ValueError, EOFError):
-                print(f"{path.name} can't be read yet", flush=True)
+    def run(self, held_out: Record) -> None:
+        """Trains until the minutes are spent. held_out: the record that shows the progress."""
+        self.trainer.run(self.learner.backward, lambda: self.learner.measure(held_out))
 
-    def backward(self, progress: float, generator: torch.Generator) -> tuple[float, int]:
-        """Adds the gradients of a few rows."""
-        if self.trainer.step % NEW_RECORDS == NEW_RECORDS - 1:
-            self.read_new_records()
-        recipe, records = self.recipe, [*self.records.values()]
-        record = records[int(torch.randint(len(records), (1,), generator=generator))]
-        rows = torch.randperm(len(record["ids"]), generator=generator)[: recipe.step_rows]
-        heat = recipe.temperatures[int(torch.randint(len(recipe.temperatures), (1,), generator=generator))]
-        weight = torch.where(record["own"][rows][:, 1:].flatten(), 1.0, recipe.prompt_weight)
-        late = lateness(progress, recipe.late)
-        weight /= weight.sum()
-        loss = add_gradients(self.model, self.place, record, rows, late, weight, heat)
-        return loss, len(weight)
-
-    def evaluate(self) -> dict[str, float]:
-        """Acceptance on the first record that measures."""
-        gsd, ersd = self.measure(load(self.settings.work / next(iter(MEASURED))), 1.0)["all"]
-        return {"gsd": gsd, "ersd": ersd}
-
-    def measure(self, record: Record, heat: float) -> dict[str, list[float]]:
-        """Acceptance of the first child under GSD and ERSD on the target's text, in total and by kind."""
-        accepted = measured(self.model, self.place, record, heat)[1:]
-        own, kinds = record["own"][:, 1:], record["kind"]
-        chosen = {"all": torch.ones(len(kinds), 1, dtype=torch.bool)}
-        chosen |= {kind: torch.tensor([[each == kind] for each in kinds]) for kind in sorted(set(kinds))}
-        return {kind: accepted[:, (own & rows).flatten()].mean(-1).tolist() for kind, rows in chosen.items()}
+    def measure(self, record: Record, heat: float) -> dict[str, dict[str, float]]:
+        """Acceptance on the target's text in a record, in total and by kind."""
+        kinds = record["kind"]
+        chosen = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
+        return {
+            kind: self.learner.measure(record, heat, rows) for kind, rows in ({"all": None} | chosen).items()
+        }
 
     def write(self, out: Path) -> None:
         """Writes the draft in bfloat16, in the form that `specdec.models.partial` loads."""
@@ -256,7 +226,7 @@ class Training:
         out.mkdir(parents=True, exist_ok=True)
         save_file(state, out / WEIGHTS, metadata={"format": "pt"})
         config = self.model.config.to_dict()
-        entries = {"vocab_size": len(self.place)} | {name: config[name] for name in ENTRIES}
+        entries = {"vocab_size": len(self.learner.place)} | {name: config[name] for name in ENTRIES}
         (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n")
 
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from research.experiments.measure import run
+from research.experiments.paper import sweep_of
 from research.experiments.store import Store
 from tests.conftest import go, shows
 from tests.helpers.distributions import markov_pair
@@ -18,7 +18,7 @@ FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .receiv
 def own(tmp_path_factory):
     """The address of a server that shows a small experiment of its own."""
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
-    run(markov_pair(3), SMALL, store, quiet=True)
+    sweep_of(markov_pair(3), SMALL).complete(store, quiet=True)
     with serving("--results", str(store.path)) as (address, _):
         yield address
 

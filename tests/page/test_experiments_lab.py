@@ -8,7 +8,7 @@ import pytest
 import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
-from research.experiments.measure import run
+from research.experiments.paper import sweep_of
 from research.experiments.store import Store
 from research.experiments.summary import summarize
 from specdec.figures.topologies import TOPOLOGIES
@@ -20,8 +20,8 @@ from tests.research.test_experiments import SMALL
 def results(tmp_path_factory):
     """A finished experiment's lines, and its summary."""
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
-    run(markov_pair(3), SMALL, store, quiet=True)
-    return store.path.read_text(), summarize(SMALL, *store.read())
+    sweep_of(markov_pair(3), SMALL).complete(store, quiet=True)
+    return store.path.read_text(), summarize(*store.read())
 
 
 @pytest.fixture(scope="module")

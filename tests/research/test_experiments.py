@@ -10,10 +10,9 @@ import torch
 
 from components.experiments import figures as experiment_figures
 from research.estimates import combined, mean, ratio
-from research.experiments import command
-from research.experiments.command import as_text, main, parser, settings_for, settings_of
-from research.experiments.measure import contexts, counts, header, run
-from research.experiments.plan import Job, Plan
+from research.experiments import sweep
+from research.experiments.paper import EXPERIMENT, contexts, counts, header, settings_of, sweep_of
+from research.experiments.plan import Plan
 from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize
@@ -50,13 +49,13 @@ def done(store):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
-    run(PAIR, SMALL, store, quiet=True)
+    sweep_of(PAIR, SMALL).complete(store, quiet=True)
     return store
 
 
 @pytest.fixture(scope="module")
 def summary(finished):
-    return summarize(SMALL, *finished.read())
+    return summarize(*finished.read())
 
 
 # ---------------------------------------------------------------- runs
@@ -64,7 +63,7 @@ def summary(finished):
 
 def test_all_points_do_the_same_runs_until_each_has_its_tokens(finished):
     plan = Plan(SMALL, finished.read()[1])
-    assert not plan.missing()
+    assert plan.is_finished
     for item in plan.planned:
         runs = plan.runs_of(item, plan.count)
         assert len(runs) == plan.count
@@ -85,7 +84,7 @@ def test_no_run_is_there_twice_and_equal_trees_share_theirs(finished):
 @pytest.mark.parametrize("at_once", [2, 7])
 def test_texts_that_are_decoded_together_give_the_same_lines(finished, tmp_path, at_once):
     store = Store(tmp_path / "results.jsonl")
-    run(PAIR, SMALL, store, quiet=True, at_once=at_once)
+    sweep_of(PAIR, SMALL, at_once=at_once).complete(store, quiet=True)
     assert done(store) == done(finished)
 
 
@@ -93,8 +92,8 @@ def test_texts_of_a_compiled_pair_that_are_decoded_together_give_the_same_lines(
     pair = synthetic_pair(PRESETS["tiny"], torch.float32)[0]
     settings = replace(SMALL, tokens=60, positions=0, optimal=(8,))
     alone, together = (Store(tmp_path / f"{number}.jsonl") for number in (1, 5))
-    run(pair, settings, alone, quiet=True)
-    run(pair, settings, together, quiet=True, at_once=5)
+    sweep_of(pair, settings).complete(alone, quiet=True)
+    sweep_of(pair, settings, at_once=5).complete(together, quiet=True)
     assert done(together) == done(alone)
 
 
@@ -103,21 +102,21 @@ def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finis
     whole = finished.path.read_bytes()
     cut = Store(tmp_path / "cut.jsonl")
     cut.path.write_bytes(whole[: int(share * len(whole))])
-    run(PAIR, SMALL, cut, quiet=True)
+    sweep_of(PAIR, SMALL).complete(cut, quiet=True)
     assert done(cut) == done(finished)
     assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
 def test_a_finished_experiment_does_nothing_more(finished):
     before = finished.path.read_bytes()
-    run(PAIR, SMALL, finished, quiet=True)
+    sweep_of(PAIR, SMALL).complete(finished, quiet=True)
     assert finished.path.read_bytes() == before
 
 
 def test_two_experiments_do_not_write_to_one_file(tmp_path):
     store = Store(tmp_path / "results.jsonl")
     with store.writing(), pytest.raises(ValueError, match="another experiment is writing"):
-        run(PAIR, SMALL, store, quiet=True)
+        sweep_of(PAIR, SMALL).complete(store, quiet=True)
 
 
 def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
@@ -129,9 +128,9 @@ def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
 
 def test_a_file_of_other_settings_is_refused(finished):
     with pytest.raises(ValueError, match="begun with settings seed = 0, not 1"):
-        run(PAIR, replace(SMALL, seed=1), finished, quiet=True)
+        sweep_of(PAIR, replace(SMALL, seed=1)).complete(finished, quiet=True)
     with pytest.raises(ValueError, match="begun with pair vocab_size"):
-        run(markov_pair(4), SMALL, finished, quiet=True)
+        sweep_of(markov_pair(4), SMALL).complete(finished, quiet=True)
 
 
 def test_a_file_of_other_weights_is_refused(tmp_path):
@@ -150,11 +149,12 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
 
 def test_a_torn_last_line_is_not_read_and_cut_off_by_the_next_one(tmp_path):
     store = Store(tmp_path / "results.jsonl")
-    store.append({"settings": 1})
+    header = {"settings": {}, "pair": {}}
+    store.append(header)
     store.append({"run": 1})
     with store.path.open("ab") as file:
         file.write(b'{"run":2,"tok')
-    assert store.read() == ({"settings": 1}, [{"run": 1}])
+    assert store.read() == (header, [{"run": 1}])
     store.append({"run": 3})
     assert store.read()[1] == [{"run": 1}, {"run": 3}]
 
@@ -164,9 +164,10 @@ def test_a_file_that_is_no_results_file_is_refused(tmp_path):
     other.write_text("hello\n")
     with pytest.raises(ValueError, match="line 1: not a JSON object"):
         Store(other).read()
-    other.write_text('{"a":1}\n')
-    with pytest.raises(ValueError, match="not the header"):
-        Store(other).read()
+    for text in ('{"a":1}', '{"settings":{}}', '{"settings":{},"pair":[]}'):
+        other.write_text(text + "\n")
+        with pytest.raises(ValueError, match="not the header"):
+            Store(other).read()
 
 
 # ---------------------------------------------------------------- counts and estimates
@@ -285,7 +286,7 @@ def test_every_finding_is_stated_with_its_numbers(summary):
 
 
 def test_the_shipped_summary_is_printed(capsys):
-    command.main(["--results", str(ROOT / "assets/results/experiments.summary.json"), "--summary"])
+    EXPERIMENT.command(["--results", str(ROOT / "assets/results/experiments.summary.json"), "--summary"])
     printed = capsys.readouterr().out
     assert "found         Batch, k = 1: GSD is ahead." in printed
     assert len(printed.splitlines()) > 66
@@ -296,16 +297,16 @@ def test_another_file_is_no_summary(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(ValueError, match="is no summary of an experiment"):
-        command.main(["--results", str(path), "--summary"])
+        EXPERIMENT.command(["--results", str(path), "--summary"])
 
 
 def test_an_unfinished_experiment_has_a_summary_of_what_is_there(finished):
     header, runs = finished.read()
-    part = summarize(SMALL, header, runs[: 2 * len(runs) // 3])
+    part = summarize(header, runs[: 2 * len(runs) // 3])
     assert not part["complete"]
-    assert "not finished" in as_text(part)
+    assert "not finished" in EXPERIMENT.as_text(part)
     with pytest.raises(ValueError, match="calibration runs are not finished"):
-        summarize(SMALL, header, runs[:2])
+        summarize(header, runs[:2])
 
 
 def test_equal_models_accept_everything(tmp_path):
@@ -313,12 +314,12 @@ def test_equal_models_accept_everything(tmp_path):
     pair = ModelPair(MarkovModel(table), MarkovModel(table))
     settings = replace(SMALL, prompts=((0,),), tokens=20, optimal=(1, 8, 9, 10, 11))
     store = Store(tmp_path / "equal.jsonl")
-    run(pair, settings, store, quiet=True)
-    summary = summarize(settings, *store.read())
+    sweep_of(pair, settings).complete(store, quiet=True)
+    summary = summarize(*store.read())
     assert {p["value"] for p in summary["points"] if p["strategy"] == "sequence" and p["k"] == 4} == {5.0}
     assert summary["acceptance"]["gsd"]["by_index"][0] == 1
     assert summary["points"][0]["low"] is None, "one prompt has no interval"
-    assert as_text(summary)
+    assert EXPERIMENT.as_text(summary)
 
 
 FIGURES = {
@@ -371,7 +372,9 @@ def test_the_prompts_are_a_hundred_different_openings():
 
 
 def test_options_become_settings():
-    settings = settings_of(parser().parse_args(["--tokens", "50", "--optimal", "1,2", "--seed", "7"]))
+    settings = settings_of(
+        EXPERIMENT.parser().parse_args(["--tokens", "50", "--optimal", "1,2", "--seed", "7"])
+    )
     assert (settings.tokens, settings.optimal, settings.seed) == (50, (1, 2), 7)
     assert max(Settings(("a",)).optimal) == 384
     assert Settings(("a",)).tokens == 20_000
@@ -379,36 +382,41 @@ def test_options_become_settings():
 
 def test_a_mistake_is_told_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match="error: no results in"), ended():
-        main(["--summary", "--results", str(tmp_path / "none.jsonl")])
+        EXPERIMENT.command(["--summary", "--results", str(tmp_path / "none.jsonl")])
     with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"), ended():
-        main(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
+        EXPERIMENT.command(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
 
 
 def test_the_command_measures_and_reports(tmp_path, capsys):
     results = tmp_path / "results.jsonl"
     few = "--tokens=30 --max-new-tokens=10 --batch=1,3 --sequence=1,3 --specinfer=4 --optimal=2,6"
-    main(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
+    EXPERIMENT.command(["--smoke", *few.split(), "--device=cpu", "--results", str(results)])
     assert "Batch, k = 1" in capsys.readouterr().out
     given = {"tokens": 30, "max_new_tokens": 10, "sequence": (1, 3), "batch": (1, 3)}
     given |= {"specinfer": (4,), "optimal": (2, 6)}
-    assert settings_for(results, PROMPTS) == replace(smoke_settings(read_prompts(PROMPTS)), **given)
+    settings = replace(smoke_settings(read_prompts(PROMPTS)), **given)
+    assert Store(results).read()[0]["settings"] == settings.to_json()
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
+    lines = results.read_bytes()
+    EXPERIMENT.command(["--results", str(results), "--summary"])
+    assert "not done again" not in capsys.readouterr().err
+    assert results.read_bytes() == lines
 
 
 def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "experiment", stopped)
+    monkeypatch.setattr(sweep, "_announce", stopped)
     kept = len(finished.read()[1])
     with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
-        main(["--smoke", "--results", str(finished.path)])
+        EXPERIMENT.command(["--smoke", "--results", str(finished.path)])
 
 
 def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
     settings = replace(smoke_settings([[0]]), methods=("gsd",))
     rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
     monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
-    record = contexts(PAIR, settings, Job(None, 0, 0))
+    record = contexts(PAIR, settings, {"prompt": 0, "repeat": 0})
     bits = float(theory.entropy(rates[0] / 1.001))
     assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from research.audit.engines import engines
-from research.audit.openvino import Pipeline
+from research.audit.openvino import pipeline
 from research.audit.openvino_graph import convert_pair
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.decoding.run import generate
@@ -53,7 +53,7 @@ def tiny():
 
 
 def test_what_is_asked_reaches_the_engine(stand_in):
-    assert Pipeline("t", "d", k=2)([5, 6], 7, 4, 0.5, 9, 0.8) == [0, 1, 2, 3]
+    assert pipeline("t", "d", k=2)([5, 6], 7, 4, 0.5, 9, 0.8) == [0, 1, 2, 3]
     place, properties = stand_in.made[0]
     exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
     assert place == ("t", "CPU")
@@ -71,7 +71,7 @@ def test_what_is_asked_reaches_the_engine(stand_in):
         "rng_seed": 7,
         "num_assistant_tokens": 2,
     }
-    assert Pipeline("t")([5], 0, 3, 0.0, 0, 1.0) == [0, 1, 2]
+    assert pipeline("t")([5], 0, 3, 0.0, 0, 1.0) == [0, 1, 2]
     assert stand_in.asked[1][1].do_sample is False
 
 
@@ -86,7 +86,7 @@ def test_a_converted_pair_says_greedily_what_the_pair_says(tiny, tmp_path):
         pytest.importorskip(name)
     target, draft = convert_pair(tiny, tmp_path)
     own = generate(tiny, [5, 6, 7], method="ar", max_new_tokens=16, temperature=0).token_ids
-    for pipeline in (Pipeline(target), Pipeline(target, draft)):
-        assert pipeline([5, 6, 7], 1, 16, 0.0, 0, 1.0) == own
+    for sample in (pipeline(target), pipeline(target, draft)):
+        assert sample([5, 6, 7], 1, 16, 0.0, 0, 1.0) == own
         sampled = [5, 6, 7], 1, 16, 1.0, 0, 1.0
-        assert pipeline(*sampled) == pipeline(*sampled)
+        assert sample(*sampled) == sample(*sampled)

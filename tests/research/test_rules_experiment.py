@@ -7,7 +7,7 @@ import pytest
 
 import specdec
 from research.experiments import comparison, draft_temperature, rules
-from research.experiments.measure import run
+from research.experiments.paper import sweep_of
 from research.experiments.settings import Settings
 from research.experiments.store import Store
 from research.experiments.summary import summarize
@@ -70,9 +70,9 @@ def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_pat
 
 def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measured, tmp_path, monkeypatch):
     pair, shapes, _ = measured
-    store, honest = Store(tmp_path / "temperatures.jsonl"), comparison.generate_many
+    store, honest = Store(tmp_path / "temperatures.jsonl"), comparison.stream
     monkeypatch.setattr(
-        comparison, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
+        comparison, "stream", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
     )
     with pytest.raises(AssertionError, match="differs from plain decoding's"):
         measure(draft_temperature, pair, [[0], [1]], 1, 40, shapes, store)
@@ -119,8 +119,8 @@ def test_the_paper_s_experiments_take_any_method(tmp_path):
         optimal=(2,),
     )
     store = Store(tmp_path / "results.jsonl")
-    run(pair, settings, store, quiet=True)
-    summary = summarize(settings, *store.read())
+    sweep_of(pair, settings).complete(store, quiet=True)
+    summary = summarize(*store.read())
     assert summary["complete"]
     assert {point["method"] for point in summary["points"]} == {*settings.methods}
     assert summary["acceptance"]["gsd"]["contexts"]["positions"] == 2

@@ -1,6 +1,7 @@
 """Many texts at once against k: what the experiment counts, and that it goes on where it was."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ def measure(experiment, pair, prompts, repeats, length, trees, store):
     """Does the runs of an experiment on this pair that the store lacks."""
     options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
     setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parser().parse_args(options))
-    experiment.EXPERIMENT.complete(setup, HEADER, store)
+    experiment.EXPERIMENT.sweep_of(setup).complete(store)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,8 @@ def test_a_file_is_not_continued_at_other_temperatures(tmp_path, monkeypatch):
     monkeypatch.setattr(comparison, "load_pair", lambda name: PAIR)
     monkeypatch.setattr(comparison, "read_prompts", lambda path: PROMPTS)
     monkeypatch.setattr(serving, "AT_ONCE", (1, 2))
+    experiment = replace(serving.EXPERIMENT, grid={"at_once": (1, 2), "tree": ()})
     arguments = ["--smoke", "--results", str(tmp_path / "serving.jsonl")]
-    serving.EXPERIMENT.command(arguments)
+    experiment.command(arguments)
     with pytest.raises(ValueError, match=r"begun with settings temperatures = \[1\.0\], not \[0\.5\]"):
-        serving.EXPERIMENT.command([*arguments, "--temperatures", "0.5"])
+        experiment.command([*arguments, "--temperatures", "0.5"])

@@ -1,6 +1,7 @@
 """The training of a draft that scores a part of its target's ids, in small: a random target, a few steps."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from research.training.llama import Shape
 from research.training.loop import Rates
 from research.training.records import add_gradients, draft_logits, tempered
 from research.training.smollm2_draft import (
+    LESSONS,
     MEASURED,
     Recipe,
     Settings,
@@ -32,8 +34,8 @@ SMALL = Recipe(
     rows=4,
     length=20,
     top=12,
-    step_rows=2,
     rates=Rates(warm_up=2, decay_from=0.5),
+    lessons=replace(LESSONS, step_tokens=40),
 )
 
 
@@ -86,7 +88,7 @@ def test_a_stopped_training_goes_on_with_the_same_weights(pair, trained):
     def begun(steps):
         training = Training(embedding(pair), trained, SMALL)
         for _ in range(steps):
-            training.trainer.one_step(training.backward, 0.9)
+            training.trainer.one_step(training.learner.backward, 0.9)
         return training
 
     (trained.work / "draft-state.pt").unlink()
@@ -105,19 +107,19 @@ def test_records_that_are_there_are_used_and_only_missing_ones_are_sampled(pair,
     train(trained, pair, SMALL)
     assert {path.name: path.stat().st_mtime_ns for path in work.glob("train-*.pt")} == before
     training = Training(embedding(pair), trained, SMALL)
-    assert [path.name for path in training.records] == ["train-000.pt", "train-317.pt"]
+    assert [path.name for path in training.learner.records] == ["train-000.pt", "train-317.pt"]
 
 
 def test_records_that_come_later_are_read_when_they_are_complete(pair, trained):
-    training = Training(embedding(pair), trained, SMALL)
+    learner = Training(embedding(pair), trained, SMALL).learner
     content = (trained.work / "train-000.pt").read_bytes()
     new = trained.work / "train-090.pt"
     new.write_bytes(content[: len(content) // 2])
-    training.read_new_records()
-    assert len(training.records) == 2
+    learner.read_new_records()
+    assert len(learner.records) == 2
     new.write_bytes(content)
-    training.read_new_records()
-    assert len(training.records) == 3
+    learner.read_new_records()
+    assert len(learner.records) == 3
 
 
 def test_the_scored_ids_have_the_most_probability_in_all_records():
@@ -129,14 +131,14 @@ def test_the_scored_ids_have_the_most_probability_in_all_records():
 def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, late):
     """The gradient is computed for some positions at a time; here autograd takes the whole loss at once."""
     training = Training(embedding(pair), trained, SMALL)
-    record, rows = next(iter(training.records.values())), torch.tensor([0, 2])
+    record, rows = next(iter(training.learner.records.values())), torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
     weight /= weight.sum()
-    add_gradients(training.model, training.place, record, rows, late, weight, heat)
+    add_gradients(training.model, training.learner.place, record, rows, late, weight, heat)
     have = {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
     training.model.zero_grad(set_to_none=True)
     logits = draft_logits(training.model, record, rows).float() / heat
-    place = training.place[record["top"][rows].long()].flatten(0, 1)
+    place = training.learner.place[record["top"][rows].long()].flatten(0, 1)
     q = logits.softmax(-1).gather(-1, place.clamp(min=0))
     gap = gap_of(tempered(record["p"][rows].flatten(0, 1).float(), heat), q, place >= 0)
     (((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight).backward()

@@ -22,6 +22,8 @@ def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsy
     assert [json.loads(line)["text"] for line in lines[1:]] == [0, 1]
     assert "stories" in table
     assert json.loads(summary.read_text())["machine"]
+    experiment.EXPERIMENT.command(["--results", str(results), "--summary"])
+    assert capsys.readouterr().out == table
     results.write_text("".join(lines[:2]))
     experiment.EXPERIMENT.command(["--smoke", "--results", str(results)])
     again = results.read_text().splitlines(keepends=True)

@@ -15,9 +15,9 @@ from transformers import Cache, LlamaForCausalLM
 
 import specdec
 from research.estimates import estimate_block_efficiency
-from research.training.records import sampled
+from research.training.records import load, sampled
 from research.training.stories.recipe import Recipe
-from research.training.stories.stages import mean_loss, read_samples
+from research.training.stories.stages import mean_loss, samples_in
 from research.training.stories.texts import story_rows
 from specdec import theory
 from specdec.bench.measure import least_seconds
@@ -170,7 +170,7 @@ def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
 def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
     """The share of token runs that the training stories hold too: for own text and for unseen stories."""
     source = set(runs_in(tokens["stories"]))
-    own = [run for row in read_samples(work)[0]["ids"] for run in runs_in(row[RUN + 1 :])]
+    own = [run for row in load(samples_in(work)[0])["ids"] for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])
     return {
         name: sum(run in source for run in runs) / max(1, len(runs))

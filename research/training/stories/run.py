@@ -9,9 +9,10 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from research.training.loop import Budget
+from research.training.records import load
 from research.training.stories.measure import evaluate_target, keep
 from research.training.stories.recipe import Recipe
-from research.training.stories.stages import make_samples, read_samples, train_draft, train_target
+from research.training.stories.stages import make_samples, samples_in, train_draft, train_target
 from research.training.stories.texts import make_tokens
 
 
@@ -66,14 +67,12 @@ def write_pair(work: Path, out: Path) -> None:
     """Writes both models in half precision to OUT/target and OUT/draft, each with the tokenizer."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(work / "tokenizer")
     for name in ("target", "draft"):
-        new = work / f"{name}-half"
         model = LlamaForCausalLM.from_pretrained(work / name, dtype=torch.float16)
-        model.save_pretrained(new, max_shard_size="9MB")
-        tokenizer.save_pretrained(new)
-        for file in new.iterdir():
-            file.chmod(0o644)
         shutil.rmtree(out / name, ignore_errors=True)
-        shutil.copytree(new, out / name)
+        model.save_pretrained(out / name, max_shard_size="9MB")
+        tokenizer.save_pretrained(out / name)
+        for file in (out / name).iterdir():
+            file.chmod(0o644)
 
 
 def training_record(run: Run) -> dict:
@@ -85,6 +84,6 @@ def training_record(run: Run) -> dict:
         "budgets": {"target": asdict(run.target), "draft": asdict(run.draft)},
         "tokens": {name: len(row) for name, row in data["tokens"].items()},
         "characters": data["characters"],
-        "sample_tokens": sum(record["ids"][:, 1:].numel() for record in read_samples(run.work)),
+        "sample_tokens": sum(record["ids"][:, 1:].numel() for record in map(load, samples_in(run.work))),
         **{name: json.loads((run.work / f"{name}.json").read_text()) for name in ("target", "draft")},
     }

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
+from research.training.learner import Learner, Lessons
 from research.training.llama import ResidualDropout
 from research.training.loop import Budget, Trainer, save, step_seed
-from research.training.records import Record, add_gradients, lateness, load, measured, sampled, scored
+from research.training.records import load, sampled, scored
 from research.training.stories.recipe import Recipe, new_model
 from research.training.stories.texts import draw_rows, next_end, read_tokens, story_rows
 from specdec.models import HFModel
@@ -106,27 +107,16 @@ def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[i
     return begun
 
 
-def read_samples(work: Path) -> list[Record]:
-    """The records of samples, of which the first is held out."""
-    return [load(path) for path in sorted(work.glob("samples-*.pt"))]
+def samples_in(work: Path) -> list[Path]:
+    """The files of the samples, of which the first is held out."""
+    return sorted(work.glob("samples-*.pt"))
 
 
 def train_draft(work: Path, recipe: Recipe, budget: Budget) -> None:
     """Stage 4: trains on KL divergence first, then more on rejection probabilities."""
-    held_out, *records = read_samples(work)
-    model, place = new_model(recipe.draft, recipe), torch.arange(recipe.vocab_size)
-    model.set_attn_implementation("specdec_plain")
-
-    def backward(progress: float, generator: torch.Generator) -> tuple[float, int]:
-        record = records[int(torch.randint(len(records), (1,), generator=generator))]
-        length = record["ids"].shape[1] - 1
-        count = max(1, recipe.draft_step_tokens // length)
-        rows = torch.randint(len(record["ids"]), (count,), generator=generator)
-        return add_gradients(model, place, record, rows, lateness(progress, 0.3)), count * length
-
-    def evaluate() -> dict[str, float]:
-        return dict(zip(("kl", "gsd", "ersd"), measured(model, place, held_out).mean(-1).tolist()))
-
+    model, lessons = new_model(recipe.draft, recipe), Lessons(recipe.draft_step_tokens, late=0.3)
+    learner = Learner(model, torch.arange(recipe.vocab_size), lambda: samples_in(work)[1:], lessons)
+    held_out = load(samples_in(work)[0])
     trainer = Trainer("draft", model, recipe.draft_rates, budget, work, recipe.seed)
-    trainer.run(backward, evaluate)
+    trainer.run(learner.backward, lambda: learner.measure(held_out))
     trainer.write(work)

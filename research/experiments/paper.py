@@ -1,0 +1,248 @@
+"""The paper's experiment: counts of decoded texts, acceptance at some positions, and the command line."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from research.experiments.comparison import decoded
+from research.experiments.findings import VERDICTS
+from research.experiments.plan import CONTEXTS, KEY, Plan
+from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
+from research.experiments.store import Record
+from research.experiments.summary import summarize
+from research.experiments.sweep import Experiment, Rows, Sweep
+from research.experiments.texts import Text, distributions
+from specdec import theory
+from specdec.checks import whole
+from specdec.commands import Parser, add_pair
+from specdec.decoding.run import Run, generate, stream
+from specdec.devices import machine
+from specdec.loading import load_with_progress
+from specdec.pair import ModelPair
+from specdec.shipped import PROMPTS
+from specdec.stats import index_counts
+from specdec.topology import Topology
+from specdec.trace import Generation
+
+_OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
+
+
+def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
+    """The runs of the paper's experiment, `at_once` texts together. The first rows calibrate all others.
+
+    The seconds of a row are shared with the other runs of its batch.
+    """
+    trees: dict[str, Topology] = {}
+
+    def cells(rows: Sequence[Record]) -> list[Record]:
+        plan = Plan(settings, rows)
+        trees.update(plan.trees)
+        return plan.cells()
+
+    def run(cell: Record) -> Run:
+        text = text_of(settings, cell)
+        return stream(pair, method=cell["method"], topology=trees[cell["tree"]], detail=False, **text)
+
+    def measure(cells: Sequence[Record]) -> Iterator[Record]:
+        texts = [cell for cell in cells if cell["method"] != CONTEXTS]
+        for cell, ended in decoded(pair, texts, run, at_once):
+            yield cell | {"seed": ended.seed} | counts(ended.generation, trees[cell["tree"]])
+        for cell in cells:
+            if cell["method"] == CONTEXTS:
+                yield cell | contexts(pair, settings, cell)
+
+    return Sweep(header(pair, settings), KEY, cells, measure)
+
+
+def header(pair: ModelPair, settings: Settings) -> Record:
+    """The first line of a results file: settings, models and versions."""
+    models: Record = {"target": pair.target.name, "draft": pair.drafting.name, "vocab_size": pair.vocab_size}
+    for name in ("target", "draft"):
+        module = getattr(getattr(pair, name), "module", None)
+        dtype = str(getattr(module, "dtype", torch.float64)).removeprefix("torch.")
+        models |= {f"{name}_dtype": dtype, f"{name}_weights": _fingerprint(module)}
+    versions = machine(pair.target.device) | {"numpy": np.__version__}
+    versions["device"] = versions.get("gpu", str(pair.target.device))
+    return {"settings": settings.to_json(), "pair": models, "versions": versions}
+
+
+def _fingerprint(module: torch.nn.Module | None) -> str:
+    """A digest of the model's norms and biases, which training changes."""
+    digest = hashlib.sha256()
+    for parameter in () if module is None else module.parameters():
+        if parameter.dim() == 1 and not parameter.is_meta:
+            digest.update(parameter.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:12]
+
+
+def text_of(settings: Settings, cell: Record) -> dict[str, Any]:
+    """The arguments of `stream` that all points share."""
+    return {
+        "prompt": settings.prompts[cell["prompt"]],
+        "max_new_tokens": settings.max_new_tokens,
+        **asdict(settings.sampling),
+        "seed": settings.seed_of(cell["prompt"], cell["repeat"]),
+    }
+
+
+def counts(generation: Generation, topology: Topology) -> Record:
+    """The counts of a run, for its line in the results file.
+
+    tokens, rounds: of the whole text.
+    lengths[n]: number of rounds that emitted n tokens, without the last rounds, whose trees are cut short.
+    offered, reached, accepted: as in `specdec.stats.IndexCounts`.
+    seconds: of all rounds.
+    """
+    lengths: Counter[int] = Counter()
+    for each in generation.rounds:
+        depth = len(each.nodes[-1].path) if each.nodes else 0
+        lengths.update([len(each.tokens)] if depth == topology.depth else [])
+    return {
+        "tokens": len(generation.token_ids),
+        "rounds": len(generation.rounds),
+        "finish": generation.rounds[-1].finish,
+        "lengths": [lengths[n] for n in range(max(lengths, default=-1) + 1)],
+        **index_counts(generation.rounds, topology)._asdict(),
+        "seconds": round(generation.seconds, 3),
+    }
+
+
+def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
+    """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
+
+    Entropies and D_KL are in bits. What R misses to 1 counts as one more outcome of its entropy.
+    """
+    g, k = generate(pair, **text_of(settings, cell), method="ar"), max(settings.batch)
+    room, start = min(pair.target.context_length, pair.drafting.context_length), len(g.prompt_ids)
+    text = Text(cell["prompt"], [*g.prompt_ids, *g.token_ids][:room], start, g.seed)
+    length, parts = len(text.ids) - start, 2 * settings.positions
+    moments = sorted({number * length // parts for number in range(1, parts, 2)})
+    p, q = (each[moments].exp() for each in distributions(pair, text, settings.sampling))
+    record: Record = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
+    kl = float(theory.kl_divergence(p, q).sum())
+    record["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
+    for method in settings.methods:
+        by_index = getattr(theory, f"{method}_acceptance_by_index", None)
+        if by_index is None:  # other methods have no acceptance by index in closed form
+            continue
+        rates = by_index(p, q, k)
+        outcomes = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
+        # simulated rates may sum to a little more than 1
+        bits = theory.entropy(outcomes / outcomes.sum(-1, keepdim=True))
+        acceptance = [round(x, 6) for x in rates.sum(0).tolist()]
+        record[method] = {"acceptance": acceptance, "entropy": float(bits.sum())}
+    return record
+
+
+class Paper(Experiment):
+    """The paper's experiment on any pair, with the paper's findings checked."""
+
+    def parser(self) -> Parser:
+        """The options of the command."""
+        parser = super().parser()
+        add = parser.add_argument
+        add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
+        add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
+        for name in _OVERRIDES:
+            value = getattr(Settings, name)
+            add("--" + name.replace("_", "-"), type=type(value), help=f"default {value}")
+        for name in STRATEGIES:
+            add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
+        together = "texts decoded together: the same numbers, sooner (default: 1)"
+        add("--runs-at-once", type=int, default=1, metavar="N", help=together)
+        return parser
+
+    def sweep(self, options: Any) -> Sweep:
+        """The runs of the pair with the settings that the options describe."""
+        at_once, settings = whole("runs-at-once", options.runs_at_once, 1), settings_of(options)
+        pair = load_with_progress(options, "stories")
+        print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
+        return sweep_of(pair, settings, at_once)
+
+    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+        """The numbers of the paper's figures, and its findings."""
+        return summarize(header, rows)
+
+    def report(self, results: Path, written: Path | None) -> None:
+        """Prints a summary, or that of the runs in a results file, and then writes it beside the file."""
+        if results.suffix == ".json":
+            print(self.as_text(read_summary(results)))
+            return
+        written = written or results.with_suffix(".summary.json")
+        super().report(results, written)
+        print(f"written: {written}")
+
+    def as_text(self, summary: Record) -> str:
+        """The tables of a summary and the findings."""
+        lines = ["", super().as_text(summary), ""]
+        lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
+        if not summary["complete"]:
+            lines += ["", "The experiment is not finished: these are the numbers so far."]
+        return "\n".join(lines)
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    return tuple(int(k) for k in text.split(",") if k)
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings that the options describe. ValueError names an option that does not fit."""
+    prompts = read_prompts(options.prompts)
+    settings = smoke_settings(prompts) if options.smoke else Settings(prompts)
+    given = {name: getattr(options, name) for name in (*_OVERRIDES, *STRATEGIES)}
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """The summary that the command wrote into this file. ValueError if the file holds no summary."""
+    try:
+        summary = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{path} could not be read: {error.strerror}; give a file") from None
+    except ValueError:
+        summary = None
+    if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
+        raise ValueError(f"{path} is no summary of an experiment; give the file that --summary wrote")
+    return summary
+
+
+def tables(summary: Record) -> list[Rows]:
+    """The points, and the bounds of the optimal tree."""
+    points = [
+        [
+            *(p["method"].upper(), p["strategy"], f"{p['k']}", _number(p["value"])),
+            *(f"{_number(p['low'])} to {_number(p['high'])}", _number(p["prediction"])),
+        ]
+        for p in summary["points"]
+    ]
+    bounds = [
+        [method.upper(), f"{row['k']}", *(_number(row[name]) for name in ("minimal", "fixed_m", "tunstall"))]
+        for method, by_method in summary["bounds"].items()
+        for row in by_method["by_k"]
+    ]
+    return [
+        [["method", "strategy", "k", "measured", "95% interval", "predicted"], *points],
+        [["method", "k", "bound", "m fix", "theorem"], *bounds],
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+EXPERIMENT = Paper(
+    name="experiments",
+    about="Tokens per target call against k, acceptance by index, and bounds.",
+    tables=tables,
+)
