@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
-from specdec.bench.measure import fastest
+from specdec.bench.measure import Candidate, fastest
 from specdec.decoding.run import measure_acceptance
 from specdec.drafters.copies import COPIES
 from specdec.drafters.proposed import MODEL
@@ -23,7 +23,8 @@ from specdec.trace import Method
 AUTOREGRESSIVE, ASSISTED, LOOKUP = (
     f"transformers {name}" for name in ("autoregressive", "assisted", "prompt lookup")
 )
-Make = Callable[[ModelPair, Sampling, int], Callable[[Workload], Sample]]
+Run = Callable[[Workload], Sample]
+Make = Callable[[ModelPair, Sampling, int], Run]
 
 
 @dataclass(frozen=True)
@@ -74,22 +75,22 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
 
 
 def _best_plain(field: Field) -> tuple[Contestant, dict[str, float]]:
-    candidates = {
-        f"{dtype}, {n} thread(s)": (dtype, n, theirs(pair, field.sampling))
-        for dtype, pair in field.pairs.items()
-        for n in field.threads
-    }
+    candidates = _on_threads(field, lambda pair: theirs(pair, field.sampling))
     best, rates = fastest("transformers", candidates, field.jobs)
     return best._replace(name=AUTOREGRESSIVE), rates
 
 
+def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Candidate]:
+    """This way to decode in each dtype and on each number of threads."""
+    return {
+        f"{dtype}, {n} thread(s)": (dtype, n, make(pair))
+        for dtype, pair in field.pairs.items()
+        for n in field.threads
+    }
+
+
 def _best_k(
-    field: Field,
-    name: str,
-    make: Make,
-    ks: Sequence[int],
-    pairs: Mapping[str, ModelPair],
-    threads: int,
+    field: Field, name: str, make: Make, ks: Sequence[int], pairs: Mapping[str, ModelPair], threads: int
 ) -> tuple[Contestant, dict[str, float]]:
     candidates = {
         f"{dtype}, k = {k}": (dtype, threads, make(pair, field.sampling, k))
@@ -102,13 +103,8 @@ def _best_k(
 
 def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
     """The best dtype and number of threads for our decoder, chosen with its default, ERSD on "auto"."""
-    method: Method = "ersd" if _has_draft(field) else "ar"
-    topology = "auto" if _has_draft(field) else None
-    candidates = {
-        f"{dtype}, {n} thread(s)": (dtype, n, ours(pair, method, topology, field.sampling))
-        for dtype, pair in field.pairs.items()
-        for n in field.threads
-    }
+    method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
+    candidates = _on_threads(field, lambda pair: ours(pair, method, topology, field.sampling))
     if len(candidates) == 1:
         ((dtype, threads, _),) = candidates.values()
         return dtype, threads, {}
