@@ -60,7 +60,7 @@ _TEMPLATE = f"""
   </section>
 
   <section class="card same" aria-labelledby="you-draft-same">
-    <h2 id="you-draft-same">And without you?</h2>
+    <h2 id="you-draft-same">The text without your guesses</h2>
     <p class="outcome" role="status"></p>
     <p class="plain"></p>
   </section>

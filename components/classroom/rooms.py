@@ -46,12 +46,12 @@ Question = tuple[str, int]
 
 
 Whom = Literal["all", "lecturer"]
-"""The people who have something new to see."""
+"""The people in a room for whom there is something new."""
 
 
 class Place(NamedTuple):
-    """The lecturer's place in a lesson. Step 0 is the introduction, 1 ... are questions, the last one is the
-    summary. shown: whether the answer is visible."""
+    """The lecturer's place in a lesson. Step 0 is the introduction, the next steps are questions, and the
+    last step is the summary. shown: whether the answer is visible."""
 
     lesson: str
     step: int
@@ -79,9 +79,9 @@ class Room:
     def join(self) -> str:
         """Admit a new student and return their token.
 
-        In a full room the new student takes the place of one who has been away for `PRESENT` seconds, first
-        of those without an answer, then of the others, whose answers go with them. `Refused` where every
-        student is here.
+        In a full room the new student takes the place of a student who has been away for `PRESENT` seconds:
+        first of one without an answer, otherwise of one whose answer is then deleted. `Refused` if every
+        student is present.
         """
         most, number = limits.current().students_per_room, len(self._last_looks)
         if number < most:
@@ -164,8 +164,8 @@ class Room:
         return sum(now - last_request < PRESENT for last_request in self._last_looks)
 
     def lead(self, place: Place) -> None:
-        """Move the class to this place. A question whose answer was shown stays closed until it is asked
-        again."""
+        """Move the class to this place. A question whose answer was shown stays closed until the lecturer
+        asks it again."""
         question = place[:2]
         if place.shown:
             self._shown.add(question)
@@ -176,7 +176,7 @@ class Room:
     def ask_again(self) -> None:
         """Ask the shown question again and forget its answers. `Refused` if no question is shown."""
         if self.place is None or not self.place.shown:
-            raise Refused(409, "no answers are shown that could be asked for again")
+            raise Refused(409, "no answer is shown, so there is no question to ask again")
         question = self.place[:2]
         self._shown.discard(question)
         self._answers.pop(question, None)
@@ -204,7 +204,7 @@ class Room:
         """Record a student's guess of the next words, for the round of that number."""
         student = self.student(token)
         if self.drafting is None:
-            raise Refused(409, "the class does not draft at the moment")
+            raise Refused(409, "the class is not drafting now")
         self.drafting.propose(student, number, text)
         self._change("lecturer")
 
@@ -224,7 +224,7 @@ class Room:
         self._change()
 
     def changed(self) -> None:
-        """Note that students now see something else."""
+        """Count a change that students see."""
         self._change()
 
     def _change(self, to: Whom = "all") -> None:

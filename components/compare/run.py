@@ -54,7 +54,7 @@ def updates(
 
 def _shared(request: Any) -> VisitorSettings:
     if not isinstance(request, Mapping):
-        raise ValueError(f"a comparison is asked for by names and values, not by {request!r:.80}")
+        raise ValueError(f"a comparison needs an object with names and values, not {request!r:.80}")
     asked: dict[str, Any] = {name: request.get(name) for name in _SHARED}
     return VisitorSettings(method="ar", chat=True, **asked).checked()
 
@@ -73,7 +73,7 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
     for column in columns:
         if not isinstance(column, Mapping) or not isinstance(column.get("name"), str):
             raise ValueError(f"a column is {column!r:.80}; give name, method, topology, k and draft")
-        words("column", column["name"])  # each of its updates repeats it
+        words("column", column["name"])  # every update of the column repeats the name
     return columns
 
 
@@ -99,7 +99,7 @@ def _decoded(
     with closing(run.begin(seat, drafts.pair_with(draft), settings, detail=False)) as job:
         for _ in job.beginning(seats.TOLD_EVERY):
             yield log.flush(phase, **named)
-        assert job.run is not None, "a run that has begun"
+        assert job.run is not None, "the run has begun"
         topology = job.run.topology
         tree = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
         yield log.flush("running", **named, tree=tree)

@@ -1,4 +1,5 @@
-"""An experiment's file, the shipped one or that of `app.py --results FILE`, as the summary that is shown.
+"""The file of an experiment as the summary that is shown: the shipped file, or that of `app.py --results
+FILE`.
 
 There are two kinds: the summary that `python -m research.experiments --summary` writes, and the JSON lines of
 the runs themselves, which are summarised here.
@@ -22,8 +23,8 @@ def shipped() -> dict[str, Any] | None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The summary in a file, or that of the runs in it. ValueError if it is neither kind of file."""
-    # imported here, because they import transformers, for which the page must not wait
+    """The summary in a file, or the summary of the runs in it. ValueError if the file is of neither kind."""
+    # imported here because they import transformers, for which the page must not wait
     from research.experiments.command import read_summary
     from research.experiments.settings import Settings
     from research.experiments.store import Store
@@ -36,13 +37,13 @@ def read(path: Path) -> dict[str, Any]:
     if not rest.strip() or "settings" not in _object(first):
         return read_summary(path)
     header, runs = Store(path).read()
-    assert header is not None, "a file with a whole first line"
+    assert header is not None, "the file has a complete first line"
     nameless = ("",) * header["settings"]["prompts"]  # only the number of prompts is needed
     return summarize(Settings.from_json(header["settings"], nameless), header, runs)
 
 
 def _object(line: str) -> dict[str, Any]:
-    """A line's JSON object; empty if it is none."""
+    """The JSON object in a line; empty if the line has none."""
     try:
         value = json.loads(line)
     except ValueError:

@@ -47,12 +47,12 @@ class Part:
 
 
 def joined(*parts: Part | str) -> Part:
-    """Parts, or trusted HTML, one after the other."""
+    """Join parts, or trusted HTML, one after the other."""
     return sum((Part(part) if isinstance(part, str) else part for part in parts), Part())
 
 
 def box(name: str, *parts: Part | str, tag: str = "div", **attributes: str) -> Part:
-    """An element with this id around parts. attributes: further ones; "class_" stands for "class"."""
+    """An element with this id around parts. attributes: further attributes; "class_" stands for "class"."""
     given = {"id": name} | {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
     written = "".join(f' {key}="{escape(value)}"' for key, value in given.items() if value or key != "id")
     return joined(f"<{tag}{written}>", *parts, f"</{tag}>")
@@ -80,7 +80,7 @@ View = tuple[str, str, Part]
 
 
 def places(places: Mapping[str, list[View]]) -> Part:
-    """The row of places, a row of views for each place with several, and all views.
+    """A row with all places, a row of views for each place that has several, and all views.
 
     The first view of the first place is open until a script has read the address.
     """
@@ -122,7 +122,7 @@ def _button(title: str, views: list[str], is_open: bool) -> str:
 
 
 def table(caption: str, *columns: str) -> str:
-    """An empty table in HTML, which a script fills, in a box that scrolls."""
+    """An empty table in HTML, in a box that scrolls. A script fills the table."""
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
       <tbody></tbody></table></div>"""

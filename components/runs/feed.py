@@ -28,42 +28,43 @@ DESCRIPTION = f"""Decode speculatively. Yields updates as JSON texts.
 
 An update has a `phase` (waiting, choosing, running, baseline, done or error) and the `rounds` since the
 update before (`specdec.Round.from_json` reads one); those of the phase "baseline" are of plain decoding. The
-first one of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
+first update of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
 `specdec.Generation.acceptance`, and "error" a `message`.
 
 method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
-{" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The
+{" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch these limits off; temperature = 0 is
+greedy. The
 same seed gives the same rounds. baseline: measure plain decoding too. chat: let the chat template write the
-prompt, where the models have one; history: the conversation before the prompt, a JSON list of questions and
+prompt if the models have one; history: the conversation before the prompt, a JSON list of questions and
 answers in turn. tree: the tree in place of a measured one, as the page's address writes it.
 """
 """The description of the endpoint for clients."""
 
 
 class Log:
-    """Writes the updates of a run, with some time between them. interval: seconds."""
+    """Writes the updates of a run. interval: seconds between two updates."""
 
     def __init__(self, interval: float = INTERVAL):
         self.interval = interval
 
     def flush(self, phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
-        """The next update, which holds these rounds."""
+        """The next update, with these rounds."""
         head = json.dumps({"phase": phase, **fields})
         # The rounds are JSON already, so they are joined instead of parsed and written again.
         return f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
 
     def waits(self, place: seats.Place | None, phase: str = "waiting") -> str:
-        """The update of a run that has not begun, with the visitor's place in line, if any.
+        """The update of a run that has not begun, with the visitor's place in the waiting line, if any.
 
-        The page shows the result before until the first other update, so a run that is refused takes nothing
-        away.
+        The page shows the earlier result until the first other update comes, so a refused run does not remove
+        that result.
         """
         update = {"phase": phase, "waits": True, "rounds": []}
         return json.dumps(update if place is None else update | {"place": asdict(place)})
 
 
 def error_message(error: Exception) -> str:
-    """What the visitor reads about an error.
+    """The message for the visitor about an error.
 
     A ValueError is the visitor's mistake, and its text is returned. Any other error is written to the
     server's log, and the visitor reads one general sentence.

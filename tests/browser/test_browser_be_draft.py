@@ -57,7 +57,7 @@ def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story,
     propose(page, "".join(alone[:2]).strip())
     expect(page.locator("#be_draft .verdict")).to_contain_text(": 3 tokens from one call")
     propose(page, " zebras sing")
-    expect(page.locator("#be_draft .verdict")).to_contain_text("not: the target writes")
+    expect(page.locator("#be_draft .verdict")).to_contain_text("rejected: the target writes")
     lost = page.locator("#be_draft .lost [role=img]")
     assert lost.first.get_attribute("aria-label") == "rejected: ␣z"  # "zebras" is no token of this model
     assert lost.nth(1).get_attribute("aria-label") == "not used: e"
@@ -85,7 +85,9 @@ def test_the_story_can_be_ended_early_and_a_link_opens_the_same(story):
     propose(page, "")
     page.get_by_role("button", name="The end").click()
     page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
-    expect(page.locator("#be_draft .outcome")).to_contain_text("Alone in 2 calls, with you in 2")
+    expect(page.locator("#be_draft .outcome")).to_contain_text(
+        "The target alone needed 2 calls; with you it needed 2"
+    )
     assert "story.opening=3" in page.url
     assert page.locator("#be_draft .plain").inner_text().startswith("Tom had a red ball.")
 
@@ -164,7 +166,7 @@ def test_while_the_target_works_the_game_says_so_and_takes_no_second_guess(story
     page.route("**/ask/**", lambda route: held.append(route))
     page.locator("#be_draft .typed").fill("a bone")
     page.get_by_role("button", name="Propose").click()
-    expect(page.locator("#be_draft .verdict")).to_have_text("The target is at work …")
+    expect(page.locator("#be_draft .verdict")).to_have_text("The target is working …")
     expect(page.locator("#be_draft .propose")).to_be_disabled()
     page.keyboard.press("Enter")
     page.wait_for_timeout(200)

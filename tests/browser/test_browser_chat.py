@@ -85,7 +85,7 @@ def test_an_embedded_answer_is_decoded_with_the_chat_template(chat, someone):
     expect(chat.get_by_role("button", name="copied")).to_be_visible()
     code = chat.evaluate("navigator.clipboard.readText()")
     frame = someone(unescape(code.partition('src="')[2].partition('"')[0]))
-    frame.get_by_role("button", name="Decode it").click()
+    frame.get_by_role("button", name="Decode this run").click()
     expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
     kept = "#text .tokens .token:not(.rejected)"
     expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
@@ -145,7 +145,7 @@ def test_an_empty_question_and_one_that_is_too_long_are_refused_in_words(chat):
     assert turns(chat) == ["Name a colour."]
     for words, message in (
         (2500, "The question is too long: 2,531 tokens"),
-        (1960, "This conversation is full"),
+        (1960, "This conversation is too long"),
     ):
         enter(chat.locator("#prompt textarea"), "word " * words)
         generate(chat, until="error")

@@ -88,7 +88,7 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ph
         led_to(student, 2)
         assert serious_findings(student) == []
     expect(lecturer.locator(".class .answered")).to_have_text("0 of 2 have answered")
-    expect(typing.get_by_role("link", name="On the page")).to_be_hidden()  # where the answer is
+    expect(typing.get_by_role("link", name="Open in the full page")).to_be_hidden()  # where the answer is
     predict(typing)
     predict(scanning, RIGHT)
     expect(lecturer.locator(".class .answered")).to_have_text("2 of 2 have answered")
@@ -103,7 +103,7 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ph
         assert serious_findings(page, "main" if page is not lecturer else "#lesson") == []
     expect(lecturer.locator("[data-predict]")).to_have_count(0)  # and the page shows it
     expect(lecturer.locator("#race_lab .tiles.lesson-look")).to_be_visible()
-    expect(typing.get_by_role("link", name="On the page")).to_be_visible()
+    expect(typing.get_by_role("link", name="Open in the full page")).to_be_visible()
     expect(typing.locator(".outcome")).to_contain_text(f"you said {GUESS}%, it is {RIGHT}%")
     for student in (typing, scanning):
         assert student.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -63,14 +63,14 @@ def test_a_run_by_its_settings_is_decoded_after_a_press(framed, url):
     address = f"{url}/embed?prompt=Once+upon+a+time&method=gsd&k=3&length=12&seed=5&tree=1.1.1"
     inside = framed(f'<iframe src="{address}" width="880" height="640"></iframe>').frame_locator("iframe")
     assert inside.locator("#text .tokens .token").count() == 0
-    inside.get_by_role("button", name="Decode it").click()
+    inside.get_by_role("button", name="Decode this run").click()
     expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_count(12)
     expect(inside.locator(".about")).to_contain_text("GSD")
 
 
 def test_a_run_that_is_not_there_is_named(framed, url):
     inside = framed(f'<iframe src="{url}/embed?trace=nothing"></iframe>').frame_locator("iframe")
-    expect(inside.locator(".about")).to_have_text(re.compile("there is nothing here|answered 404"))
+    expect(inside.locator(".about")).to_have_text(re.compile("nothing has this address|answered 404"))
 
 
 @pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class"])

@@ -236,7 +236,7 @@ def test_the_answer_of_a_check_runs_the_check(lesson, step, visit):
     for _ in range(step):
         page.locator(".lesson .back").click()
     if lesson == "referee":  # its beginning speaks of the recorded check
-        expect(page.locator("#lossless .verdict")).to_contain_text("This check is a recorded one")
+        expect(page.locator("#lossless .verdict")).to_contain_text("This is a recorded check")
 
 
 def test_lesson_6_shows_the_texts_that_it_compares(visit):

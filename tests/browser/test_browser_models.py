@@ -98,7 +98,7 @@ def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_be
     load(page, "large.gguf", "small.gguf")
     expect(page.locator("#payoff .sentences li")).to_have_count(3, timeout=120_000)
     load(page, "large.gguf", "")
-    shows(page, "#models .outcome", "large.gguf with copies of the text is loaded")
+    shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
     expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
     expect(page.locator("#payoff .here")).to_contain_text("not measured yet")
     expect(page.locator("#payoff .drawn")).to_be_hidden()

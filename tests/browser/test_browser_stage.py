@@ -196,7 +196,7 @@ def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
     expect(page.locator("body[data-changed]")).to_have_count(0)
     page.locator("#method input[value=ersd]").check(force=True)
     expect(page.locator(".look")).to_have_text(
-        "You changed method. The run shown has the earlier values: press Generate."
+        "You changed method. The shown run has the earlier values. Press Generate for a new one."
     )
     expect(page.locator("body[data-changed]")).to_have_count(1)
 
@@ -258,13 +258,13 @@ def test_a_reload_that_ends_a_run_says_so(tab):
     reload_in_a_run(page, "Run it")
     expect(page.locator(".look")).to_have_text(ENDED)
     page.reload()  # it is said once
-    expect(page.locator(".look")).to_contain_text("This link holds a set-up")
+    expect(page.locator(".look")).to_contain_text("The settings of this link")
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
     page.reload()
-    expect(page.locator(".run-status")).to_contain_text("Your last run, as it was")
+    expect(page.locator(".run-status")).to_contain_text("This is your last run")
     reload_in_a_run(page, "Generate")
-    expect(page.locator(".run-status")).to_have_text(f"{ENDED} This is the one before it.")
+    expect(page.locator(".run-status")).to_have_text(f"{ENDED} This is the run before that one.")
 
 
 def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
@@ -277,7 +277,7 @@ def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
 
 def test_a_link_offers_its_run_and_shows_a_recorded_one_at_rest(tab):
     page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
-    expect(page.locator(".look")).to_have_text(re.compile("This link holds a set-up"))
+    expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
     page.wait_for_function("document.querySelectorAll('#tree .node').length > 0")
     expect(page.locator("#stepper .play .word")).to_have_text("play")
     expect(page.locator("#prompt textarea")).to_have_value(

@@ -136,7 +136,7 @@ def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(address, ro
 def test_nobody_leads_but_the_lecturer(visit, room, name):
     body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}
     ask = visit("127.0.0.5")
-    assert "only the lecturer" in told(ask(name, body, room["one"]), 403)
+    assert "Only the lecturer" in told(ask(name, body, room["one"]), 403)
     for stranger in ("", "x", room["key"][:-1], room["room"]):
         told(ask(name, body, stranger), 404)
     assert now(ask, room, room["one"])["place"]["step"] == 1
@@ -219,7 +219,7 @@ def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
 def test_the_class_drafts_and_the_target_verifies(visit, room):
     ask, code = visit("127.0.0.5"), {"room": room["room"]}
     assert "empty" not in told(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
-    assert "nobody has proposed" in told(ask("check", code, room["key"]), 409)
+    assert "nobody has sent a guess" in told(ask("check", code, room["key"]), 409)
     told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
     told(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
     told(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)

@@ -95,7 +95,7 @@ def test_presets_show_the_laws_of_the_theory(method, preset):
     assert float(rows[0][1]) == pytest.approx(both.with_replacement[0], abs=1e-4)
     assert float(rows[0][2]) == pytest.approx(both.without_replacement[0], abs=1e-4)
     assert len(names) == len(p) == len(q)
-    assert view["below"] == ("below D_KL. That breaks no theorem" in view["plot"]["sentence"])
+    assert view["below"] == ("below D_KL. This contradicts no theorem" in view["plot"]["sentence"])
 
 
 def test_far_apart_laws_show_an_entropy_below_the_divergence():

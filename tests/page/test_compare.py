@@ -190,7 +190,7 @@ def test_a_lent_gpu_is_for_the_pair_s_own_draft(pair, monkeypatch):
     monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
     known = Drafts(zero_gpu.Lender(pair, run.start))
     assert known.pair_with("own") is known.pair
-    with pytest.raises(ValueError, match="GPU is lent for the pair's own draft"):
+    with pytest.raises(ValueError, match="only the pair's own draft can be used"):
         known.pair_with("target")
 
 

@@ -72,7 +72,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
     points[2]["gain"]["low"] = 0.02
     sure = same_trees.draft_temperature_sentence({"points": points, "runs": 12})
     assert "1.5 on sequence(4) (0.100 more than at 1)" in sure
-    assert view["sentence"].endswith("2 texts, at least 900 tokens: with so few, intervals are rough.")
+    assert view["sentence"].endswith("2 texts, at least 900 tokens; with so few, the intervals are rough.")
     assert [trace["name"] for trace in view["figure"]["data"]] == ["sequence(4)", "optimal(8)"]
     assert len(view["table"]["rows"]) == 6
 

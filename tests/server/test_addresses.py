@@ -98,7 +98,7 @@ def test_proxies_are_stated_or_known_of_the_place(arguments, environment, expect
 
 @pytest.mark.parametrize("stated", ["1", "*", "-1", "", "²", "10.0.0.1/8", "proxy.example.org", "127.0.0.1,"])
 def test_what_is_no_address_of_a_proxy_is_named(stated):
-    with pytest.raises(ValueError, match=r"is no address or network, like 127\.0\.0\.1 or 10\.0\.0\.0/8"):
+    with pytest.raises(ValueError, match=r"is not an address or network, such as 127\.0\.0\.1"):
         addresses.from_options(options.parse(["--proxy=" + stated]))
 
 

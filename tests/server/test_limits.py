@@ -28,7 +28,7 @@ def test_every_limit_is_an_option_and_a_variable(name):
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, "8"])
 def test_a_limit_is_a_whole_number_from_one_up(value):
-    with pytest.raises(ValueError, match=r"seats = .* is not a whole number from 1 up"):
+    with pytest.raises(ValueError, match=r"seats = .* is not a whole number of at least 1"):
         limits.Limits(seats=value)
 
 

@@ -166,14 +166,14 @@ def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, em
         ("", "llama-draft", "target is empty"),
         ("../models", "llama-draft", "not in the folder"),
         ("/etc", "llama-draft", "not in the folder"),
-        ("a b c", "llama-draft", "no hub id"),
+        ("a b c", "llama-draft", "nor a hub id"),
         ("a\0b", "llama-draft", "not a name"),
         ("a\ud800b", "llama-draft", "not a name"),
-        ("x" * 300, "llama-draft", "no hub id"),
+        ("x" * 300, "llama-draft", "nor a hub id"),
         ("x" * 2000, "llama-draft", "not a name"),
         (None, "llama-draft", "target = None"),
         ("llama-target", ["llama-draft"], "draft = ['llama-draft']"),
-        ("x/y/z", "llama-draft", "no hub id"),
+        ("x/y/z", "llama-draft", "nor a hub id"),
         ("<img src=x onerror=alert(1)>", "llama-draft", "hub id"),
     ],
 )
@@ -346,7 +346,7 @@ def test_reading_weights_is_cancelled_between_two_of_them(root):
 def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(app.__file__).parent)
     for name in ("assets/stories", "specdec"):
-        with pytest.raises(ValueError, match="no folder or GGUF file among the models of this server"):
+        with pytest.raises(ValueError, match="neither a folder or GGUF file among the models of this server"):
             own(tmp_path, name, "Qwen/Qwen3-0.6B")
     assert own(tmp_path, "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B").target == "Qwen/Qwen3-8B"
 
@@ -499,7 +499,7 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     assert pair.chat_text("the cat", ("a dog", "the cat")) == whole
     settings = VisitorSettings("the cat", max_new_tokens=8, seed=3, chat=True)
     full = replace(settings, history=("a dog", "the cat") * 40)
-    assert "This conversation is full" in json.loads(list(run.updates(pair, full))[-1])["message"]
+    assert "This conversation is too long" in json.loads(list(run.updates(pair, full))[-1])["message"]
     long = replace(settings, prompt="the cat " * 2000)  # alone too long, whatever was said before
     for history in ((), ("a dog", "the cat")):
         message = json.loads(list(run.updates(pair, replace(long, history=history)))[-1])["message"]

@@ -53,14 +53,14 @@ def test_any_text_is_a_tree_or_says_why_not(text):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("", "like 3.1.1"),
+        ("", "such as 3.1.1"),
         ("1.0.1", "nodes that do not exist"),
         ("0.1", "nodes that do not exist"),
-        ("1..1", "like 3.1.1"),
+        ("1..1", "such as 3.1.1"),
         ("65", "The tree is too long: 65 tokens"),
         ("9999.9999", "The tree is too long: 19,998 tokens"),
-        ("٣", "like 3.1.1"),
-        ("1\n", "like 3.1.1"),
+        ("٣", "such as 3.1.1"),
+        ("1\n", "such as 3.1.1"),
     ],
 )
 def test_what_is_no_tree_is_named(text, part):
