@@ -73,7 +73,7 @@ def test_whoever_waits_hears_of_the_free_seat_at_once():
 def test_a_tab_has_a_few_runs_an_address_more_and_the_line_an_end():
     queue = line(seats=1, waiting=4, of_address=3, of_tab=2)
     mine = [queue.seat(Visitor("a", "me")) for _ in range(2)]
-    with pytest.raises(ValueError, match="2 of your runs wait or run already, and the limit here is 2"):
+    with pytest.raises(ValueError, match="2 of your runs wait or run already; at most 2 are allowed at once"):
         queue.seat(Visitor("a", "me"))
     queue.seat(Visitor("a", "you"))
     with pytest.raises(ValueError, match="3 runs from your network wait or run already, which is the limit"):
