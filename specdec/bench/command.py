@@ -36,9 +36,9 @@ from specdec.settings import add_options
 from specdec.shipped import CODER, PROMPTS, QUESTIONS
 
 SYNTHETIC_PROMPT = 16
-"""Tokens of a synthetic pair's prompts."""
+"""Number of tokens in a synthetic pair's prompts."""
 TRIAL_SEED = 1 << 20
-"""Seeds of trials lie far from those of the measurement."""
+"""Seeds of trials are far from the seeds of the measurement."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,13 +52,13 @@ def parser() -> argparse.ArgumentParser:
     add_pair(result, "hub id, folder or GGUF file; without, the embedded pair")
     add("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
     shape = "layers,width,inner,heads,kv_heads,head_size"
-    add("--target-shape", metavar=shape, help="instead of the synthetic preset's")
+    add("--target-shape", metavar=shape, help="six numbers that replace the synthetic preset's shape")
     add("--draft-shape", metavar=shape)
-    add("--vocabulary", type=int, help="of the synthetic pair")
-    add("--acceptance", type=float, help="of the synthetic pair's first drafted token")
+    add("--vocabulary", type=int, help="vocabulary of the synthetic pair")
+    add("--acceptance", type=float, help="acceptance of the synthetic pair's first drafted token")
     add("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1")
     add("--tokens", type=int, default=64, help="new tokens of each text")
-    add("--prompts", type=int, default=4, help="how many")
+    add("--prompts", type=int, default=4, help="number of prompts")
     add(
         "--prompt-file",
         type=Path,
@@ -66,32 +66,32 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--chat", action="store_true", help="give the prompts to a chat model as questions")
     add("--repeats", type=int, default=4, help="seeds per prompt")
-    add("--sequences", default="2,4", help="k of our sequences")
-    add("--optimal", default="4,8", help="k of our optimal trees")
-    add("--methods", default=",".join(DRAFTING), help="of ours that draft")
-    add("--drafters", default=MODEL, help="of ours: model, copies, model+copies, with commas")
+    add("--sequences", default="2,4", help="k of specdec's sequences")
+    add("--optimal", default="4,8", help="k of specdec's optimal trees")
+    add("--methods", default=",".join(DRAFTING), help="specdec's methods that draft")
+    add("--drafters", default=MODEL, help="specdec's drafters: model, copies, model+copies, with commas")
     add_options(result, "temperature", "top_k", "top_p")
     add("--server", action="append", default=[], help="NAME=URL of a running llama-server with this target")
-    add("--json", type=to_write, help="write all figures here")
-    add("--smoke", action="store_true", help="everything once, in seconds")
+    add("--json", type=to_write, help="file to which all figures are written")
+    add("--smoke", action="store_true", help="run everything only once, which takes seconds")
     return result
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the bench and prints the result. ValueError is a user's mistake."""
+    """Run the bench and print the result. A ValueError is a user's mistake."""
     result = bench(parser().parse_args(arguments))
     print(f"\n{table(result['rows'])}")
-    print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
+    print("\nmilliseconds per target call by stage; times are of whole calls, with the prompt's prefill;")
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
-    print("processor: the ratio to autoregressive in processor time, which other work leaves alone")
+    print("processor: the ratio to autoregressive in processor time, which other work does not change")
     print(f"\n{bandwidth.line(result['rows'], result['limits'])}")
     print(f"\n{profile_table(result['profile_ms'])}")
     print("\nprofile: milliseconds of processor time per round; races + verify: their part of the round")
 
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:
-    """Loads the pair, tries settings and measures. Returns the JSON. ValueError names an invalid option."""
-    # transformers says on every call that it takes settings from a model's config
+    """Load the pair, try settings and measure. Returns the JSON. ValueError names an invalid option."""
+    # transformers repeats on every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
     settings = _settings(options)
@@ -180,7 +180,7 @@ def _numbers(name: str, text: str) -> list[int]:
     except ValueError:
         numbers = [0]
     if min(numbers) < 1:
-        raise ValueError(f"{name} = {text!r} is not a list of numbers from 1 up, like 1,2")
+        raise ValueError(f"{name} = {text!r} is not a list of numbers of at least 1, such as 1,2")
     return numbers
 
 
@@ -189,7 +189,7 @@ def _device(options: argparse.Namespace) -> str:
 
 
 def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str, Any]]:
-    """The pair in every dtype to be tried, and a description of it."""
+    """The pair in every dtype that is tried, and a description of the pair."""
     device = _device(options)
     names = [options.dtype]
     if options.dtype == "auto":

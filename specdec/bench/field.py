@@ -30,10 +30,9 @@ Make = Callable[[ModelPair, Sampling, int], Callable[[Workload], Sample]]
 class Field:
     """The settings to choose from.
 
-    pairs: the same pair by dtype. threads: numbers of threads to try.
-    assisted_k, lookup_k: numbers of drafted tokens to try for transformers.
-    sequences, optimal: the k of our fixed trees. methods: ours that draft. drafters: by which, each on all
-    trees. jobs: the texts of the trials.
+    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: numbers of
+    drafted tokens to try for transformers. sequences, optimal: the k of our fixed trees. methods: our methods
+    that draft. drafters: the drafters, each of which is tried on all trees. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]

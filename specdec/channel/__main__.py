@@ -1,4 +1,4 @@
-"""`python -m specdec.channel`: measured bits of the codes beside entropy, divergence and bounds."""
+"""`python -m specdec.channel` prints measured bits of the codes with entropy, divergence and bounds."""
 
 from specdec.channel.report import main
 from specdec.commands import ended

@@ -23,7 +23,7 @@ time."""
 def check_bits(bits: str) -> None:
     """Raise ValueError unless `bits` is a text of the characters 0 and 1."""
     if not isinstance(bits, str) or bits.strip("01"):
-        raise ValueError(f"bits = {bits!r:.40} are not a text of 0 and 1")
+        raise ValueError(f"bits = {bits!r:.40} is not a text of the characters 0 and 1")
 
 
 def one_distribution(name: str, value: Distribution) -> np.ndarray:
