@@ -1,4 +1,4 @@
-"""Pairs of models from a hub, a folder, or the embedded one."""
+"""Loading of pairs of models: from a hub, from a folder, or the embedded pair."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def load_pair(
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
     if target is None and draft is not None:
-        raise ValueError(f"draft = {str(draft)!r} needs a target; without both, a pair of ours is loaded")
+        raise ValueError(
+            f"draft = {str(draft)!r} needs a target; without both, a pair of this project is loaded"
+        )
     if target is None:
         target = SMOLLM2 if smollm2.installed() else STORIES
     if target == STORIES:
@@ -92,7 +94,9 @@ def load_pair(
             and expected()
             and on_cpu(draft_device or device)
         ):
-            draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
+            draft_dtype = (
+                FOUR_BITS  # the draft's file has more bits per weight, which cost more time than they gain
+            )
     if draft == STORIES:
         draft = EMBEDDED / "draft"
     elif draft == SMOLLM2:
@@ -125,7 +129,7 @@ def load_pair(
 
 
 def _coder(download: bool, report: Report) -> tuple[Path, Path]:
-    """The files of the pair "coder". ValueError where they are missing and may not be fetched."""
+    """The files of the pair "coder". ValueError if they are missing and may not be downloaded."""
     if (paths := coder.installed()) is not None:
         return paths
     if not download:
@@ -140,10 +144,11 @@ def _name_of(dtype: Any) -> str:
 
 
 def load_with_progress(options: Namespace, usual: str | None = None, **changes: Any) -> ModelPair:
-    """`load_pair` for a command: prints the progress of long loads, in place of transformers' bars.
+    """Load a pair for a command, as `load_pair` does. Long loads print their progress instead of
+    transformers' bars.
 
-    options: the command's; those that are named as arguments of `load_pair` are used, where they are given.
-    usual: the pair if none is given. changes: replace options.
+    options: the options of the command; those with names of `load_pair`'s arguments are used if they are
+    given. usual: the pair if none is given. changes: replace options.
     """
     names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
     given = {name: getattr(options, name, None) for name in names} | changes
@@ -161,12 +166,13 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
 
 
 def check_smollm2_on_hub() -> None:
-    """ValueError if the weights of SmolLM2 are neither on the hub nor in its cache. Nothing is fetched."""
+    """ValueError if the weights of SmolLM2 are neither on the hub nor in its cache. This call downloads
+    nothing."""
     _Part(smollm2.HUB_ID, "cpu", "auto").find()
 
 
 class _Part:
-    """A model of a pair on its way into memory. ValueError where device or dtype can't be had."""
+    """A model of a pair that is being loaded. ValueError if device or dtype is not possible."""
 
     source: Source
     folder: Path
@@ -179,7 +185,7 @@ class _Part:
         output_ids: int | Sequence[int] | None = None,
         is_draft: bool = False,
     ):
-        # by their names, as a plan has them, also where torch's own objects are given
+        # as names, which a plan needs, even if torch's own objects are given
         self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
         self.output_ids, self.is_draft = output_ids, is_draft
         checked_device(self.device), checked_dtype(self.dtype)
@@ -218,7 +224,7 @@ class _Part:
 
 
 def _tokenizers(parts: list[_Part]) -> tuple[Any, Any]:
-    """The tokenizers of loaded parts; None for the draft's where it is the target's."""
+    """The tokenizers of loaded parts. The draft's is None if it is the target's."""
     target, *draft = parts
     tokenizer = load_tokenizer(target.source, target.folder)
     if not draft or same_tokenizers(target.folder, draft[0].folder):

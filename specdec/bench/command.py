@@ -199,7 +199,7 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
     known = NAMES if options.synthetic is None else tuple(DTYPES)
     for name in (*names, options.draft_dtype or names[0]):
         if name not in known and not (name == options.draft_dtype == ROUNDED):
-            raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(known)}")
+            raise ValueError(f"dtype = {name!r} is not one of auto, {', '.join(known)}")
     pairs: dict[str, ModelPair] = {}
     about: dict[str, Any] = {}
     for name in names:
@@ -226,7 +226,7 @@ def _preset(options: argparse.Namespace) -> Preset:
     if any((options.pair, options.target, options.draft)):
         raise ValueError("a synthetic pair has no target or draft to load; leave out one or the other")
     if options.synthetic not in PRESETS:
-        raise ValueError(f"synthetic = {options.synthetic!r} is none of {', '.join(PRESETS)}")
+        raise ValueError(f"synthetic = {options.synthetic!r} is not one of {', '.join(PRESETS)}")
     preset = PRESETS[options.synthetic]
     shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
     given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}

@@ -112,7 +112,7 @@ def _check(preset: Preset) -> None:
             )
     for shape in preset[:2]:
         if shape.heads % shape.kv_heads:
-            raise ValueError(f"heads = {shape.heads} is no multiple of kv_heads = {shape.kv_heads}")
+            raise ValueError(f"heads = {shape.heads} is not a multiple of kv_heads = {shape.kv_heads}")
     if draft.heads // draft.kv_heads > target.heads // target.kv_heads:
         raise ValueError("the draft has more query heads for a key head than the target")
     acceptance = real(preset.acceptance)

@@ -72,7 +72,7 @@ def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
     figure.update_layout(yaxis_tickformat=".0%", yaxis_rangemode="tozero")
     for method, by_index in rates.items():
         if method not in METHODS:
-            raise ValueError(f"rates: {method!r:.60} is none of {', '.join(METHODS)}")
+            raise ValueError(f"rates: {method!r:.60} is not one of {', '.join(METHODS)}")
         values = checked_acceptance(by_index).tolist()
         marker = hollow(colour(method)) if method == "ersd" else {"color": colour(method)}
         figure.add_trace(go.Bar(name=METHODS[method].name, x=[*range(len(values))], y=values, marker=marker))

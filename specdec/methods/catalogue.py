@@ -1,4 +1,4 @@
-"""All methods: their names, what they promise, and the function that decides their rounds.
+"""All methods: their names, their guarantees, and the function that decides their rounds.
 
 Menus, figures, traces, benches and tests read this table.
 """
@@ -19,9 +19,9 @@ class Entry(NamedTuple):
     what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
     distribution. drafter_invariant: whether a seed gives the same text with every drafter. mark, dash: its
     symbol and its line style in figures, in plotly's words. noise: `PositionNoise`, or `RoundNoise` for rules
-    that decide on several positions at once. independent: whether children are independent draws.
-    by_index: whether a child's acceptance depends on its index and not on the rest of the tree (Equation 3),
-    so that trees can be grown from acceptance by index.
+    that decide on several positions at once. independent: whether children are independent draws. by_index:
+    whether a child's acceptance depends only on its index and not on the rest of the tree (Equation 3), so
+    that trees can be grown from acceptance by index.
     """
 
     name: str
@@ -67,7 +67,7 @@ METHODS = {
     "ersd": Entry(
         name="ERSD",
         long_name="exponential-race speculative decoding",
-        sentence="Both models race on the same noise; the winner of both is kept.",
+        sentence="Both models race on the same noise. A token that wins both races is kept.",
         verify=ersd.verify,
         drafts=_FIRST_ARRIVALS,
         lossless=True,

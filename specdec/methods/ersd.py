@@ -27,5 +27,5 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """Autoregressive decoding (beside Algorithm 5): the winner of the root's race. A `Verifier`."""
+    """Autoregressive decoding (Algorithm 5 without a tree): the winner of the root's race. A `Verifier`."""
     return verify(drafted, log_p, noise)._replace(kind="sampled")

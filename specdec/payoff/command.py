@@ -1,4 +1,5 @@
-"""Will speculative decoding pay for a pair on this machine? Measures it and says so in three sentences.
+"""Will speculative decoding pay for a pair on this machine? This command measures it and answers in three
+sentences.
 
     python -m specdec.payoff --target T --draft D      # or --pair stories
     python -m specdec.payoff --check                   # predicted and measured speed-up of six set-ups
@@ -32,7 +33,7 @@ from specdec.settings import RunSettings, add_options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures and prints; ValueError is a user's mistake."""
+    """Measure and print. A ValueError is a user's mistake."""
     options = parser().parse_args(arguments)
     if options.check:
         load = partial(load_with_progress, options)
@@ -59,11 +60,16 @@ def parser() -> Parser:
     add_options(result, "temperature", "top_k", "top_p")
     add, default = result.add_argument, " (default: %(default)s)"
     add("--method", default="ersd", help=", ".join(DRAFTING) + default)
-    add("--texts", type=int, default=1, help="decoded at once" + default)
+    add("--texts", type=int, default=1, help="texts decoded at once" + default)
     add("--check", action="store_true", help="predicted and measured speed-up of six set-ups of our pairs")
-    add("--smoke", action="store_true", help="every stage of the check, in seconds")
+    add("--smoke", action="store_true", help="run every stage of the check only briefly, which takes seconds")
     add("--json", action="store_true", help="print the numbers as one line of JSON")
-    add("--save", type=to_write, metavar="FILE", help="write the numbers, the set-up and the machine here")
+    add(
+        "--save",
+        type=to_write,
+        metavar="FILE",
+        help="file to which the numbers, the set-up and the machine are written",
+    )
     return result
 
 

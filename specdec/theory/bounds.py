@@ -20,8 +20,8 @@ from specdec.theory.divergences import Distribution, as_tensor
 from specdec.topology import Path, Topology
 
 PFR_CONSTANT = 4.0
-"""Bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs at most
-(Li and El Gamal, 2018)."""
+"""Most bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs (Li and El Gamal,
+2018)."""
 
 GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
 """The same for greedy rejection sampling, 2.895 bits: H <= D_CS + log(e + 1) (Goc and Flamich, "On channel
@@ -62,15 +62,15 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """R by child index. R may begin with zeros here; the R from which a tree is built may not."""
+    """R by child index. Here R may begin with zeros, unlike an R from which a tree is built."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
         raise ValueError(
-            f"acceptance_by_index = {acceptance_by_index!r} is no list of probabilities"
+            f"acceptance_by_index = {acceptance_by_index!r} is not a list of probabilities"
         ) from None
     if math.fsum(rates) > 1 + 1e-6:
-        raise ValueError(f"acceptance_by_index sums to {math.fsum(rates)}, to more than 1")
+        raise ValueError(f"acceptance_by_index sums to {math.fsum(rates)}, which is more than 1")
     return rates
 
 
@@ -84,10 +84,10 @@ def _checked_rate(value: float, where: int | Path) -> float:
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
     """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more a round.
 
-    acceptance_by_index: R(i) [n], summing to at most 1. What R misses to 1 counts as one more outcome. That
-    can only lower the entropy, so the result is still an upper bound. It is infinite if H[R] is 0. ValueError
-    if R is no acceptance by index or has more indices than there are tokens, or if k or vocab_size is no
-    positive integer.
+    acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
+    more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
+    H[R] is 0. ValueError if R is no acceptance by index or has more indices than there are tokens, or if k or
+    vocab_size is no positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))
@@ -206,7 +206,7 @@ def _smallest_over_m(
 
 
 def _entropy(rates: np.ndarray) -> float:
-    """Entropy in bits of R, where what R misses to 1 counts as one more outcome."""
+    """Entropy in bits of R. The probability that is missing from R counts as one more outcome."""
     missing = 1 - math.fsum(rates)
     distribution = [*rates[rates > 0].tolist(), *([missing] if missing > 1e-12 else [])]
     return max(0.0, -math.fsum(x * math.log2(x) for x in distribution))
@@ -221,7 +221,7 @@ def _rates_of_tokens(acceptance_by_index: Distribution, vocab_size: int, k: int)
     whole("k", k, 1)
     if whole("vocab_size", vocab_size, 1) < len(rates):
         raise ValueError(
-            f"vocab_size = {vocab_size}, but {len(rates)} alternatives for one token are accepted: there are "
-            "no more of them than tokens"
+            f"vocab_size = {vocab_size}, but acceptance_by_index has {len(rates)} entries: a token has at "
+            f"most as many alternatives as there are tokens"
         )
     return rates

@@ -1,4 +1,4 @@
-"""One race read deep, or many races: the first n arrivals of one race, and the winners of n races.
+"""Drafts from one race or from many: the first n arrivals of one race, and the winners of n races.
 
 Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k wins race k under Q, and
 the target's token wins the race of every token's smallest exponential under P. ERSD drafts the first n

@@ -64,7 +64,7 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
     """
     n, replacement = whole("n", n, 1, MAX_DRAFT_TOKENS), truth("replacement", replacement)
     if n == 1:
-        return gsd_acceptance(p, q)  # the same, and quicker
+        return gsd_acceptance(p, q)  # the same value, computed faster
     outside = outside_of_draws if replacement else outside_of_arrivals
     return _by_pair(lambda pair: _least(pair, outside(pair.q, n)), p, q)
 

@@ -85,9 +85,7 @@ def test_the_story_can_be_ended_early_and_a_link_opens_the_same(story):
     propose(page, "")
     page.get_by_role("button", name="The end").click()
     page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
-    expect(page.locator("#be_draft .outcome")).to_contain_text(
-        "alone needed 2 calls; with you it needed 2"
-    )
+    expect(page.locator("#be_draft .outcome")).to_contain_text("alone needed 2 calls; with you it needed 2")
     assert "story.opening=3" in page.url
     assert page.locator("#be_draft .plain").inner_text().startswith("Tom had a red ball.")
 

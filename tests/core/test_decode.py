@@ -450,7 +450,7 @@ def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
 @pytest.mark.parametrize("pair", ["gpt2", None, 3])
 def test_what_is_no_pair_is_named(pair):
     for call in (specdec.generate, specdec.stream, specdec.measure_acceptance):
-        with pytest.raises(ValueError, match=f"pair = {pair!r} is no ModelPair"):
+        with pytest.raises(ValueError, match=f"pair = {pair!r} is not a ModelPair"):
             call(pair, "Once")
 
 

@@ -210,7 +210,7 @@ def test_a_record_that_can_t_be_repeated_is_refused():
         specdec.generate(pair, [0], topology=record, method="gsd")
     with pytest.raises(ValueError, match=r"with prompt_ids = \(0,\), and this run has \(1,\)"):
         specdec.generate(pair, [1], topology=record)
-    with pytest.raises(ValueError, match="holds no trees"):
+    with pytest.raises(ValueError, match="is a record without trees"):
         specdec.generate(pair, [0], topology=dataclasses.replace(record, paths=()))
     for trees in ([Planted(1, ((0,),))], [Planted(0, ((0,),)), Planted(0, ())], [Planted(0, ((1, 0),))]):
         text = dataclasses.replace(record, paths=(), trees=tuple(trees)).to_json()

@@ -78,7 +78,7 @@ def test_nothing_is_blamed_where_nothing_limits():
     *_, last = Payoff.of(setup([1.0], draft=0.0, row=0.0)).sentences()
     assert last == "Only the size of the largest tree, k = 32, limits it."
     *_, last = Payoff.of(setup([0.01], draft=3.0, row=3.0)).sentences()
-    assert last == "No limit makes a difference alone, only several of them together."
+    assert last == "No single limit makes a difference, only several of them together."
 
 
 @pytest.mark.parametrize("wrong", [{"texts": 0}, {"acceptance": 0.0}, {"acceptance": float("nan")}])
@@ -165,7 +165,7 @@ def test_the_command_measures_a_pair(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["speed_up"] >= 1
     saved = json.loads((tmp_path / "own.json").read_text())
     assert SetUp.from_json(saved["setup"]).texts == 3  # measured for four
-    with pytest.raises(ValueError, match="method = 'ar' is none of gsd, ersd"):
+    with pytest.raises(ValueError, match="method = 'ar' is not one of gsd, ersd"):
         command.main(["--method", "ar"])
 
 

@@ -231,7 +231,7 @@ def test_a_token_without_probability_is_enough():
     report = audit(broken, pair, [0], decodes=300, top_k=0)
     assert report.verdict == "wrong"
     assert report.trials[0].impossible == 3
-    assert "3 decodes hold a token without probability, or stop" in report.text()
+    assert "3 decodes contain a token without probability, or stop" in report.text()
 
 
 def test_a_doubt_that_a_second_run_does_not_confirm_is_no_verdict():

@@ -128,10 +128,10 @@ def test_a_server_whose_texts_are_empty_at_once(served, stops):
     ("status", "body", "names"),
     [
         (400, b'{"error": "no model of this name"}', "refused, 400: .*no model of this name"),
-        (200, b"<html>", "answered b'<html>', and no completion"),
-        (200, b'{"choices": []}', ".*and no completion"),
-        (200, b'{"choices": [{"text": null}]}', ".*and no completion"),
-        (200, b"[3]", ".*and no completion"),
+        (200, b"<html>", "answered b'<html>', which is not a completion"),
+        (200, b'{"choices": []}', ".*which is not a completion"),
+        (200, b'{"choices": [{"text": null}]}', ".*which is not a completion"),
+        (200, b"[3]", ".*which is not a completion"),
     ],
 )
 def test_a_server_that_says_no_completion_is_quoted(served, monkeypatch, status, body, names):

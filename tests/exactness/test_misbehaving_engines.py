@@ -75,7 +75,7 @@ def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
     """False alarm 1e-6."""
     report = audited(lambda tokens, _: [*tokens, 5, 5, 5])
     report.check()
-    assert "300 decodes have more tokens than asked for" in report.text()
+    assert "300 decodes have more tokens than requested" in report.text()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        (lambda tokens, _: None, r"what sample\(\) gave = None is no list"),
+        (lambda tokens, _: None, r"the result of sample\(\) = None is not a list"),
         (lambda tokens, _: [1.5], r"gave\[0\] = 1.5 is not an integer"),
         (lambda tokens, _: torch.tensor([tokens]), "is not an integer"),
         (lambda tokens, seed: "so" if seed == 50 else tokens, "gave 'so' with seed 50, and token ids with"),
@@ -124,7 +124,7 @@ def test_an_error_of_the_engine_says_with_which_seed():
 
 def test_more_tokens_than_the_context_has_are_named():
     pair = specdec.load_pair("stories")
-    with pytest.raises(ValueError, match=r"9,000 new tokens are asked for after a prompt of 2; .* room for"):
+    with pytest.raises(ValueError, match=r"9,000 new tokens are requested after a prompt of 2; .* room for"):
         audit(ours(pair), pair, [5, 6], max_new_tokens=9000)
 
 

@@ -254,17 +254,17 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match="method has 2 values for 3 prompts"):
         specdec.generate_many(pair, [[0], [1], [2]], method=["ar", "gsd"])
     for prompts in ("once", None, 5):
-        with pytest.raises(ValueError, match=f"prompts = {prompts!r} is no list"):
+        with pytest.raises(ValueError, match=f"prompts = {prompts!r} is not a list"):
             specdec.generate_many(pair, prompts)
-    with pytest.raises(ValueError, match="seeds = '12' is no list"):
+    with pytest.raises(ValueError, match="seeds = '12' is not a list"):
         specdec.generate_many(pair, [[0], [1]], seeds="12")
-    with pytest.raises(ValueError, match="seeds = 5 is no list"):
+    with pytest.raises(ValueError, match="seeds = 5 is not a list"):
         specdec.generate_many(pair, [[0], [1]], seeds=5)
     with pytest.raises(ValueError, match="seeds has 1 values for 2 prompts"):
         specdec.generate_many(pair, [[0], [1]], seeds=[1])
     with pytest.raises(ValueError, match="at_once = 0"):
         specdec.generate_many(pair, [[0]], at_once=0)
-    with pytest.raises(ValueError, match="the batch one of"):
+    with pytest.raises(ValueError, match="the batch to"):
         Batch(other).add(specdec.stream(pair, [0]))
     run = specdec.stream(pair, [0])
     next(run)

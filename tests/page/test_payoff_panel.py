@@ -50,7 +50,7 @@ def test_changed_values_are_used_and_told():
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"preset": "mars"}, "preset = 'mars' is none of here, smollm2"),
+        ({"preset": "mars"}, "preset = 'mars' is not one of here, smollm2"),
         ({"texts": 0}, "texts = 0: should be greater than or equal to 1"),
         ({"texts": 1.5}, "texts = 1.5: should be a valid integer"),
         ({"acceptance": float("nan")}, "acceptance = nan"),

@@ -90,7 +90,7 @@ def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
     assert first["trials"][0]["first_seed"] == 0
     assert first["rule"] == "GSD: min(1, p/q), residual"
     assert main(asked) == 0
-    assert capsys.readouterr().out.count("audited already") == 4
+    assert capsys.readouterr().out.count("not audited again") == 4
     assert json.loads(path.read_text()) == reports
 
 

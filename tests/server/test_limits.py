@@ -77,9 +77,9 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
     [
         ({"prompt": None}, "prompt = None is not a text"),
         ({"prompt": {"a": "x" * 1000}}, "prompt = {'a'"),
-        ({"method": ["ersd"]}, "method = ['ersd'] is none of ar, gsd, ersd"),
-        ({"method": "../x", "topology": "context"}, "method = '../x' is none of ar, gsd, ersd"),
-        ({"topology": "x" * 10**6}, f"topology = '{'x' * 59} is none of simple, sequence, batch"),
+        ({"method": ["ersd"]}, "method = ['ersd'] is not one of ar, gsd, ersd"),
+        ({"method": "../x", "topology": "context"}, "method = '../x' is not one of ar, gsd, ersd"),
+        ({"topology": "x" * 10**6}, f"topology = '{'x' * 59} is not one of simple, sequence, batch"),
         ({"temperature": float("nan")}, "temperature = nan is not a number from 0 to 100"),
         ({"k": float("inf")}, "k = inf is not a whole number from 1 to 64"),
         ({"k": 2.5}, "k = 2.5 is not a whole number"),

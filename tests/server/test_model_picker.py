@@ -395,7 +395,7 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
 def test_a_wrong_rule_or_key_is_named():
     """`SPECDEC_MODELS` also names the folder of the coder pair."""
     assert allowed([], {"SPECDEC_MODELS": "/"}).rule == OWN
-    with pytest.raises(ValueError, match="models = 'fixd' is none of"):
+    with pytest.raises(ValueError, match="models = 'fixd' is not one of"):
         allowed([], {"SPECDEC_MODELS": "fixd"})
     with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
         Access(LISTED, key="key")

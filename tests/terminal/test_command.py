@@ -136,7 +136,7 @@ def test_what_is_piped_in_is_text_without_its_line_end(monkeypatch, pair, capsys
         main(["--tokens", "2", "--method", "ar", "--json"])
         assert json.loads(capsys.readouterr().out)["generation"]["prompt"] == wanted
     wrong = io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8")
-    for piped, message in ((wrong, "the prompt is no utf-8 text"), (io.StringIO(""), "no prompt")):
+    for piped, message in ((wrong, "the prompt is not utf-8 text"), (io.StringIO(""), "no prompt")):
         monkeypatch.setattr(sys, "stdin", piped)
         with pytest.raises(SystemExit, match=message):
             main([])

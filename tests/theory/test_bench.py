@@ -105,7 +105,7 @@ def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
         ({"acceptance": 1.5}, "acceptance = 1.5"),
         ({"draft": LlamaSizes(3, 32, 48, 2, 2, 16)}, "draft layers = 3"),
         ({"draft": LlamaSizes(1, 32, 48, 2, 2, 8)}, "draft head_size = 8"),
-        ({"target": LlamaSizes(3, 64, 96, 3, 2, 16)}, "heads = 3 is no multiple"),
+        ({"target": LlamaSizes(3, 64, 96, 3, 2, 16)}, "heads = 3 is not a multiple"),
         ({"vocab_size": 0}, "vocabulary 0"),
     ],
 )

@@ -275,7 +275,7 @@ MISTAKES = [
     *((partial(transmit, HALF, [1, 0], 1, m, count=3), r"q\[1\] is 0 where p is 0\.5") for m in METHODS),
     (partial(channel.greedy_rejection_decode, -1, Q, 1), "index = -1"),
     (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
-    (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is none of greedy_rejection"),
+    (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is not one of greedy_rejection"),
     (partial(transmit, P, Q, 1, "greedy_rejection"), r"p has shape \(5,\); \[messages, n\] is needed"),
     (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is no list of probabilities"),
     *((partial(zipf_distribution, kl), "kl = ") for kl in (math.inf, math.nan, -1.0, None)),
