@@ -1,4 +1,4 @@
-"""The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that go on."""
+"""The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that continue."""
 
 import json
 from html import unescape
@@ -38,7 +38,7 @@ def tab(browser, address):
 
 @pytest.fixture
 def chat(tab, address):
-    """The page for a new visitor whose answers are short."""
+    """The page for a new visitor, with short answers."""
     return go(tab, f"{address}/?length=6&baseline=0")
 
 
@@ -64,7 +64,7 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     assert second["setup"]["history"] == ["Name a colour.", answer(first)]
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
     expect(chat.locator("#replay .embed")).to_have_attribute("hidden", "")
-    generate(chat)  # the same question again, in its place
+    generate(chat)  # the same question again replaces its answer
     again = chat.evaluate("window.specdec.store.state")
     assert again["setup"]["history"] == second["setup"]["history"]
     assert answer(again) == answer(second)
@@ -99,7 +99,7 @@ def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(cha
     assert field.evaluate("field => getComputedStyle(field).color") == "rgba(0, 0, 0, 0)"
     field.click()
     chat.wait_for_function(looks_empty)
-    chat.keyboard.press("End")  # to change the question
+    chat.keyboard.press("End")  # selects the question, to change it
     chat.wait_for_function(f"!{looks_empty}")
     chat.keyboard.type(" Quickly!")
     expect(field).to_have_value("Name a colour. Quickly!")

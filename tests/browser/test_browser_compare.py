@@ -1,4 +1,4 @@
-"""The comparison as a visitor uses it: run, change one thing, stop, ask for what is not there."""
+"""The comparison as a visitor uses it: run it, change one setting, stop it, and enter invalid values."""
 
 import pytest
 from playwright.sync_api import expect
@@ -81,7 +81,9 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compa
 
 
 def test_stop_ends_it_and_mistakes_are_explained(compare):
-    compare.evaluate(  # from within, because a busy machine carries a click there too late
+    # clicked from within the page, because on a busy machine a click from outside comes too late
+
+    compare.evaluate(
         """() => {
           const stop = document.querySelector("#compare .stop");
           const watch = new MutationObserver(() => {

@@ -1,4 +1,5 @@
-"""The embedded run in a real frame: any page may show it, and no page may show another page of ours."""
+"""The embedded run in a real frame. Any page may show it, but no page may show another page of this
+server."""
 
 import re
 import threading
@@ -12,7 +13,7 @@ from tests.conftest import go
 
 
 class _Post(BaseHTTPRequestHandler):
-    """A page of another server: the HTML of its address."""
+    """The HTML of an address as a page of another server."""
 
     def do_GET(self):
         body = unquote(self.path.partition("?")[2]).encode()
@@ -23,12 +24,12 @@ class _Post(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Write no log lines."""
 
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """The address of another origin: only its port differs."""
+    """The address of another origin, which differs only in its port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Post) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/post"
@@ -37,7 +38,7 @@ def elsewhere():
 
 @pytest.fixture
 def framed(someone, elsewhere):
-    """Shows HTML on a page of another origin. Its scripts may not fail."""
+    """Show HTML on a page of another origin. Its scripts must not fail."""
     return lambda html: someone(f"{elsewhere}?{quote(html)}", {"width": 900, "height": 700})
 
 

@@ -1,4 +1,5 @@
-"""The losslessness check as a visitor uses it: run, break the verifier, stop, ask for what is not there."""
+"""The losslessness check as a visitor uses it: run it, break the verifier, stop it, and enter invalid
+values."""
 
 import pytest
 from playwright.sync_api import expect
@@ -59,7 +60,8 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
 
 def test_stop_gives_no_verdict_and_frees_the_way_for_another_check(open_check):
     page = open_check(decodes=20_000)
-    page.evaluate(  # from within, because a busy machine carries a click there too late
+    # clicked from within the page, because on a busy machine a click from outside comes too late
+    page.evaluate(
         """() => {
           const watch = new MutationObserver(() => {
             if (document.body.dataset.check !== "running") return;

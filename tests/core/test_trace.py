@@ -1,4 +1,4 @@
-"""Records round-trip through JSON, and what does not fit is named."""
+"""Records survive writing to JSON and reading, and a ValueError names a value that does not fit."""
 
 import json
 from functools import reduce
@@ -117,7 +117,7 @@ def test_whatever_is_wrong_is_a_value_error():
             Generation.from_json(text)
         except ValueError:
             refused += 1
-    assert refused > 300  # some are right by chance: another text is a text
+    assert refused > 300  # some changes are right by chance, because another text is a valid text
 
 
 @pytest.mark.parametrize("where", ["nodes", "leading", "trials"])

@@ -1,4 +1,5 @@
-"""The referee in front of engines that keep no promise: a verdict or a sentence, and never a wrong number."""
+"""The audit of engines that break their promises: it gives a verdict or a message, and never a wrong
+number."""
 
 import json
 import random
@@ -29,7 +30,7 @@ def sampled(prompt_ids, seed, count, ends=()):
 
 
 def audited(change, pair=PAIR, ends=(), **settings):
-    """change(tokens, seed): what the engine makes of right ones."""
+    """change(tokens, seed): turns right tokens into those of the engine."""
     engine = lambda ids, seed, count, *_: change(sampled(ids, seed, count, ends), seed)  # noqa: E731
     return audit(engine, pair, [0], **{"decodes": 300, "top_k": 0} | settings)
 
@@ -87,7 +88,7 @@ def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
     ],
 )
 def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
-    """False alarm 1e-6 each. The control stops after a token, whatever that is."""
+    """False alarm 1e-6 for each. The control stops after a fixed token, whatever the text is."""
     pair = markov_pair(6, seed=2)
     pair.eos_ids = frozenset(ENDS)
     audited(form, pair, ENDS).check()
@@ -105,7 +106,7 @@ def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
     ],
 )
 def test_what_is_no_list_of_tokens_is_named(change, names):
-    # texts are asked of a pair with a tokenizer
+    # texts need a pair with a tokenizer
     pair = specdec.load_pair("stories") if "text" in names else PAIR
     with pytest.raises(ValueError, match=names):
         audited(change, pair)
