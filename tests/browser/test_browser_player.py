@@ -170,7 +170,7 @@ def test_what_comes_next_is_hidden_and_keeps_its_place(page):
     height = page.evaluate(where)
     visible = page.locator("#text .tokens .token >> visible=true")
     expect(visible).to_have_count(0)
-    page.keyboard.press("ArrowRight")  # the name of the failing test
+    page.keyboard.press("ArrowRight")  # the decision at which a test of GSD fails
     settled(page)
     expect(visible).to_have_count(1)
     assert visible.all_inner_texts() == [run.rounds[0].nodes[0].text.strip()]

@@ -1,4 +1,4 @@
-"""Records in a notebook: what each shows, where scripts run and where not; text is never more than text."""
+"""Records in a notebook: what each shows with scripts and without. Text never becomes HTML."""
 
 import base64
 import gzip
@@ -31,7 +31,7 @@ def html(record):
 
 
 def still_of(shown):
-    """What is seen without frames and styles, as tags and texts."""
+    """The visible content without frames and styles, as tags and texts."""
     return re.sub(r"<(iframe|style).*?</\1>", "", shown, flags=re.DOTALL)
 
 
@@ -170,7 +170,7 @@ def test_acceptance_shows_its_denominators(generation):
 
 
 def hostile(generation):
-    """The run with tokens, prompt and names that would do something if they were more than text."""
+    """The run with tokens, prompt and names that would do something if they were treated as HTML."""
     first = generation.rounds[0]
     tokens = (replace(first.tokens[0], id=0, text=HOSTILE), *first.tokens[1:])
     node = specdec.trace.Node((0,), 0, HOSTILE, "accepted")
@@ -192,7 +192,7 @@ NOTEBOOK = "<!doctype html><meta charset=utf-8>{head}<body{body}>{output}"
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Opens outputs as a notebook would, offline; gives the page, and what it asked for or threw."""
+    """Open outputs as a notebook would, offline. Returns the page, its requests and its errors."""
     contexts = []
 
     def opened(output, head="", body="", scheme="light"):
@@ -219,7 +219,7 @@ def opened(browser, tmp_path):
 
 
 def played(page):
-    """The frame, once its player stands at the end."""
+    """The frame, once its player is at the end."""
     page.wait_for_selector("iframe")
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)
@@ -274,7 +274,7 @@ def test_the_still_picture_stands_where_no_script_runs(opened, generation):
     [
         ("", "light", False),
         ("", "dark", True),
-        # a frame prefers what its element does, unless Chromium is told what to prefer everywhere
+        # a frame follows the preference of its element, unless Chromium is given one for everything
         (' data-jp-theme-light="false"', "no-override", True),
         (' class="vscode-dark"', "no-override", True),
         (' style="color-scheme: dark" data-jp-theme-light="true"', "no-override", False),

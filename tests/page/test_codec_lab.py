@@ -1,4 +1,4 @@
-"""The codec laboratory: bits shown are those of the codec, and Bob's tokens are Alice's."""
+"""The codec laboratory: the shown bits are those of the codec, and Bob decodes Alice's tokens."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def test_recorded_laws_are_distributions_and_alice_never_chooses_the_other_token
 
 
 def test_bobs_token_is_alices_and_the_recorded_one(case):
-    """Bob is given the bits, q and the seed."""
+    """Bob gets only the bits, q and the seed."""
     sentence, view = case
     decode, seed = channel.DECODERS[sentence["method"]], lab.recorded()["seed"]
     for n, (token, at) in enumerate(zip(view["tokens"], sentence["positions"], strict=True)):
@@ -58,7 +58,7 @@ def test_bits_are_those_of_the_codec(case):
 
 
 def test_recorded_entropies_are_those_of_the_index_laws(case):
-    """The first five positions; simulated ones within their error."""
+    """The first five positions. Simulated ones must agree within their error."""
     sentence, view = case
     for at, token in list(zip(sentence["positions"], view["tokens"], strict=True))[:5]:
         both = channel.index_distributions(at["p"], at["q"], sentence["method"])

@@ -1,4 +1,5 @@
-"""The experiments on the same trees as the page tells them: who wins where, and what the temperature does."""
+"""The sentences about the experiments on the same trees: the best rules, and the effect of the
+temperature."""
 
 import json
 
@@ -78,7 +79,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
 
 
 def test_shipped_results_are_shown_and_honest():
-    """Every point's tokens, and equal decoding at temperature 0."""
+    """Every point's tokens, and equal results at temperature 0."""
     views = {view["id"]: view for view in same_trees.views()}
     assert set(views) == {"rules", "draft-temperature"}
     assert json.loads(json.dumps([*views.values()], allow_nan=False)) == [*views.values()]

@@ -1,4 +1,4 @@
-"""Many texts at once as the page tells them: the fastest k of each number of texts, and what auto chose."""
+"""The sentence about many texts at once: the fastest k of each number of texts, and the choice of auto."""
 
 import pytest
 

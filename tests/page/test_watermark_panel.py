@@ -1,4 +1,4 @@
-"""The watermark's panel: what it draws is what the core says, of the text and of what edits leave of it."""
+"""The watermark's panel shows what the core computes, for the text and for the text after edits."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_edits_are_what_they_are_called():
     assert found["less"]["places"] == [place for place in range(n) if place != n // 2]
     half = n // 2
     assert found["less"]["scores"][:half] == found["key"]["scores"][:half]
-    assert marked(TEXT) == found  # the same for whoever looks again
+    assert marked(TEXT) == found  # the result is the same if it is requested again
 
 
 @pytest.mark.parametrize("token_ids", [[3], [3, 3, 3], [0] * MOST_TOKENS])

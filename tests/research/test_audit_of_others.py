@@ -1,4 +1,4 @@
-"""The audit of other engines: what is known of them is found again, and their servers start and end."""
+"""The audit of other engines finds their known faults again, and their servers start and end."""
 
 import gc
 import json

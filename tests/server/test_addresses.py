@@ -1,4 +1,4 @@
-"""Whose request it is: nobody may invent an address, and nobody has more than one."""
+"""The address of a request: nobody can invent one, and nobody has several."""
 
 import asyncio
 import random
@@ -18,8 +18,9 @@ def _as_before(monkeypatch):
 
 
 def seen(*forwarded, peer="127.0.0.1", proxies="127.0.0.1"):
-    """The address of a request from this peer, as the app of a uvicorn with these trusted proxies sees it.
-    Each of `forwarded` is one header X-Forwarded-For."""
+    """The address of a request from this peer, in an app of a uvicorn with these trusted proxies.
+
+    forwarded: the values of the headers X-Forwarded-For."""
     got = []
 
     async def app(scope, receive, send):

@@ -1,4 +1,5 @@
-"""Lesson 0's measurement: times of forwards over several rows, in turns with the runs, within its bounds."""
+"""Lesson 0's measurement: times of forward passes over several rows, in turns with the runs, within its
+limits."""
 
 import json
 import threading
@@ -22,7 +23,7 @@ def test_a_measurement_tells_milliseconds_by_rows(pair):
     assert found["phase"] == "done"
     assert [rows for rows, _ in found["rows"]] == list(forward.ROWS)
     assert all(ms > 0 for _, ms in found["rows"])
-    assert 1 <= found["passes"] <= forward.PASSES  # fewer where others keep the machine busy
+    assert 1 <= found["passes"] <= forward.PASSES  # fewer passes if other processes keep the machine busy
 
 
 def test_each_pass_forwards_so_many_rows_and_keeps_none_of_them(pair):

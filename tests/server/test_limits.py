@@ -1,4 +1,4 @@
-"""Limits come from one place, and each says its name and value where it bites."""
+"""Limits come from one place, and each error message has the limit's name and value."""
 
 import json
 from dataclasses import fields

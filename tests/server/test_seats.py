@@ -1,4 +1,5 @@
-"""One model, many runs: rounds take turns, lines keep their order, and whoever leaves frees the place."""
+"""One model, many runs: rounds take turns, waiting runs keep their order, and a visitor who leaves frees the
+seat."""
 
 import threading
 import time
@@ -66,7 +67,7 @@ def test_whoever_waits_hears_of_the_free_seat_at_once():
     first, second = queue.seat(), queue.seat()
     threading.Timer(0.05, first.__exit__).start()
     start = time.monotonic()
-    assert len(list(second.wait(every=600))) <= 1  # none where the seat was free before it asked
+    assert len(list(second.wait(every=600))) <= 1  # there is no wait if the seat was already free
     assert time.monotonic() - start < 60
 
 
@@ -112,6 +113,6 @@ def test_a_class_behind_one_address_waits_in_line():
     queue = line()
     students = [queue.seat(Visitor("school", number)) for number in range(40)]
     for student in students:
-        list(student.wait())  # all have left before
+        list(student.wait())  # all other visitors have left before
         student.__exit__()
     assert queue.num_seated == queue.num_waiting == 0

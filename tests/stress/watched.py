@@ -37,9 +37,9 @@ from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, serving,
 K = 4
 
 SETTLED = 5000
-"""Milliseconds after which a page is at rest: Gradio's opening animation runs on for about three seconds."""
+"""Milliseconds after which a page no longer moves: Gradio's opening animation takes about three seconds."""
 
-# The store announces every update. A promise keeps their times, because looking for them would make the page
+# The store announces every update. A promise keeps their times, because asking for them would make the page
 # draw.
 _WATCH = """() => {
   let start, end, tokens = 0;
@@ -78,13 +78,13 @@ def watched(page: Page, address: str, method: str, length: int, seed: int) -> fl
 
 
 def received(site: Site, method: str, length: int, seed: int) -> float:
-    """Tokens per second of a run whose updates are received and not drawn."""
+    """Tokens per second of a run whose updates are received but not drawn."""
 
     async def visit() -> Visit:
         async with client(site.address) as http:
             return await site.generate(http, method=method, k=K, length=length, seed=seed, temperature=1)
 
-    with ThreadPoolExecutor(1) as thread:  # this thread may hold the browser's event loop
+    with ThreadPoolExecutor(1) as thread:  # this thread may already have the browser's event loop
         visit_made = thread.submit(asyncio.run, visit()).result()
     if visit_made.failure:
         raise RuntimeError(visit_made.failure)

@@ -1,4 +1,4 @@
-"""Laws of the benchmark: paired ratios, pairs of the asked agreement, equal work on both sides."""
+"""Laws of the benchmark: paired ratios, pairs of the requested agreement, and equal work on both sides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tiny():
 
 
 def test_a_ratio_is_the_median_of_pairs_with_its_interval():
-    """A busy moment that hits both sides leaves it alone; one pair has no interval."""
+    """A busy moment that slows both sides does not change the ratio. A single pair has no interval."""
     ratio = paired_ratio([2.0, 4.0, 6.0, 9.0, 100.0], [1.0, 2.0, 3.0, 3.0, 50.0])
     assert ratio.low == 2.0 == ratio.value <= ratio.high <= 3.0
     assert paired_ratio([2.0, 20.0, 6.0], [1.0, 10.0, 3.0]) == (2.0, 2.0, 2.0)
@@ -88,7 +88,7 @@ def test_the_presets_have_the_sizes_that_they_are_named_after():
 
 
 def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
-    """The acceptance is calibrated before: both pairs have the same target."""
+    """The acceptance is calibrated first: both pairs have the same target."""
     plain, rounded = (
         synthetic_pair(PRESETS["tiny"], torch.float32, draft_dtype)[0] for draft_dtype in (None, "int8")
     )
@@ -280,7 +280,7 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
     session = pair.target.session
     monkeypatch.setattr(pair.target, "session", lambda: opened.append(session()) or opened[-1])
     each = Contestant("ours", "specdec", "float32", 1, ours(pair, "ar", None, Sampling()))
-    gc.disable()  # what only a collection finds keeps its cache until then
+    gc.disable()  # an object that only the garbage collector frees keeps its cache until then
     try:
         profile(pair, each, Workload([5, 6, 7], 3, 4))
         alive = [weakref.ref(each) for each in opened]
@@ -298,7 +298,7 @@ def test_verifications_share_is_of_the_whole_round():
 
 
 def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
-    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer from 0 to 4, inner from 1 to 3
+    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer lasts from 0 to 4, inner from 1 to 3
     monkeypatch.setattr("time.process_time", lambda: next(ticks))
     parts = Parts()
     inner = parts.timed("inner", lambda: None)
@@ -353,7 +353,7 @@ def test_questions_are_put_to_a_chat_model_as_a_user_s():
 
 @pytest.fixture
 def llama_server():
-    """A server that answers as llama-server does, and keeps what it was asked."""
+    """A server that answers like llama-server and stores its requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
