@@ -56,19 +56,18 @@ def load_pair(
     code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded
     draft, and "smollm2" or "coder" for another target SmolLM2-135M itself or the coder of 0.5 B.
 
-    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
-    dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
-    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
-    (matrices rounded to so many bits, on a CPU with the compiled forward), `float32`, `bfloat16`, `float16`.
-    draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft changes neither
-    the distribution of texts nor ERSD's text. Rounding the target makes it another model.
+    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`. dtype:
+    `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the embedded
+    pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
+    (matrices rounded to this many bits, on a CPU with the compiled forward), `float32`, `bfloat16`,
+    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft
+    changes neither the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
-    and those that end a text. None: all.
-    download: whether "coder" may be fetched from the hub where its files are missing, which is 1.6 GB.
-    report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
-    names what is missing or does not fit. If memory is too small, it is raised before weights are fetched or
-    read.
+    and those that end a text. None: all. download: whether "coder" may be fetched from the hub where its
+    files are missing, which is 1.6 GB. report: is called with the progress (`models.source.Progress`), and
+    may raise to end loading. ValueError names a missing or unsuitable argument. If memory is too small, it is
+    raised before weights are fetched or read.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")

@@ -1,4 +1,4 @@
-// Two parts that open: “More” with what a newcomer does not need, and the drawer with all settings except
+// Two parts of the page that open: “More” with the controls that a newcomer does not need, and the drawer with all settings except
 // prompt and method. The drawer opens without scripts; Escape closes it.
 
 import { onFields } from "../page/setup.js";

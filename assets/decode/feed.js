@@ -79,7 +79,7 @@ export function mountFeed(element, props) {
     document.body.dataset.phase = state.phase;
     document.body.dataset.method = state.setup?.method ?? "";
     document.body.toggleAttribute("data-lanes", passed() !== null);
-    // The story that is told is of the run before.
+    // The opening story that plays belongs to the run before.
     const waits = state.phase === "waiting" || state.phase === "choosing";
     const words = waits ? "" : changedWords() || narration();
     setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");

@@ -54,7 +54,7 @@ function gsdSentence(round, step, decision) {
   if (step.kind === "bonus") return bonus(token);
   const rejected =
     step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
-  return `${token}: ${rejected}: drawn from what is left (the residual).`;
+  return `${token}: ${rejected}, so it is drawn from the residual.`;
 }
 
 // The tests of rules on independent draws or whole paths. One sentence describes all of them.
@@ -62,8 +62,7 @@ function testsSentence(round, step, decision) {
   const token = quoted(nameOf(round, decision.step));
   if (step.kind === "bonus") return bonus(token);
   const failed = step.trials.filter(({ accepted }) => !accepted).length;
-  if (step.kind !== "accepted")
-    return `${token}: ${count(failed, "test")} failed: drawn from what is left (the residual).`;
+  if (step.kind !== "accepted") return `${token}: ${count(failed, "test")} failed, so it is drawn from the residual.`;
   const trial = step.trials.find(({ accepted }) => accepted);
   if (trial?.path.length !== decision.step + 1) return `${token} is on a path that is accepted as a whole.`;
   const before = failed === 0 ? "" : ` after ${count(failed, "test")} failed`;

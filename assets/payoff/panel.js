@@ -65,7 +65,7 @@ export function mount(element, props, server) {
   let news = { models: [], status: "rest" }; // names of the models
   let last = null; // the speed of the visitor's last run, and its models
 
-  // What is known of the pair on this computer.
+  // The known gain of the pair on this computer.
   function say() {
     const words = pairWords(news.models);
     const isKnown = last?.models === namesOf(news.models);

@@ -23,9 +23,7 @@ class Limits:
     prompt_tokens: int = _limit(2_000, "tokens of a prompt")
     new_tokens: int = _limit(400, "tokens that one run generates")
     draft_tokens: int = _limit(64, "k, drafted tokens per round")
-    seats: int = _limit(
-        64, "runs that are decoded together; fewer if the server measures that it has no room for so many"
-    )
+    seats: int = _limit(64, "runs that are decoded together, if the server has room for them")
     waiting: int = _limit(128, "runs that wait for a seat")
     runs_per_visitor: int = _limit(2, "runs of one browser tab, waiting or running")
     runs_per_address: int = _limit(64, "runs of one address, waiting or running; a class may share one")

@@ -154,7 +154,7 @@ def referee() -> Facts:
         "alarm": lossless_run.ALARM,
         "checks": round(1 / lossless_run.ALARM),
         "decodes": lossless_run.CheckSettings().decodes,
-        "alarms_choice": 1,  # an alarm once in so many checks, by the definition of a p-value
+        "alarms_choice": 1,  # one alarm in this many checks, by the definition of a p-value
         "unseen": 2,  # the tests decode with the mistake and without, and compare
         "audit_decodes": trial["decodes"],
         "found": trial["evidence"][0]["would_find"],

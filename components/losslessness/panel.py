@@ -154,7 +154,7 @@ def _method() -> frame.Part:
 def _fault() -> frame.Part:
     choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
     return _form.flag("broken", False, "Break the verifier on purpose", info=_BREAK) + _form.radio(
-        "fault", _FAULT, "What is done wrong", choices, info=" ", id="lossless-fault", shown=False
+        "fault", _FAULT, "The mistake", choices, info=" ", id="lossless-fault", shown=False
     )
 
 

@@ -1,4 +1,4 @@
-"""The parts of the page: static HTML, what its scripts need, and what the server answers for them.
+"""The parts of the page: static HTML, the data for its scripts, and the server functions that they call.
 
     panel("race", template, functions=[exact], presets=[...])    an element that a script fills
     box("figures", tree.panel(), race.panel())                   parts within an element
@@ -23,9 +23,10 @@ when the visitor leaves."""
 class Part:
     """A part of the page.
 
-    html: trusted. props: what the script of each panel gets, by the panel's name. functions: what a panel's
-    script can ask, by "panel/function". streams: endpoints of Gradio's queue by name. fields: descriptions
-    of the fields of forms (`components.page.forms`), by the name of the form and of the field.
+    html: the HTML, which must be trusted. props: the data for the script of each panel, by the panel's name.
+    functions: the server functions that a panel's script can call, by "panel/function". streams: endpoints of
+    Gradio's queue by name. fields: descriptions of the fields of forms (`components.page.forms`), by the name
+    of the form and of the field.
     """
 
     html: str = ""

@@ -151,7 +151,7 @@ def _takes_k(settings: VisitorSettings) -> bool:
 
 @dataclass(frozen=True)
 class VisitorSettings:
-    """One run as the visitor asked for it.
+    """The settings of one run as the visitor sent them.
 
     seed: None draws one; baseline: measure plain decoding too; chat: let the chat template format the prompt
     if the models have one; history: the conversation before the prompt, questions and answers in turn (the

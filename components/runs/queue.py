@@ -2,17 +2,17 @@
 
     submit ──▶ WAITING ──▶ RUNNING ──▶ DONE or FAILED
 
-A job is a generator of small steps: a measurement, a check, or the beginning of a run. Where it returns a
-`Run`, the job goes on with the run's rounds, which are decoded in one batch with the other runs of its pair.
+A job is a generator of small steps: a measurement, a check, or the beginning of a run. If it returns a `Run`,
+the job continues with the run's rounds, which are decoded in one batch with the other runs of its pair.
 
 A cycle of the thread first begins the new runs. Then the addresses that have paid least take part: their runs
 in one step of a batch, and their other jobs for as much time as such a part of a step takes.
 
-- An address pays for the rows that the target evaluates for it, of the tree that is planted then, and for
-  other work by its time. An address that has paid more than another one, by `LIGHT` rows or more, waits.
+- An address pays for the rows that the target evaluates for it with its
+  present tree, and for other work by its time. An address that has paid more than another one, by `LIGHT` rows or more, waits.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
-- An error ends the job that it belongs to. `Batch` tries a forward that failed for several runs again, for
-  each by itself; a step that fails as a whole ends all runs of its batch.
+- An error ends the job that it belongs to. If a forward pass fails for several runs, `Batch` repeats it for each
+  run alone. A step that fails as a whole ends all runs of its batch.
 - The seconds of a round are its visitor's wait, including time shared with other runs.
 
 Runs on ZeroGPU have their own process and need no turn of this thread (`zero_gpu`).
@@ -91,7 +91,7 @@ class State(Enum):
 
 
 class Job:
-    """Work of one owner. It goes on until it ends or is closed, whether or not anyone reads its values.
+    """Work of one owner. It continues until it ends or is closed, even if nobody reads its values.
 
     run: the run that the steps returned. values: the rounds of the run, or the yielded values of the steps
     without None. result: the returned value of the steps. error: why the job failed. key: names the

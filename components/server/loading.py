@@ -1,7 +1,7 @@
-"""Loading another pair for the whole server, as a job beside the runs, while the present pair goes on.
+"""Loading another pair for the whole server, as a job beside the runs, while the present pair stays in use.
 
 at rest --begin--> loading --> ready        the pair of the server is another one now
-                      |  '---> failed       it is the old one; the message says why
+                      |  '---> failed       the old pair stays; the message says why
                     close --> cancelled     as well; what was fetched stays in the cache
 
 A visitor who loads a pair follows the updates of the load. Leaving them, also by closing the tab, cancels it.

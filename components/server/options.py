@@ -67,7 +67,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
             {"default": ""},
         ),
     },
-    "what the page shows": {
+    "content of the page": {
         "results": (
             "results or summary of python -m research.experiments, for the Experiments tab (default: the "
             "shipped ones)",

@@ -44,7 +44,7 @@ TRIAL_SEED = 1 << 20
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
     description = (
-        "Tokens per second of transformers' own decoding and of ours, side by side. On a CPU --dtype auto "
+        "Compare the tokens per second of transformers' own decoding and of specdec. On a CPU --dtype auto "
         "takes the faster of float32 and bfloat16 for each side."
     )
     result = Parser(prog="python -m specdec.bench", description=description)
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--prompt-file",
         type=Path,
-        help="one prompt a line (default: beginnings of stories; with --chat, questions)",
+        help="file with one prompt per line (default: beginnings of stories; with --chat, questions)",
     )
     add("--chat", action="store_true", help="give the prompts to a chat model as questions")
     add("--repeats", type=int, default=4, help="seeds per prompt")

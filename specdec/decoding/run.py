@@ -55,26 +55,23 @@ def stream(
 ) -> Run:
     """Decodes a text round by round and yields one `Round` per target call.
 
-    prompt: text or token ids.
-    method: one of `specdec.methods.METHODS`.
-    topology: a `Topology`; "auto", which follows what the run's rounds tell to the fastest tree for this
-    text, pair and machine; a `ContextTree`; the `Generation` of an earlier run, whose trees are used again
-    round by round; or None for sequence(4). `ar` and copies alone ignore it. Except under ERSD, the text
-    depends on the trees, and those of "auto" depend on timings. To repeat such a text, pass its settings and
-    its record. Each round cuts the tree to the depth for which both contexts have room; when the draft's
-    context is full, the target goes on alone.
+    prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`; "auto", which
+    chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
+    `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). `ar`
+    and copies alone ignore it. Except under ERSD, the text depends on the trees, and those of "auto" depend
+    on timings. To repeat such a text, pass its settings and its record. Each round cuts the tree to the depth
+    for which both contexts have room; when the draft's context is full, the target continues alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
-    seed: determines all randomness. None draws a seed and records it.
-    detail: whether to collect the probabilities of nodes and the races of every verified position too, which
-    costs time.
-    drafter: "model", the draft model; "copies", paths copied from the text, without a draft model or a
-    topology; or "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
+    seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
+    probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
+    the draft model; "copies", paths copied from the text, without a draft model or a topology; or
+    "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
     `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
     function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
     with another tokenizer: it writes ahead in its own tokens, as `specdec.drafters.strings` describes.
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
-    change the speed and never the distribution; under ERSD, not even the text.
-    at_once: runs that will be decoded together (`batch`), this one included; only "auto" uses it.
+    change the speed and never the distribution; under ERSD, not even the text. at_once: runs that will be
+    decoded together (`batch`), this one included; only "auto" uses it.
 
     ValueError, before anything is computed, names the argument that does not fit and what would fit.
     """

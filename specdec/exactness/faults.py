@@ -1,7 +1,7 @@
 """Verifiers with deliberate mistakes. The exactness checks must notice each of them.
 
 Each fault replaces a method's verifier and makes one mistake. Drafting, evaluation and bookkeeping are the
-real ones. A fault is used only if it is asked for by name: `specdec.stream` and `specdec.generate` always
+real ones. A fault is used only if it is requested by name: `specdec.stream` and `specdec.generate` always
 verify correctly.
 """
 

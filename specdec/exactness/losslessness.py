@@ -6,7 +6,7 @@
     check.chi_square().p_value          # small only by chance, if the decoder is right
 
 It is for small models: every continuation of `length` tokens is one outcome. A small p-value is evidence
-against the decoder. A large one says that no difference was found in so many decodes.
+against the decoder. A large one says that no difference was found in this number of decodes.
 """
 
 from __future__ import annotations

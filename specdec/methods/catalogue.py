@@ -15,8 +15,8 @@ from specdec.race import PositionNoise, RoundNoise
 class Entry(NamedTuple):
     """A method.
 
-    name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts:
-    what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
+    name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts: a
+    description of a node's children; empty if nothing is drafted. lossless: whether its text has the target's
     distribution. drafter_invariant: whether a seed gives the same text with every drafter. mark, dash: its
     symbol and its line style in figures, in plotly's words. noise: `PositionNoise`, or `RoundNoise` for rules
     that decide on several positions at once. independent: whether children are independent draws. by_index:

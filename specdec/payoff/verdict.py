@@ -80,7 +80,8 @@ class Payoff(NamedTuple):
         return self.speed_up >= 1 + ERROR
 
     def sentences(self) -> list[str]:
-        """What limits the gain, what would help most, and what it could reach."""
+        """Three sentences: what limits the gain, what would help most, and the gain without the main
+        limit."""
         limit, reached = _highest(self.without)
         help, helped = _highest(self.halved)
         if self.pays:

@@ -191,7 +191,7 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
     assert float(u) == pytest.approx(trial.u, rel=5e-3)
     assert float(ratio) == pytest.approx(trial.ratio, rel=5e-3)
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#race .verdict")).to_contain_text("drawn from what is left (the residual)")
+    expect(page.locator("#race .verdict")).to_contain_text("so it is drawn from the residual")
 
 
 @pytest.mark.parametrize(

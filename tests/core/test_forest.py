@@ -207,9 +207,9 @@ def test_a_record_that_can_t_be_repeated_is_refused():
     changing = dataclasses.replace(record, paths=(), trees=(Planted(0, ((0,),)), Planted(1, ())))
     with pytest.raises(ValueError, match="change between rounds"):
         specdec.generate(pair, [0], topology=changing, drafter=specdec.drafters.NGram())
-    with pytest.raises(ValueError, match="record of a run with method = 'ersd', and this run has 'gsd'"):
+    with pytest.raises(ValueError, match="record of a run with method = 'ersd', but this run has 'gsd'"):
         specdec.generate(pair, [0], topology=record, method="gsd")
-    with pytest.raises(ValueError, match=r"with prompt_ids = \(0,\), and this run has \(1,\)"):
+    with pytest.raises(ValueError, match=r"with prompt_ids = \(0,\), but this run has \(1,\)"):
         specdec.generate(pair, [1], topology=record)
     with pytest.raises(ValueError, match="is a record without trees"):
         specdec.generate(pair, [0], topology=dataclasses.replace(record, paths=()))

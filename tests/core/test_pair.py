@@ -337,7 +337,7 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
 
 
 def test_refusals_are_short():
-    with pytest.raises(ValueError, match="no model") as refusal:
+    with pytest.raises(ValueError, match="as a model") as refusal:
         specdec.ModelPair([tiny_model("llama")])
     assert len(str(refusal.value)) < 250
     assert "\n" not in str(refusal.value)

@@ -76,7 +76,7 @@ def test_a_gain_within_the_error_is_no_gain_and_said_so():
 
 def test_nothing_is_blamed_where_nothing_limits():
     *_, last = Payoff.of(setup([1.0], draft=0.0, row=0.0)).sentences()
-    assert last == "Only the size of the largest tree, k = 32, limits it."
+    assert last == "Only the size of the largest tree, k = 32, limits the gain."
     *_, last = Payoff.of(setup([0.01], draft=3.0, row=3.0)).sentences()
     assert last == "No single limit makes a difference, only several of them together."
 

@@ -34,7 +34,7 @@ def test_topologies_have_names(name, k, tree):
         (None, 4, "topology = None is not one of"),
         ("star", 4, "topology = 'star' is not one of simple, sequence"),
         ("sequence", None, "'sequence' is not one of"),
-        ("sequence(x)", None, "none of"),
+        ("sequence(x)", None, "not one of"),
         ("batch", 0, "k = 0"),
         ("batch(0)", None, "k = 0"),
         ("simple(4)", None, "simple is one token"),

@@ -82,7 +82,10 @@ SPOILED = [
         r"rounds\[1\]\.number = 5: rounds are counted from 0",
     ),
     (lambda run, first: first.update(tokens=[]), r"rounds\[0\]\.tokens is empty"),
-    (lambda run, first: first.update(text="another"), r"rounds\[0\]\.text = 'another' is not that of its"),
+    (
+        lambda run, first: first.update(text="another"),
+        r"rounds\[0\]\.text = 'another' is not the text of its",
+    ),
     (lambda run, first: first["nodes"].pop(0), r"nodes\[\d\]\.path = .*: its parent must come before it"),
     (lambda run, first: first["nodes"].append(first["nodes"][-1]), r"nodes\[\d\].* listed twice"),
     (

@@ -304,7 +304,7 @@ class Saying:
         (Saying(propose=[1, 2]), r"propose\(\)\[0\] = 1 is not a list"),
         (Saying(propose=[[1, 2.5]]), r"propose\(\)\[0\]\[1\] = 2.5 is not an integer"),
         (Saying(propose=[[1], [8]]), r"propose\(\)\[1\]: token id 8 is not in the vocabulary, 0 to 7"),
-        (Saying(propose=[[1, 2], [1]]), r"propose\(\)\[1\] is there already"),
+        (Saying(propose=[[1, 2], [1]]), r"propose\(\)\[1\] repeats another continuation"),
         (Saying(propose=[[1], [2], [3]]), r"propose\(\)\[2\] does not fit .* path \(\) has 2 children"),
         (Saying(propose=[[1, 2, 3]]), r"path \(0, 0\) has 0 children"),
         (Saying(distribution=[0.5, 0.5]), r"distribution\(\) gave \[0.5, 0.5\], which are not weights"),

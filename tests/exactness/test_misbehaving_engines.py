@@ -99,10 +99,10 @@ def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
     ("change", "names"),
     [
         (lambda tokens, _: None, r"the result of sample\(\) = None is not a list"),
-        (lambda tokens, _: [1.5], r"gave\[0\] = 1.5 is not an integer"),
+        (lambda tokens, _: [1.5], r"sample\(\)\[0\] = 1.5 is not an integer"),
         (lambda tokens, _: torch.tensor([tokens]), "is not an integer"),
-        (lambda tokens, seed: "so" if seed == 50 else tokens, "gave 'so' with seed 50, and token ids with"),
-        (lambda tokens, seed: tokens if seed == 50 else "so", "with seed 50, and a text with others"),
+        (lambda tokens, seed: "so" if seed == 50 else tokens, "gave 'so' with seed 50, but token ids with"),
+        (lambda tokens, seed: tokens if seed == 50 else "so", "with seed 50, but a text with other seeds"),
     ],
 )
 def test_what_is_no_list_of_tokens_is_named(change, names):
@@ -120,7 +120,7 @@ def test_an_error_of_the_engine_says_with_which_seed():
 
     with pytest.raises(RuntimeError, match="out of memory") as error:
         audited(change)
-    assert error.value.__notes__ == ["asked with seed 77"]
+    assert error.value.__notes__ == ["with seed 77"]
 
 
 def test_more_tokens_than_the_context_has_are_named():
@@ -135,7 +135,7 @@ def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys):
     assert main([*asked, "--top-k", "4", "--url", "http://127.0.0.1:9/v1"]) == 2
     said = capsys.readouterr()
     assert "openai: not audited, ConnectionError: http://127.0.0.1:9/v1/completions did not" in said.err
-    assert "(asked with seed 0)" in said.err
+    assert "(with seed 0)" in said.err
     assert "ours-ar: no difference found" in said.out
     assert [*json.loads(path.read_text())] == ["ours-ar, top_k 4"]
 

@@ -33,7 +33,7 @@ from tests.stress.visitors import PROMPT, RESULTS, serving, write
 SCREEN = {"width": 1280, "height": 720}
 PHONE = {"width": 390, "height": 844}
 SLOW_LINE = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 90_000}
-"""Milliseconds, and bytes a second."""
+"""Milliseconds, and bytes per second."""
 LENGTH = 300
 SETTLED = 4000
 """Milliseconds after which a page no longer moves."""

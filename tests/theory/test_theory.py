@@ -517,7 +517,7 @@ def test_the_largest_m_is_a_number(most):
         ([0.5, 0.5], 2, 0, "k = 0"),
         ([0.5, 0.5], 2.5, 1, r"vocab_size = 2\.5"),
         ([0.9, 0.5], 2, 1, "sum to at most 1"),
-        ([0.5, 0.2, 0.1], 2, 4, "vocab_size = 2, but 3 alternatives"),
+        ([0.5, 0.2, 0.1], 2, 4, "vocab_size = 2, but acceptance_by_index has 3 entries"),
     ],
 )
 def test_bounds_name_what_is_out_of_range(bound, rates, vocab_size, k, message):
