@@ -64,10 +64,10 @@ def load_pair(
     changes neither the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
-    and those that end a text. None: all. download: whether "coder" may be fetched from the hub where its
-    files are missing, which is 1.6 GB. report: is called with the progress (`models.source.Progress`), and
-    may raise to end loading. ValueError names a missing or unsuitable argument. If memory is too small, it is
-    raised before weights are fetched or read.
+    and those that end a text. None: all. download: whether "coder" may be downloaded from the hub (1.6 GB) if
+    its files are missing. report: is called with the progress (`models.source.Progress`), and may raise to
+    end loading. ValueError names a missing or unsuitable argument. If memory is too small, it is raised
+    before weights are fetched or read.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")

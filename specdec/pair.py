@@ -52,16 +52,16 @@ class Pair(Protocol):
 class ModelPair:
     """A target and its draft, ready to decode.
 
-    target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair
-    without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
-    are token ids and texts are empty. draft_tokenizer: the draft's own; where its vocabulary is another one,
-    `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
+    target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair without a
+    draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts are token
+    ids and texts are empty. draft_tokenizer: the draft's own; if its vocabulary is another one, `draft`
+    becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
     eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
     vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
-    padding of the logits is cut off. Raises ValueError where draft and target score different tokens.
-    After a change of a model in memory, such as training, call `refresh`.
-    A pair can be pickled where its models can; they are checked again where it is read.
+    padding of the logits is cut off. Raises ValueError if draft and target score different tokens. After a
+    change of a model in memory, such as training, call `refresh`. A pair can be pickled if its models can.
+    They are checked again when the pair is read.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class ModelPair:
         """A user's message as the chat template writes it, with the beginning of the answer.
 
         history: the earlier conversation, a text for each message, by the user and the model in turn.
-        ValueError where the pair's tokenizer has no template.
+        ValueError if the pair's tokenizer has no template.
         """
         _check_messages(message, history)
         return chat_text(self.tokenizer, message, history)
@@ -149,7 +149,7 @@ class ModelPair:
 
         control_tokens: whether the string of a control token in a message, such as `<|im_end|>`, becomes this
         token, as in transformers. By default it stays text, so that nobody can end a turn in a message.
-        ValueError where the pair's tokenizer has no template.
+        ValueError if the pair's tokenizer has no template.
         """
         # the template itself writes the token that texts begin with
         split = partial(self._split, add_special_tokens=False)

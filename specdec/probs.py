@@ -70,9 +70,9 @@ class Sampling:
 def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor:
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
 
-    vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax.
-    float32, or float64 where the logits are or the temperature is below 0.1. ValueError where logits are NaN,
-    +inf or all -inf.
+    vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax. The
+    result is float32, or float64 if the logits are float64 or the temperature is below 0.1. ValueError if
+    logits are NaN, +inf or all -inf.
     """
     logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:

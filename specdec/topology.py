@@ -1,9 +1,9 @@
 """Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
 
-A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth,
-then by path), so that a level is one contiguous slice and parents come before children. Where the root
-counts too, nodes are numbered by *rows*: row 0 is the root, row i + 1 is `paths[i]`. A target call scores its
-rows in this order.
+A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth, then
+by path), so that a level is one contiguous slice and parents come before children. If the root counts too,
+nodes are numbered by *rows*: row 0 is the root, row i + 1 is `paths[i]`. A target call scores its rows in
+this order.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
                                                └─ row 2 (1,)

@@ -32,7 +32,7 @@ Weight = Annotated[float, Field(ge=0, lt=1e9)]
 
 
 def shares(name: str, weights: Sequence[float]) -> list[float]:
-    """The weights scaled to sum to 1. ValueError where all are 0."""
+    """The weights scaled to sum to 1. ValueError if all are 0."""
     total = math.fsum(weights)
     if not total:
         raise ValueError(f"all weights of {name} are 0; at least one must be above 0")

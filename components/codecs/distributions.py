@@ -70,7 +70,7 @@ def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int)
     drawn, counted = _REPLACEMENT[method]
     lead = (
         f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
-        f"bits, never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
+        f"bits, never below D_KL. Without replacement, {counted}, H[R] = {both.entropy_without:.2f} bits"
     )
     if both.entropy_without >= both.kl - 1e-9:
         return f"{lead}; here it is not below D_KL either."

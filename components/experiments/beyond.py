@@ -150,7 +150,7 @@ def limits(summary: Summary) -> dict[str, Any]:
 
 
 _STATED = "Pankratov and Alistarh"
-"""With 0 as their constant, which is proved for k >= 3."""
+"""The limit of Pankratov and Alistarh with the constant 0, which is proved for k >= 3."""
 _FIELDS = {
     "Theorem 4.1": "tunstall",
     "Lemma m": "lemma",

@@ -34,11 +34,11 @@ class Row:
 
     setting: its name, kind, default, range and words. longest: for a number, the limit above which visitors
     may not go; for a text, that of its characters. form: the input that shows it; "hidden" for one that the
-    page fills in. shown: least and most of the slider, where they are narrower than what is allowed. step: of
-    the input. menu: label and value of each choice. opening: the input's first value if it is not the
-    default. remote: the default of the server's endpoint if it is another one. used: whether a run with these
-    settings uses this setting; if not, its value is `unused`. check: instead of the check of its kind.
-    shapes: whether a measured tree depends on it. chats: whether only pairs that chat have it.
+    page fills in. shown: least and most of the slider, if it is narrower than the allowed range. step: of the
+    input. menu: label and value of each choice. opening: the input's first value if it is not the default.
+    remote: the default of the server's endpoint if it is another one. used: whether a run with these settings
+    uses this setting; if not, its value is `unused`. check: instead of the check of its kind. shapes: whether
+    a measured tree depends on it. chats: whether only pairs that chat have it.
     """
 
     setting: Setting

@@ -1,7 +1,7 @@
 """How many runs are decoded at once: as many as the pair and its device have memory and time for.
 
-The number is measured once for a pair, after loading, as a job beside the runs. Until then, and where it
-cannot be measured (on ZeroGPU), it is so small that decoding in turns would do as well.
+The number is measured once for a pair, after loading, as a job beside the runs. Until then, and if it can't
+be measured (on ZeroGPU), it is so small that decoding in turns would do as well.
 """
 
 from __future__ import annotations

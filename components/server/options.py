@@ -37,8 +37,8 @@ _YES_OR_NO = {"action": argparse.BooleanOptionalAction, "default": False}
 GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
         "pair": (
-            "smollm2 (135 M parameters, chats; the default where its weights are installed or the hub "
-            "answers), coder (Qwen2.5-Coder, 1.5 B with 0.5 B) or stories (15 M, loads at once)",
+            "smollm2 (135 M parameters, chats; the default if its weights are installed or the hub answers), "
+            "coder (Qwen2.5-Coder, 1.5 B with 0.5 B) or stories (15 M, loads at once)",
             {"choices": PAIRS},
         ),
         "download": (

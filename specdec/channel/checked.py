@@ -52,7 +52,7 @@ def checked_key(seed: int, position: int) -> tuple[int, int]:
 def covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndarray]:
     """Check two distributions and return them as float64 [n].
 
-    ValueError if one is no distribution, or if q is 0 at a token where p is not.
+    ValueError if one is not a distribution, or if q is 0 at a token where p is not.
     """
     p, q = (x.cpu().numpy() for x in checked_pair(one_distribution("p", p), one_distribution("q", q)))
     if ((p > 0) & (q == 0)).any():

@@ -43,8 +43,8 @@ def index_distributions(
 
     Equations 7 to 9 bound their entropies. The method greedy_rejection is compared with GSD, and
     poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
-    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is no distribution, q is 0 where p is
-    not, or count < 1.
+    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p
+    is not, or count < 1.
     """
     count = whole("count", count, 1, MOST_COUNT)
     p, q = covered_pair(p, q)

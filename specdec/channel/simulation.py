@@ -59,8 +59,8 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 
     p, q: [n]. position: number of the message. Proposal x is accepted with probability max(P_x - λQ_x, 0) /
     (S Q_x), where S = Σ max(P - λQ, 0), and λ grows by S at each rejection. These are GSD's tests, but no
-    token leaves Q. On average max p/q proposals are tested. ValueError if p or q is no distribution, q is 0
-    where p is not, or none of the first `MOST_PROPOSALS` is accepted.
+    token leaves Q. On average max p/q proposals are tested. ValueError if p or q is not a distribution, q is
+    0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
     """
     p, q = covered_pair(p, q)
     seed, position = checked_key(seed, position)

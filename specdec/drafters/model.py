@@ -128,7 +128,7 @@ class ModelDrafter(DraftSession):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor | None]:
-        """First arrivals under q after each of these rows of one depth, and log q where it was computed.
+        """First arrivals under q after each of these rows of one depth, and log q if it was computed.
 
         logits: [rows, vocabulary or more]. log q: [rows, vocabulary].
         """

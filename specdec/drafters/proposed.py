@@ -1,6 +1,6 @@
 """Drafting by an object that is no model. Its proposals are checked and arranged in the topology.
 
-A user's drafter is an object with one of two methods, and a `name` where it has one:
+A user's drafter is an object with one of two methods, and perhaps a `name`:
 
     propose(text_ids, topology)     continuations of the text, each a list of token ids, the likeliest first.
                                     Together they must fit into the topology: a node has at most as many
@@ -9,8 +9,8 @@ A user's drafter is an object with one of two methods, and a `name` where it has
                                     weights by token id of the token after the text and these drafted tokens,
                                     in any unit. Drafts are sampled from them. They may be empty.
 
-A function is taken as the method `propose`. Where the object has a method `new_run()`, each run uses the
-object that this returns, so that it can keep an index of its own.
+A function is taken as the method `propose`. If the object has a method `new_run()`, each run uses the object
+that this returns, so that it can keep an index of its own.
 
 Under ERSD the text is that of autoregressive decoding whatever is proposed. Under GSD proposals are tokens
 drafted without probabilities: p is sampled once, and a proposed token is accepted if it is the sample.
@@ -186,7 +186,7 @@ class EstimatedDrafter(ProposedDrafter):
         return tokens, log_q
 
     def _log_weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
-        """Logarithms of the weights, [vocabulary]; None where all are 0."""
+        """Logarithms of the weights, [vocabulary]; None if all are 0."""
         given, where = self.user.distribution(text_ids, drafted_ids), f"{self.name}: distribution()"
         if not isinstance(given, Mapping):
             raise ValueError(f"{where} gave {given!r:.60}, which are not weights by token id")

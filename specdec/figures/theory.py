@@ -25,7 +25,7 @@ MOST = 384
 def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
     """Expected tokens per target call of each fixed topology with 0, 1, ..., `most` drafted tokens.
 
-    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is no acceptance by
+    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is not an acceptance by
     index.
     """
     rates = checked_acceptance(acceptance)
@@ -39,7 +39,7 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
     """Expected tokens per target call against k, as in Figure 3 of the paper.
 
     The curves are sequence, batch, SpecInfer's tree, the optimal tree, and upper bounds for all trees: Lemma
-    4.2, and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is no acceptance by index, or if
+    4.2, and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is not an acceptance by index, or if
     `most` is not from 2 to 384.
     """
     if not 2 <= most <= MOST:

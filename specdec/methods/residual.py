@@ -35,7 +35,7 @@ longer."""
 class Residual:
     """The state of one node: test a child, reject it, sample the last token.
 
-    log_p, log_q: [vocabulary] each; log_q may be None where no child will be tested. Neither is changed.
+    log_p, log_q: [vocabulary] each; log_q may be None if no child will be tested. Neither is changed.
     weights: max(P - λQ, 0) by parts, float64 [part]; empty while that is P. sums: the running sums of the
     weights, part by part, of which the last is S. rejected: the tokens, in order.
     """

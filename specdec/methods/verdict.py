@@ -11,7 +11,7 @@ from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
-"""Where an emitted token comes from; see `trace.Token`."""
+"""The origin of an emitted token; see `trace.Token`."""
 
 
 class Drafted(NamedTuple):

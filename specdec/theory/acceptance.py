@@ -87,7 +87,7 @@ def estimate_gsd_acceptance_by_index(
     It is exact, with error zero, if there are at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of
     up to k - 1 rejected tokens: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447.
     Otherwise it is the mean over `samples` simulated lists of rejected tokens, each with its exact acceptance
-    probabilities. ValueError if p or q is no distribution, k < 1 or samples < 2.
+    probabilities. ValueError if p or q is not a distribution, k < 1 or samples < 2.
     """
     return _by_row(gsd_rates, p, q, k, samples, seed)
 

@@ -86,8 +86,8 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
 
     acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
     more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
-    H[R] is 0. ValueError if R is no acceptance by index or has more indices than there are tokens, or if k or
-    vocab_size is no positive integer.
+    H[R] is 0. ValueError if R is not an acceptance by index or has more indices than there are tokens, or if
+    k or vocab_size is no positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))

@@ -36,7 +36,7 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """Chance that GSD's token after one rejected draft is among the m tokens that the draft expects most.
 
     These are the tokens of the largest q, without the rejected one, [...]. The token comes from the residual
-    max(p - q, 0), which does not depend on the rejected one, and has none of its mass. NaN where p = q.
+    max(p - q, 0), which does not depend on the rejected one, and has none of its mass. NaN if p = q.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)

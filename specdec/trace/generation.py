@@ -72,7 +72,7 @@ class Planted:
 class Generation:
     """A whole run: its set-up, its rounds and what follows from them.
 
-    prompt_ids: token ids of the prompt. paths: the topology that was used; empty where every round grew its
+    prompt_ids: token ids of the prompt. paths: the topology that was used; empty if every round grew its
     own. seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt without
     its last token. target, draft: the models' names. arithmetic: how their logits were computed, as in
     `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter: its

@@ -31,7 +31,7 @@ class Node:
     """One drafted token, a node of the draft tree.
 
     q, p: its probability given its parent under the draft and under the target. Both are None without
-    detail; q is None where it was drafted without probabilities, p where the target did not evaluate the
+    detail; q is None if it was drafted without probabilities, p if the target did not evaluate the
     parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
     accepted, or traversal verification tested it below such a node); or `unvisited`. copied: whether it is on
     a path that was copied from the text, and no node of the draft's tree.
@@ -50,7 +50,7 @@ class Node:
 class Arrival:
     """One token in the race of one position: both arrival times come from the same exponential.
 
-    arrival_q = exponential / q and arrival_p = exponential / p; None where the probability is 0.
+    arrival_q = exponential / q and arrival_p = exponential / p; None if the probability is 0.
     """
 
     token_id: Count

@@ -274,7 +274,7 @@ def test_the_still_picture_stands_where_no_script_runs(opened, generation):
     [
         ("", "light", False),
         ("", "dark", True),
-        # a frame follows the preference of its element, unless Chromium is given one for everything
+        # a frame has the colour scheme of its element, unless Chromium is given one for all pages
         (' data-jp-theme-light="false"', "no-override", True),
         (' class="vscode-dark"', "no-override", True),
         (' style="color-scheme: dark" data-jp-theme-light="true"', "no-override", False),

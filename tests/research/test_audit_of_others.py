@@ -43,8 +43,8 @@ def verdict_of(name, **settings):
 def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_another_order(monkeypatch):
     """transformers' universal assisted generation, 400 texts; false alarm 1e-6.
 
-    It reads a pruned draft's logits in the order of the ids, and the draft's rows are in the order in which
-    the tokenizer lists its words. With words listed in the order of their ids nothing is wrong.
+    It reads a pruned draft's logits in the order of the ids, but the draft's rows are in the order in which
+    the tokenizer lists its words. If the words are listed in the order of their ids, the text is right.
     """
     kind = transformers.PreTrainedTokenizerFast
     listed = kind.get_vocab
@@ -96,7 +96,8 @@ def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_texts_that_agree_are_counted(monkeypatch, tmp_path):
-    """ERSD's texts depend on the draft no more than on the batch; GSD's do. A file keeps its other rows."""
+    """ERSD's texts depend on neither draft nor batch; GSD's depend on the draft. Other rows of the file
+    stay."""
     monkeypatch.setattr(repeats, "TOKENS", 8)
     path = tmp_path / "repeats.json"
     path.write_text('{"another": {"of": 3}}')

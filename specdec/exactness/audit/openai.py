@@ -25,8 +25,8 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
 
     The result is the answer's token ids, if there are any: `token_ids` (vLLM with return_token_ids) or
     `tokens` (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not
-    count as token ids. ConnectionError with the server's words if it refuses or gives another answer.
-    Forwards are counted where the answer says how many drafted tokens were accepted, as llama.cpp's does.
+    count as token ids. ConnectionError with the server's words if it refuses or gives another answer. Forward
+    passes are counted if the answer says how many drafted tokens were accepted, as llama.cpp's does.
     """
 
     def sample(

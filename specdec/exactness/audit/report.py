@@ -59,7 +59,7 @@ class Report:
     and a second one if the first found something. reproduced: how many seeds gave the same tokens again, and
     how many were tried. arguments: of `sample`. versions: of the packages behind the engine. model: what was
     decoded, in words. date: of the audit. tokens_per_call: new tokens per forward of the target, in longer
-    texts; None where an engine does not count them.
+    texts; None if an engine does not count them.
     """
 
     engine: str
