@@ -36,7 +36,7 @@ DRAFT = File(
 )
 LICENCE = "Apache 2.0"
 SIZE = f"{(TARGET.size + DRAFT.size) / 1e9:.1f} GB"
-"""Both files, in words."""
+"""The size of both files, in words."""
 MEMORY = 2_400_000_000
 """Bytes that a process needs for both models in the compiled forward of a CPU."""
 VARIABLE = "SPECDEC_MODELS"

@@ -184,7 +184,7 @@ class _Part:
         output_ids: int | Sequence[int] | None = None,
         is_draft: bool = False,
     ):
-        # as names, which a plan needs, even if torch's own objects are given
+        # as names, which a plan needs; torch's own objects are allowed, too
         self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
         self.output_ids, self.is_draft = output_ids, is_draft
         checked_device(self.device), checked_dtype(self.dtype)

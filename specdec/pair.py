@@ -249,7 +249,8 @@ def _shown(value: Any) -> str:
 def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokenizer: Any | None) -> Model:
     """The draft over the target's ids: the draft itself, unless its tokenizer has another vocabulary.
 
-    tokenizer: the target's. ValueError if a tokenizer is missing or is none, or if no token is shared.
+    tokenizer: the target's. ValueError if a tokenizer is missing or unsuitable, or if the vocabularies share
+    no token.
     """
     if draft_tokenizer is None:
         return draft

@@ -139,7 +139,7 @@ export function mountAside(element) {
     remember(WHY, true);
     setStage("");
     draw();
-    onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone
+    onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone, to the race
   };
   const button = whyButton(open);
   find(".try").addEventListener("click", () => {

@@ -4,7 +4,7 @@ const isFence = (line) => /^ {0,3}```/.test(line);
 
 // Reads a text that comes in pieces of any size.
 export class Fences {
-  line = ""; // so far
+  line = ""; // the current line so far
   isOpen = false;
 
   // Whether the next piece of the text is code. The fences count as code.

@@ -21,7 +21,7 @@ const BARS = 6; // duration of the bars in seconds, if the run is too fast to fo
 const BEFORE = 2; // number of text lines before the explained one
 const FEWER =
   "Each step reads the large model once, whether it yields one token or several. Fewer steps need less reading.";
-const STEPS = ["guessed", "checked", "right", "written"]; // of a round
+const STEPS = ["guessed", "checked", "right", "written"]; // the steps of a round
 
 // The part of the story that is on the screen: "line", "bars", "end", or "" outside of it.
 export const stage = () => document.body.dataset.stage ?? "";

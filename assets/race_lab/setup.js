@@ -13,9 +13,9 @@ const fieldsOf = (presets, { u, many }) => ({
   p: WEIGHTS,
   q: WEIGHTS,
   e: { kind: "list", default: null, least: 0.001, most: 100, fewest: 2, longest: MOST },
-  seed: SEEDS, // of the drawn race
+  seed: SEEDS, // the seed of the drawn race
   u: { kind: "number", default: u, least: 0, most: 1 },
-  many: { ...SEEDS, default: many, least: 1 }, // of the 10,000 races
+  many: { ...SEEDS, default: many, least: 1 }, // the seed of the 10,000 races
 });
 
 const column = (tokens, name) => tokens.map((token) => Number(token[name].toPrecision(5)));

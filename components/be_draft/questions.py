@@ -128,7 +128,7 @@ def story_models(pair: Pair) -> ModelPair:
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
     embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
     small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()
-    assert isinstance(small, ModelPair), "a pair in this process"
+    assert isinstance(small, ModelPair), "the pair is in this process"
     return small
 
 

@@ -8,8 +8,8 @@ the job continues with the run's rounds, which are decoded in one batch with the
 A cycle of the thread first begins the new runs. Then the addresses that have paid least take part: their runs
 in one step of a batch, and their other jobs for as much time as such a part of a step takes.
 
-- An address pays for the rows of its trees that the target evaluates, and for other work by its time. It waits
-  if it has paid at least `LIGHT` rows more than another one.
+- An address pays for the rows of its trees that the target evaluates, and for other work by its time. It
+  waits if it has paid at least `LIGHT` rows more than another one.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
 - An error ends the job that it belongs to. If a forward pass fails for several runs, `Batch` repeats it for
   each run alone. A step that fails as a whole ends all runs of its batch.

@@ -149,7 +149,7 @@ def starting(
     run repeats. ValueError as in `specdec.stream`, and if the prompt has more tokens than the limit.
     """
     pair = lazy.present(pair)
-    assert isinstance(pair, specdec.ModelPair), "a pair in this process"
+    assert isinstance(pair, specdec.ModelPair), "the pair is in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
     decoding = settings.decoding()

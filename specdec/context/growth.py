@@ -89,7 +89,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     next, because some of the k are children of theirs. If the second is empty, the first is the tree.
     """
     queue, unscored = _Queue(average, depth), {}
-    taken: list[Branch] = []  # at most k
+    taken: list[Branch] = []  # at most k branches
     _push_children(queue, root)
     for probability, owner, index, parent, level in queue.popped(k):
         if isinstance(owner, Branch) and index < 0:

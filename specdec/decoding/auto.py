@@ -103,7 +103,7 @@ class Counts:
 
     @classmethod
     def none(cls) -> Counts:
-        """No counts."""
+        """Counts that are all 0."""
         return cls(np.zeros(1), np.zeros(1))
 
     @classmethod

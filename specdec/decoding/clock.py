@@ -43,4 +43,4 @@ class Clock:
             return end
         assert self._first is not None, "a lap that ends with an event needs an event before the first lap"
         end.synchronize()
-        return self._began + self._first.elapsed_time(end) / 1000  # from milliseconds
+        return self._began + self._first.elapsed_time(end) / 1000  # torch measures milliseconds

@@ -147,7 +147,7 @@ class Engine:
         noise = METHODS[self.settings.method].noise(self.races, position)
         drafted = yield from self.drafter.draft(self.text_ids, self._room(self.drafter), noise)
         clock.launched()
-        log_p = yield from self._evaluate(drafted)  # by row, [vocabulary]
+        log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
         clock.launched()
         verdict = followed(drafted, self.verifier(drafted, log_p, noise), log_p, noise)
         verdict = self._until_eos(drafted, verdict)

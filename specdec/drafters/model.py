@@ -108,7 +108,7 @@ class ModelDrafter(DraftSession):
             return only_root(text_ids)
         level = yield from self.score_root(text_ids)  # [1, vocabulary or more]
         tokens, inner = {0: text_ids[-1]}, [0]
-        logits: dict[int, Tensor] = {}  # by row, [vocabulary or more]
+        logits: dict[int, Tensor] = {}  # for each row, [vocabulary or more]
         known: dict[int, Tensor] = {}  # log q by row, [vocabulary]
         for deeper in range(1, topology.depth + 1):
             logits.update(zip(inner, level.unbind(), strict=True))

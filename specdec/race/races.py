@@ -54,7 +54,7 @@ class Arrivals(Protocol):
 
 
 class Race(Arrivals, Protocol):
-    """One race."""
+    """A race at one position."""
 
     @property
     def exponentials(self) -> Tensor:

@@ -86,7 +86,7 @@ class _Arrivals:
         self.times = _times(q, n, self.step)
         heavy = q * self.times[-1] > (_SERIES_ERROR / n) ** (1 / _POWERS)
         self.heavy, self.counts = q[heavy], np.concatenate([[0], np.cumsum(heavy)])
-        light = np.where(heavy, 0.0, q * self.times[-1])  # in units in which no power overflows
+        light = np.where(heavy, 0.0, q * self.times[-1])  # scaled so that no power overflows
         powers = np.stack([np.cumsum(light**power) for power in range(1, _POWERS + 1)])
         self.sums = np.concatenate([np.zeros((_POWERS, 1)), powers], 1)  # [powers, m]
 

@@ -103,7 +103,8 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ph
             f"1 of 2 answers right, at most {ASKED['close']} points off"
         )
         assert serious_findings(page, "main" if page is not lecturer else "#lesson") == []
-    expect(lecturer.locator("[data-predict]")).to_have_count(0)  # and the page shows it
+    # nothing is hidden, because the page shows the answer
+    expect(lecturer.locator("[data-predict]")).to_have_count(0)
     expect(lecturer.locator("#race_lab .tiles.lesson-look")).to_be_visible()
     expect(typing.get_by_role("link", name="Open in the full page")).to_be_visible()
     expect(typing.locator(".outcome")).to_contain_text(f"you said {GUESS}%, it is {RIGHT}%")

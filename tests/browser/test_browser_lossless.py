@@ -32,7 +32,7 @@ def says(page, text, where=".verdict"):
 
 def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     page = open_check(decodes=1500)
-    expect(page.locator("#lossless .outcome")).to_have_count(16)  # before any decode
+    expect(page.locator("#lossless .outcome")).to_have_count(16)  # the bars are there before any decode
     says(page, "This is a recorded check")
     run(page)
     says(page, "No difference found: χ² = ")

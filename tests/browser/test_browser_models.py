@@ -34,7 +34,7 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks(page):
     here = page.locator("#payoff .here")
     to(page, "Will it pay?")
     expect(here).to_have_text("On this computer, with these two models: not measured yet.")
-    expect(page.locator("#payoff .drawn")).to_be_hidden()  # no empty boxes after two clicks
+    expect(page.locator("#payoff .drawn")).to_be_hidden()  # the boxes without numbers are hidden
     pick(page.get_by_label("Pair to load"), "Own models")  # two clicks
     page.keyboard.type("large.gguf")
     page.keyboard.press("Tab")

@@ -165,7 +165,7 @@ def test_an_answer_counts_once_while_its_question_is_open(hall):
     room = hall.open(HOME)
     one, other = room.join(), room.join()
     question = FIRST[:2]
-    refused(409, room.answer, one, question, 0.0)  # not asked yet
+    refused(409, room.answer, one, question, 0.0)  # the question has not been asked yet
     room.lead(FIRST)
     room.answer(one, question, 0.0)
     assert "already" in refused(409, room.answer, one, question, 1.0)
@@ -183,7 +183,7 @@ def test_an_answer_counts_once_while_its_question_is_open(hall):
 def test_asked_again_a_question_forgets_its_answers_and_no_others(hall):
     room = hall.open(HOME)
     token = room.join()
-    refused(409, room.ask_again)  # nothing is asked
+    refused(409, room.ask_again)  # no question is shown
     for place in (FIRST, Place("trees", 2)):
         room.lead(place)
         refused(409, room.ask_again)  # the question is open

@@ -119,13 +119,14 @@ def test_the_gain_of_a_tree_is_that_of_the_verdict_where_the_target_reads_tokens
 
 def test_changed_values_replace_their_own_and_keep_the_rest():
     own = setup([0.5, 0.2], draft=0.1, row=0.01)
-    assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])  # in proportion to the rest
+    # changes in proportion to the rest
+    assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])
     assert changed(own, acceptance=0.25).acceptance == pytest.approx([0.25, 0.1])  # in proportion
     assert changed(own, draft_step=0.3).draft_step == pytest.approx(0.3)
     assert changed(own, rest=0.2).rest == pytest.approx(0.2)
     rows = (1.1, 1.2, 1.3, 1.4, 1.5, 2.5)
     assert changed(own, rows=rows).rows == pytest.approx(rows)
-    # as much as the last rows
+    # further rows cost as much as the last ones
     assert changed(own, rows=rows).costs.target.seconds(1, 96) == pytest.approx(3.5)
     assert changed(own) == own
     assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call

@@ -69,7 +69,7 @@ def test_a_shared_folder_in_which_nobody_can_rename_others_files_will_do(folder,
 
 @pytest.mark.parametrize("place", ["nowhere", ".", *SPECDEC])
 def test_nothing_is_cached_where_files_are_another_user_s(folder, base, place, caplog, monkeypatch):
-    """Or this process belongs to another user than the folder, which needs no superuser."""
+    """Or this process runs as another user than the folder's owner. This test needs no superuser."""
     path = base / place
     if place == "nowhere":
         monkeypatch.setattr(os, "geteuid", lambda: NOBODY)

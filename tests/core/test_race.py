@@ -148,7 +148,8 @@ def test_first_arrivals_are_a_sample_without_replacement():
     distribution = {(i, j): float(q[i] * q[j] / (1 - q[i])) for i in range(3) for j in range(3) if i != j}
     observed = [pairs.count(key) for key in distribution]
     assert stats.chisquare(observed, [20_000 * mass for mass in distribution.values()]).pvalue > FALSE_ALARM
-    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in distribution]  # as if drawn with replacement
+    # the distribution of draws with replacement
+    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in distribution]
     assert stats.chisquare(observed, control).pvalue < FALSE_ALARM
 
 

@@ -75,7 +75,7 @@ def rejecting(tokens, log_p, log_q, last=0.5):
 
 
 def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
-    """After two rejections q is smaller than float64 allows. Its rest is still drawn from."""
+    """After two rejections q is smaller than float64 allows. A token is still drawn from its rest."""
     log_q = torch.tensor([0.0, -900.0, -2000.0, -2000.0 + math.log(3)], dtype=torch.float64)
     log_p = torch.tensor([0.1, 0.1, 0.1, 0.7], dtype=torch.float64).log()
     attempts = rejecting([0, 1, 2], log_p, log_q).attempts

@@ -169,7 +169,7 @@ def texts():
 
 
 def places(text, string):
-    """Where a string ends in the text."""
+    """The positions at which a string ends in the text."""
     return [
         i for i in range(len(text)) if i + 1 >= len(string) and text[i + 1 - len(string) : i + 1] == string
     ]

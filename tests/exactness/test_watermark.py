@@ -76,7 +76,7 @@ def test_replacing_a_tenth_weakens_the_mark_and_a_token_more_ends_it_there():
     assert behind.p_value > FALSE_ALARM
     half = score([*tokens[:40], 5, *tokens[40:]], 1, 3)
     assert sum(half.tokens[:40]) == pytest.approx(sum(whole.tokens[:40]))
-    assert sum(half.tokens[40:]) < 1.6 * 41  # as by chance, except once in 4,000
+    assert sum(half.tokens[40:]) < 1.6 * 41  # the p-value is as by chance, except once in 4,000
 
 
 def test_the_mark_is_in_the_embedded_pair_s_stories():

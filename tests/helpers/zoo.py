@@ -177,7 +177,7 @@ class Misleading:
         self._text_ids, self._rounds = text_ids, 0
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
-        """One continuation of the text, as long as the topology is deep."""
+        """One continuation of the text, with as many tokens as the topology is deep."""
         right = self._text_ids[len(text_ids) :][: topology.depth]
         place = self._rounds % (topology.depth + 1)
         self._rounds += 1

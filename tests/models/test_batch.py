@@ -129,7 +129,7 @@ def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch
 
     monkeypatch.setattr(batching, "answers", counted)
     batch.step()
-    assert calls[0] == 2  # with a draft
+    assert calls[0] == 2  # the draft forwards of two runs
     assert calls[-1] == 3
 
 

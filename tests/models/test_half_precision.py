@@ -101,7 +101,7 @@ def test_a_refused_forward_is_named(monkeypatch, caplog):
 
 
 def test_code_that_can_t_run_in_float32_is_compared_with_itself(monkeypatch):
-    """As in earlier versions: within four times the error of its own cached decoding."""
+    """The limit of earlier versions: four times the error of the model's own cached decoding."""
 
     class Half(Widened):
         def __torch_function__(self, func, types, args=(), kwargs=None):

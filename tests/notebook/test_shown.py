@@ -93,7 +93,7 @@ def test_without_frames_the_text_stands_with_its_kinds(generation):
     assert words.startswith(generation.prompt + generation.text)
     found = re.findall(r'<(span|b|u) class="(accepted|bonus|correction)"', still)
     kinds = [token.kind for round in generation.rounds for token in round.tokens if token.text]
-    assert len(found) == len(kinds) + len({*kinds})  # and the legend's
+    assert len(found) == len(kinds) + len({*kinds})  # the kinds in the text and in the legend
     assert {("span", "accepted"), ("b", "bonus")} <= {*found}
 
 

@@ -117,7 +117,7 @@ def test_what_a_lesson_leads_to_is_there():
     assert all(lesson["more"]["tab"] in TABS for lesson in TEXTS if "more" in lesson)
 
 
-PLACES = r"(Lemma|Theorem) \d\.\d|10,000"  # in the paper, and the laboratory's number of races
+PLACES = r"(Lemma|Theorem) \d\.\d|10,000"  # places in the paper, and the laboratory's number of races
 
 
 def literal(text):

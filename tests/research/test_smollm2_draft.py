@@ -146,7 +146,7 @@ def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, 
     for name, parameter in training.model.named_parameters():
         if parameter.grad is not None:
             largest = parameter.grad.abs().max()
-            assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # they are bfloat16
+            assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # the gradients are bfloat16
 
 
 def test_the_loss_is_the_exact_rejection_of_both_methods():

@@ -21,7 +21,7 @@ def unknown(monkeypatch):
 
 
 def measured(pair, monkeypatch, one, of_each):
-    """With rounds that take `one` second alone, and `of_each` more for each further run."""
+    """Measure with rounds that take `one` second alone, and `of_each` more for each further run."""
 
     def seconds(pair, runs):
         yield

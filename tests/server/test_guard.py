@@ -359,7 +359,7 @@ def test_buckets_of_invented_addresses_are_forgotten():
     ("cost", "students", "each"),
     [
         (routes.EVENT, 200, 4),  # a page begins three events when it opens, and one at Generate
-        (60, limits.Limits().students_per_room, 1),  # all join
+        (60, limits.Limits().students_per_room, 1),  # all students of a room join
     ],
 )
 def test_a_class_behind_one_address_presses_at_once(cost, students, each):

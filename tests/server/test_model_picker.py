@@ -277,7 +277,7 @@ def test_two_loads_at_once_report_their_own_weights(root):
         def report(progress):
             if progress.stage == "reading":
                 told[name].append(progress)
-                time.sleep(0.01)  # so that both would read at the same time
+                time.sleep(0.01)  # makes both loads read at the same time
 
         begun.wait(60)
         specdec.load_pair(name, report=report)

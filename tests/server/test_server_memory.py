@@ -30,7 +30,7 @@ def test_gradio_remembers_as_many_visitors_as_can_run_at_once(left):
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
-        ("remaining", {}),  # of runs, whether they were read to the end or not
+        ("remaining", {}),  # objects of runs, whether the runs were read to their end or not
         ("unheard", {"seated": 0, "waiting": 0, "kept": [], "events": 0}),
     ],
 )

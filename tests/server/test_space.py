@@ -204,7 +204,7 @@ def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
     ("what", "error"), [("refusal", said("quota exceeded")), ("broken", said("worker error"))]
 )
 def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs, spaces, what, error):
-    """Neither when the GPU is requested nor during the run."""
+    """The GPU is refused when it is requested, or fails during the run."""
     wanted, told = {"baseline": True, "method": "ersd"}, []
     whole = texts(updates(pairs[1], **wanted))
     for update in run.updates(

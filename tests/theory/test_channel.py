@@ -207,7 +207,8 @@ def test_indices_come_back_whatever_the_distribution(case):
 
 
 def test_the_code_of_indices_costs_what_the_distribution_says():
-    """-log2 distribution[index] bits per symbol, within 1% and the last 64 bits, with two words in front."""
+    """Each symbol costs -log2 distribution[index] bits, up to 1% and the last 64 bits. Two words come
+    first."""
     distribution = [0.5, 0.25, 0.125, 0.0625, 0.0625]
     indices = np.random.default_rng(4).choice(5, 20_000, p=distribution).tolist()
     ideal = -sum(math.log2(distribution[i]) for i in indices)

@@ -143,7 +143,7 @@ def test_tokens_that_enter_together_count_as_if_each_entered_alone(spread, monke
         q, m = q / q.sum(), np.arange(0, 601, 7)
         together = outside_of_arrivals(q, n)(m)
         with monkeypatch.context() as patch:
-            patch.setattr(all_drafts_in, "_SERIES_ERROR", 0.0)  # no token is light
+            patch.setattr(all_drafts_in, "_SERIES_ERROR", 0.0)  # every token is computed one by one
             patch.setattr(all_drafts_in, "_LARGEST_STEP", 0.05)
             alone = outside_of_arrivals(q, n)(m)
         assert together == pytest.approx(alone, abs=1e-11)
