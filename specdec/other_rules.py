@@ -150,7 +150,7 @@ def threshold(P: np.ndarray, Q: np.ndarray, n: int) -> float:
 
     By bisection, its upper end: the rule is lossless for any ρ from the root up.
     """
-    low, high = P.sum(), n * P.sum()  # 1 and n, in the number type of P
+    low, high = P.sum(), n * P.sum()  # the bounds 1 and n, as numbers of P's type
     for _ in range(40):
         rho = (low + high) / 2
         beta = np.minimum(Q, P / rho).sum()

@@ -56,7 +56,11 @@ def parser() -> argparse.ArgumentParser:
     add("--draft-shape", metavar=shape)
     add("--vocabulary", type=int, help="vocabulary of the synthetic pair")
     add("--acceptance", type=float, help="acceptance of the synthetic pair's first drafted token")
-    add("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1")
+    add(
+        "--threads",
+        default="auto",
+        help="numbers of threads to try, with commas; auto: 1, 2, 4, ..., on a GPU only 1",
+    )
     add("--tokens", type=int, default=64, help="new tokens of each text")
     add("--prompts", type=int, default=4, help="number of prompts")
     add(

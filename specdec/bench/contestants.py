@@ -93,7 +93,7 @@ class Calls:
 
 
 def without_end(pair: ModelPair) -> ModelPair:
-    """The same pair, changed so that no token ends a text, in transformers too."""
+    """The pair, changed so that no token ends a text, in transformers too."""
     pair.eos_ids = frozenset()
     models: tuple[Any, ...] = (pair.target, pair.draft)
     for model in models:

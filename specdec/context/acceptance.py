@@ -58,23 +58,21 @@ class ContextAcceptance:
             raise ValueError(f"average = {rates} must be {WIDTH} rates of at least 0 that sum to at most 1")
 
     def of_node(self, log_q: Tensor) -> Tensor:
-        """Hazards [n, WIDTH] of nodes with log_q [n, vocabulary], before their race is drawn. For GSD."""
+        """GSD's hazards [n, WIDTH] of nodes with log_q [n, vocabulary], before their race is drawn."""
         return self.stages["node"](features.of_node(log_q))
 
     def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:
-        """Hazards [n, WIDTH] before the race, given the uniforms [WIDTH] that will test the children.
-
-        For GSD.
-        """
+        """GSD's hazards [n, WIDTH] before the race, given the uniforms [WIDTH] that will test the
+        children."""
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival. For GSD."""
+        """GSD's R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival."""
         columns = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](columns))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]. For ERSD."""
+        """ERSD's R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:

@@ -22,7 +22,7 @@ class NGram:
         self._index = SuffixAutomaton()
 
     def new_run(self) -> NGram:
-        """The same drafter with an index of its own."""
+        """A drafter with these settings and an index of its own."""
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:

@@ -23,7 +23,7 @@ class Suffix:
         self._index = SuffixAutomaton()
 
     def new_run(self) -> Suffix:
-        """The same drafter with an index of its own."""
+        """A drafter with these settings and an index of its own."""
         return Suffix(self.shortest)
 
     def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:

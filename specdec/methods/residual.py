@@ -1,6 +1,6 @@
 """P and Q at one node as rejections change them (Algorithm 4 of the paper), in closed form.
 
-The residual of a residual is again one of P against more of Q, so that after any number of rejections
+The residual of a residual is again a residual of P, with more of Q subtracted. After any number of rejections
 
     P is max(P - λQ, 0) / S       Q is Q / c, without the rejected tokens
 

@@ -137,7 +137,7 @@ class Generation:
         return sum(round.seconds.total for round in self.rounds)
 
     def to_json(self) -> str:
-        """JSON, without infinities."""
+        """The run as JSON, without infinities."""
         return adapter(type(self)).dump_json(self).decode()
 
     def to_html(self) -> str:

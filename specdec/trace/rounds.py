@@ -171,7 +171,7 @@ class Round:
         return ((parent, taken, children) for parent, (taken, children) in nodes.items())
 
     def to_json(self) -> str:
-        """One line of JSON, without infinities."""
+        """The round as one line of JSON, without infinities."""
         return adapter(type(self)).dump_json(self).decode()
 
     @classmethod

@@ -97,6 +97,6 @@ def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(bro
         assert page.locator(".story .token").count() > 2  # the tokens so far stay
         assert page.evaluate("document.body.dataset.phase") == "error"
     with serving(port=int(address.rpartition(":")[2])):
-        page.get_by_role("button", name="Go on").click()  # the same settings, and so the same text
+        page.get_by_role("button", name="Go on").click()  # the settings are the same, and so is the text
         page.wait_for_function("document.body.dataset.phase === 'done'", timeout=6 * SLOW)
         page.close()

@@ -98,7 +98,7 @@ def between_files(root: Path) -> dict[str, set[str]]:
 
 
 def between_parts(files: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The same between folders and the files beside them."""
+    """The imports between folders, and files beside them."""
     parts: dict[str, set[str]] = {}
     for name, others in files.items():
         parts.setdefault(part(name), set()).update(part(other) for other in others)

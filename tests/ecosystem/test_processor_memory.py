@@ -53,7 +53,7 @@ class Locked(Begins):
 
 
 class Pure(Begins):
-    """The same grammar, read from the text at each call. It stores its answers by their text."""
+    """A grammar that is read from the text at each call. It stores its answers by their text."""
 
     def __init__(self, marker):
         super().__init__(marker)

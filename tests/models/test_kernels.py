@@ -67,7 +67,8 @@ def test_products_are_those_of_float64(kind, rows, inputs, outputs, seed):
     bound = (x.double().abs() @ weight.double().abs().T) * (inputs + 2) * 2.0**-24
     assert ((have - want).abs() <= bound + 1e-30).all()
     row = int(torch.randint(rows, (), generator=generator))
-    assert torch.equal(product(x[row : row + 1], weight, kind)[0], have[row])  # whatever the other rows are
+    # whatever the other rows are, this row is the same
+    assert torch.equal(product(x[row : row + 1], weight, kind)[0], have[row])
 
 
 @pytest.mark.skipif(not tiles.DOTS, reason="a processor that adds pairs by one instruction")

@@ -29,7 +29,7 @@ def scored(model: HFModel) -> torch.Tensor:
 
 
 def plainly(model: HFModel) -> torch.Tensor:
-    """The same logits by forward passes of the module in evaluation mode."""
+    """The logits of the module's own forward passes, in evaluation mode."""
     with torch.inference_mode(), evaluating(model.module):
         lines = [[*PROMPT, 7], [*PROMPT, 8]][: 2 if model.capability == "tree" else 1]
         return torch.cat([model.module(torch.tensor([line])).logits[:, -1] for line in lines])

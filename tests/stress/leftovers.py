@@ -26,7 +26,7 @@ from tests.stress.visitors import PLAIN, Site, client, stream
 MANY = 60
 """Number of visitors. It is larger than the number of threads of a server with so few seats."""
 IDLE = 3.0
-"""Seconds without any visitor."""
+"""Seconds for which the server runs without any visitor."""
 PATIENCE = 60.0
 """Seconds within which a run that nobody reads must be gone; this takes a round."""
 
