@@ -138,7 +138,8 @@ def main(arguments: list[str] | None = None) -> None:
         )
         if address := ports.for_others(wanted.host):
             print(
-                f"Others in this network open http://{address}:{server.get_blocks().server_port}", flush=True
+                f"Other machines in this network open http://{address}:{server.get_blocks().server_port}",
+                flush=True,
             )
         if allowed.key and not wanted.models_key:
             print(f"To load another pair on the page, enter the key {allowed.key}", flush=True)

@@ -201,7 +201,7 @@ class Room:
         self._change("lecturer")
 
     def propose(self, token: str, number: int, text: str) -> None:
-        """Record a student's guess of the next words, for the round of that number."""
+        """Record a student's guess of the next words, for the round with that number."""
         student = self.student(token)
         if self.drafting is None:
             raise Refused(409, "the class is not drafting now")

@@ -51,7 +51,8 @@ def take() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             look = {"viewport": SIZE, "reduced_motion": "reduce", "color_scheme": "light"}
-            context = browser.new_context(**look, bypass_csp=True)  # Playwright waits by evaluating texts
+            # Playwright waits by scripts that the page's policy forbids
+            context = browser.new_context(**look, bypass_csp=True)
             _shoot(context.new_page(), f"http://127.0.0.1:{port}/")
             new = browser.new_context(viewport=_MOVING_SIZE, color_scheme="light", bypass_csp=True)
             _film(new.new_page(), f"http://127.0.0.1:{port}/")

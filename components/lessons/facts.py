@@ -147,7 +147,7 @@ def drafter() -> Facts:
         "proposed": names[_first(_arrivals(e, bad))],
         "good": float(theory.ersd_acceptance(p, good)),
         "bad": float(theory.ersd_acceptance(p, bad)),
-        "same_as_alone": 1,  # drafter invariance; the tests decode without a draft and compare
+        "same_as_alone": 1,  # by drafter invariance; the tests compare decoding without a draft
         **_parting(),
     }
 

@@ -31,7 +31,7 @@ update before (`specdec.Round.from_json` reads one); those of the phase "baselin
 first update of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
 `specdec.Generation.acceptance`, and "error" a `message`.
 
-method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
+method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k: number of drafted tokens, not used by
 {" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch these limits off; temperature = 0 is
 greedy. The
 same seed gives the same rounds. baseline: measure plain decoding too. chat: let the chat template write the

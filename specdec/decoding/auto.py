@@ -55,7 +55,7 @@ _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
 """The numbers of verified nodes for which the assumption counts, for which earlier runs count at most, and
 after which all counts are halved, because a text changes."""
 _RUNS = 8
-"""Earlier runs of each method and sampling that are remembered."""
+"""Most earlier runs of each method and sampling that are remembered."""
 _REMEMBERED = 64
 """Methods and samplings of which runs are remembered."""
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256

@@ -146,7 +146,7 @@ def measure_acceptance(
         method=method, max_new_tokens=1, temperature=temperature, top_k=top_k, top_p=top_p
     )
     if method == "ar":
-        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use another")
+        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use another method")
     _checked_pair(pair)
     prompt_ids = None if prompt is None else pair.encode(prompt)
     if prompt_ids is not None:

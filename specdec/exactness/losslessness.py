@@ -206,7 +206,7 @@ def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tup
         return cells
     if len(cells) == 1:
         return [*cells, rare]
-    smallest = min(cells, key=itemgetter(1))  # rare outcomes show most in the smallest cell
+    smallest = min(cells, key=itemgetter(1))  # a deviation of rare outcomes shows most in the smallest cell
     others = [*cells]
     others.remove(smallest)
     return [*others, (smallest[0] + rare[0], smallest[1] + rare[1])]

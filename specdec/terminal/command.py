@@ -67,7 +67,9 @@ def parser() -> argparse.ArgumentParser:
         "hub id, folder or GGUF file; without a pair, smollm2 if its weights are installed, otherwise "
         "stories",
     )
-    result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
+    result.add_argument(
+        "--chat", action="store_true", help="send the prompt through the model's chat template"
+    )
     result.add_argument("--compare", action="store_true", help="compare all methods in a table")
     result.add_argument(
         "--explain",

@@ -82,12 +82,12 @@ def _checked_rate(value: float, where: int | Path) -> float:
 
 
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more a round.
+    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more per round.
 
     acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
     more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
     H[R] is 0. ValueError if R is not an acceptance by index or has more indices than there are tokens, or if
-    k or vocab_size is no positive integer.
+    k or vocab_size is not a positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))

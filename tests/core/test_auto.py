@@ -322,7 +322,7 @@ def test_what_is_measured_does_not_depend_on_who_comes_first():
 @pytest.mark.parametrize("method", DRAFTING)
 def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
     """The acceptance of the first child, alone and with seven siblings: 2,000 tokens, five standard errors
-    (false alarm 1e-6)."""
+    (a false alarm has probability 1e-6)."""
     pair = specdec.ModelPair(*(MarkovModel(random_table(6, 0, seed)) for seed in (3, 5)))
     first = []
     for tree in (topology.sequence(1), topology.batch(8)):

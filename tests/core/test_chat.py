@@ -52,7 +52,7 @@ ORDINARY = (
 
 
 def chatting(kind, shape, *, special=True, **changes):
-    """A tokenizer with the control tokens and the template of a shape."""
+    """A tokenizer with the control tokens and the template of a chat format."""
     template, controls = SHAPES[shape]
     tokenizer = trained_tokenizer(kind)
     tokenizer.add_tokens(

@@ -48,7 +48,7 @@ def first_tokens(pair, tree, seed, length):
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 1), (4, 2), (6, 3)])
 def test_gsd_on_grown_trees_has_the_targets_distribution(k, seed):
-    """A χ² test of the first two tokens of 2,000 runs. False alarm 1e-6 for each tree."""
+    """A χ² test of the first two tokens of 2,000 runs. A false alarm has probability 1e-6 for each tree."""
     pair, tree = narrow_pair(), ContextTree(capricious("gsd", seed), k)
     runs = [first_tokens(pair, tree, s, 2) for s in range(2000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -72,7 +72,7 @@ def second_child_by_its_uniform():
 @pytest.mark.slow
 @pytest.mark.parametrize("peeks", [False, True])
 def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypatch):
-    """The first token of 3,000 runs; false alarm 1e-6."""
+    """The first token of 3,000 runs. A false alarm has probability 1e-6."""
     if peeks:
         monkeypatch.setattr(context_draft, "child_counts", counts_that_look_ahead)
     pair, tree = tilted_pair(), second_child_by_its_uniform()

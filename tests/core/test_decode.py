@@ -403,7 +403,8 @@ def test_auto_decodes_and_its_record_repeats_the_text(method):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_measured_acceptance_is_near_the_exact_one(method):
-    """Index 0 on an order-0 source, with more than 100 trials: 5 standard errors, false alarm below 1e-6."""
+    """Index 0 on an order-0 source, with more than 100 trials: 5 standard errors. A false alarm has
+    probability below 1e-6."""
     p, q = random_table(6, 0, 3), random_table(6, 0, 4)
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     exact = {"gsd": specdec.theory.gsd_acceptance, "ersd": specdec.theory.ersd_acceptance}[method](p, q)

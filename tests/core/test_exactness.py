@@ -73,7 +73,8 @@ def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_first_tokens_race_has_the_targets_distribution(method):
-    """A χ² test with a false alarm of 1e-6. The control is the distribution of the draft."""
+    """A χ² test, in which a false alarm has probability 1e-6. The control is the distribution of the
+    draft."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -96,7 +97,8 @@ def first_tokens(pair, method, topology, seed, length=2):
 @pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
 @pytest.mark.parametrize("method", ["gsd", *OTHER_RULES])
 def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
-    """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. False alarm 1e-6 for each topology."""
+    """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. A false alarm has probability 1e-6
+    for each topology."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, topology, seed) for seed in range(3000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -116,7 +118,7 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     ids=str,
 )
 def test_chi_square_on_siblings_catches_each_broken_part(broken, runs, topology):
-    """The first tokens of 12,000 runs, as many as the tree is deep; false alarm 1e-6.
+    """The first tokens of 12,000 runs, as many as the tree is deep. A false alarm has probability 1e-6.
 
     A control ends as soon as it is certainly detected.
     """
@@ -167,7 +169,7 @@ LOW_TEMPERATURES = {
 
 @pytest.mark.parametrize("case", LOW_TEMPERATURES)
 def test_gsd_is_exact_at_low_temperatures(case):
-    """A χ² test of one token in 6,000 runs; false alarm 1e-6."""
+    """A χ² test of one token in 6,000 runs. A false alarm has probability 1e-6."""
     tables, (topology, temperature) = LOW_TEMPERATURES[case]
     pair = specdec.ModelPair(*(MarkovModel(torch.full((len(t),), 1 / len(t))) for t in tables))
     for model, table in zip((pair.target, pair.draft), tables, strict=True):
@@ -181,7 +183,7 @@ def test_gsd_is_exact_at_low_temperatures(case):
 @pytest.mark.parametrize("temperature", [1e-5, 1e-16, 1e-300])
 def test_gsd_keeps_the_distribution_where_nearly_nothing_but_noise_decides(temperature):
     """Two tokens share the draft's probability outside its favourite. Which of them comes must stay random.
-    Two tokens, 1,500 runs, false alarm 1e-6."""
+    Two tokens, 1,500 runs. A false alarm has probability 1e-6."""
     p, q = torch.tensor([0.0, 0.5, 0.5]).double(), torch.tensor([0.5, 0.25, 0.25]).double()
     pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
     settings = {"method": "gsd", "topology": batch(2), "temperature": temperature, "max_new_tokens": 2}
@@ -193,7 +195,7 @@ def test_gsd_keeps_the_distribution_where_nearly_nothing_but_noise_decides(tempe
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [None, "residual-from-race"], ids=str)
 def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(broken):
-    """A χ² test of the first token of three in 8,000 runs; false alarm 1e-6."""
+    """A χ² test of the first token of three in 8,000 runs. A false alarm has probability 1e-6."""
     assert (p_value(small_check(simple(), 1, broken), 8000) > FALSE_ALARM) == (broken is None)
 
 
@@ -252,7 +254,8 @@ def test_a_token_without_draft_probability_is_never_drafted():
 
 
 def test_noise_of_neighbouring_positions_and_seeds_is_independent():
-    """The correlation of uniform noise is below 5 standard errors (false alarm below 1e-6)."""
+    """The correlation of uniform noise is below 5 standard errors (a false alarm has probability below
+    1e-6)."""
     e = log_exponentials(7, range(64), 512).exp().flatten()
     other = log_exponentials(8, range(64), 512).exp().flatten()
     shifted = e.roll(512)

@@ -239,7 +239,7 @@ def test_a_perfect_draft_is_always_accepted_and_autoregressive_decoding_takes_a_
 @pytest.mark.parametrize("topology", [sequence(3), batch(2), TREE], ids=str)
 @pytest.mark.parametrize("method", DRAFTING)
 def test_right_decoders_pass(method, topology):
-    """The first two tokens of 1,500 decodes; false alarm 1e-6 each."""
+    """The first two tokens of 1,500 decodes. A false alarm has probability 1e-6 for each."""
     assert run(check_of(method, topology), 1500).chi_square().p_value > FALSE_ALARM
 
 

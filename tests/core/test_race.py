@@ -134,14 +134,14 @@ def test_each_node_can_have_a_race_of_its_own():
 
 
 def test_exponentials_are_exponential():
-    """A Kolmogorov-Smirnov test, false alarm 1e-6. The control is shifted by 0.02."""
+    """A Kolmogorov-Smirnov test. A false alarm has probability 1e-6. The control is shifted by 0.02."""
     e = log_exponentials(1, range(20), 5000).exp().flatten().numpy()
     assert stats.kstest(e, "expon").pvalue > FALSE_ALARM
     assert stats.kstest(np.abs(e + 0.02), "expon").pvalue < FALSE_ALARM
 
 
 def test_first_arrivals_are_a_sample_without_replacement():
-    """A χ² test of the first two tokens of three, false alarm 1e-6."""
+    """A χ² test of the first two tokens of three. A false alarm has probability 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     each = map(race_of, log_exponentials(5, range(20_000), 3))
     pairs = [tuple(race.arrivals(q.log()[None], 2)[0]) for race in each]

@@ -106,7 +106,7 @@ def expected(temperature=1.0):
 @pytest.mark.parametrize("drafter", COPYING)
 @pytest.mark.parametrize("method", OTHER_THAN_ERSD)
 def test_every_rule_keeps_the_target_s_distribution(method, drafter, temperature):
-    """A χ² test of three tokens, 3,000 runs; false alarm 1e-6 each."""
+    """A χ² test of three tokens, 3,000 runs. A false alarm has probability 1e-6 for each."""
     assert chi_square_p_value(first_tokens(method, drafter, temperature), expected(temperature)) > FALSE_ALARM
 
 

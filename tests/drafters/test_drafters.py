@@ -107,7 +107,7 @@ def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=N
 @pytest.mark.slow
 @pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
 def test_gsd_keeps_the_target_s_distribution_whoever_drafts(drafter):
-    """A χ² test of two tokens, 3,000 runs; false alarm 1e-6 for each drafter."""
+    """A χ² test of two tokens, 3,000 runs. A false alarm has probability 1e-6 for each drafter."""
     assert chi_square_p_value(first_tokens(drafter), joint_distribution(TARGET, [0], 2)) > FALSE_ALARM
 
 
@@ -147,7 +147,7 @@ def test_a_draft_temperature_changes_ersd_s_calls_and_not_its_text(temperature):
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0, 0.3, 2.5])
 def test_a_draft_temperature_leaves_gsd_s_distribution(temperature):
-    """A χ² test of two tokens, 2,000 runs; false alarm 1e-6 for each temperature."""
+    """A χ² test of two tokens, 2,000 runs. A false alarm has probability 1e-6 for each temperature."""
     runs = first_tokens(None, runs=2000, temperature=temperature)
     assert chi_square_p_value(runs, joint_distribution(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM
 

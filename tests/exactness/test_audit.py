@@ -44,7 +44,7 @@ def with_verifier(verifier, topology, pair):
 
 @pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
 def test_our_engines_pass(method):
-    """False alarm 1e-6 for each, over six tests."""
+    """A false alarm has probability 1e-6 for each engine, over six tests."""
     report = audit(ours(PAIR, method=method), PAIR, [0], **PLAIN)
     report.check()
     assert report.verdict == "no difference found"
@@ -57,7 +57,7 @@ def test_our_engines_pass(method):
     "sampling", [{"top_k": 3}, {"top_k": 0, "top_p": 0.7}, {"top_k": 4, "temperature": 0.5}]
 )
 def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
-    """False alarm 1e-6 for each. The control asks the engine for another distribution."""
+    """A false alarm has probability 1e-6 for each. The control asks the engine for another distribution."""
     sample = ours(PAIR, method="gsd")
     audit(sample, PAIR, [0], decodes=300, **sampling).check()
     other = lambda ids, seed, most, *_: sample(ids, seed, most, 1.0, 0, 1.0)  # noqa: E731
@@ -65,7 +65,7 @@ def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
 
 
 def test_texts_that_end_are_outcomes_too():
-    """False alarm 1e-6. The control is an engine that never ends texts."""
+    """A false alarm has probability 1e-6. The control is an engine that never ends texts."""
     pair = markov_pair(6, seed=2)
     pair.eos_ids = frozenset({1, 4})
     audit(ours(pair, method="gsd"), pair, [0], **PLAIN).check()
@@ -169,7 +169,8 @@ SHARED = {
 @pytest.mark.parametrize("used", SHARED)
 @pytest.mark.parametrize("in_texts", [False, True], ids=["tokens", "texts"])
 def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
-    """The part of its seed that an engine uses. The control uses all of it; false alarm 1e-6."""
+    """The part of its seed that an engine uses. The control uses all of it. A false alarm has probability
+    1e-6."""
     pair, sample, prompt, settings = PAIR, categorical, [0], {"top_k": 0}
     if in_texts:
         pair, prompt = of_bytes(), "a"
@@ -182,7 +183,8 @@ def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts)
 
 
 def test_seeds_that_are_hashed_to_ten_bits_are_found():
-    """No distance has many duplicates, but many texts repeat. False alarm 1e-6 for the control."""
+    """No distance has many duplicates, but many texts repeat. A false alarm has probability 1e-6 for the
+    control."""
     settings = PLAIN | {"max_new_tokens": 10}
     audit(categorical, PAIR, [0], **settings).check()
     hashed = lambda ids, seed, *rest: categorical(ids, zlib.crc32(b"%d" % seed) % 1024, *rest)  # noqa: E731
@@ -263,7 +265,7 @@ def test_rare_outcomes_are_one():
 
 
 def test_places_are_uniform_under_the_distribution_and_not_under_another():
-    """20 bins, 20,000 tokens; false alarm 1e-6."""
+    """A test with 20 bins and 20,000 tokens. A false alarm has probability 1e-6."""
     generator = np.random.default_rng(0)
     distribution = generator.dirichlet(np.ones(7), 20_000)
     tokens = (distribution.cumsum(1) < generator.random((20_000, 1))).sum(1)
@@ -354,7 +356,8 @@ def raced(pair):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
-    """100 decodes of three tokens, to test that the engines run, end and reproduce; false alarm 1e-6."""
+    """100 decodes of three tokens, to test that the engines run, end and reproduce. A false alarm has
+    probability 1e-6."""
     report = audit(ENGINES[name](embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
     assert report.reproduced == (10, 10)
     if name != "assisted":  # the verdict on this engine is in the committed report
@@ -362,7 +365,8 @@ def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
 
 
 def test_texts_that_several_tokenisations_have_are_one_outcome():
-    """A model of bytes and pairs of bytes that writes "aa" in two ways; false alarm 1e-6."""
+    """A model of bytes and pairs of bytes that writes "aa" in two ways. A false alarm has probability
+    1e-6."""
     pair = of_bytes()
     report = audit(in_text(pair), pair, "a", decodes=200, length=1, top_k=5)
     report.check()

@@ -37,13 +37,13 @@ def audited(change, pair=PAIR, ends=(), **settings):
 
 @pytest.mark.parametrize("form", [tuple, np.array, torch.tensor, iter])
 def test_tokens_may_come_in_any_list(form):
-    """False alarm 1e-6."""
+    """A false alarm has probability 1e-6."""
     audited(lambda tokens, _: form(tokens)).check()
 
 
 @pytest.mark.parametrize(("length", "most"), [(1, 1), (1, 2), (2, 2), (6, 6)])
 def test_few_tokens_are_enough(length, most):
-    """False alarm 1e-6 each."""
+    """A false alarm has probability 1e-6 for each."""
     audited(lambda tokens, _: tokens, length=length, max_new_tokens=most).check()
 
 
@@ -73,7 +73,7 @@ def test_such_an_engine_is_wrong(fault):
 
 
 def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
-    """False alarm 1e-6."""
+    """A false alarm has probability 1e-6."""
     report = audited(lambda tokens, _: [*tokens, 5, 5, 5])
     report.check()
     assert "300 decodes have more tokens than requested" in report.text()
@@ -88,7 +88,8 @@ def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
     ],
 )
 def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
-    """False alarm 1e-6 for each. The control stops after a fixed token, whatever the text is."""
+    """A false alarm has probability 1e-6 for each. The control stops after a fixed token, whatever the
+    text is."""
     pair = markov_pair(6, seed=2)
     pair.eos_ids = frozenset(ENDS)
     audited(form, pair, ENDS).check()

@@ -38,8 +38,8 @@ def test_the_p_value_is_that_of_a_gamma(count, total, monkeypatch):
 
 @pytest.mark.parametrize("who", ["another text", "another seed"])
 def test_without_the_key_p_values_are_uniform(who):
-    """A χ² test with 10 bins, 1,000 texts of 20 tokens; false alarm 1e-6. The control is the text with its
-    key."""
+    """A χ² test with 10 bins, 1,000 texts of 20 tokens. A false alarm has probability 1e-6. The control is
+    the text with its key."""
     generator, right = random.Random(3), 0
     counts = dict.fromkeys(((i,) for i in range(10)), 0)
     winners = text(tokens=20)

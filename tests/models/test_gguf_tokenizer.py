@@ -1,4 +1,5 @@
-"""Tokenizers of GGUF files: the vocabulary's own rule for each name, added tokens, ends, refusals."""
+"""Tokenizers of GGUF files follow their vocabulary's rules for pieces, added tokens and ends of texts.
+Unknown rules are refused."""
 
 import random
 from itertools import pairwise

@@ -555,7 +555,7 @@ def test_a_draft_of_int8_changes_no_text_of_ersd():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_a_draft_of_int8_leaves_the_distribution_as_it_is(method):
-    """False alarm 1e-6."""
+    """A false alarm has probability 1e-6."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     tree = specdec.topology.sequence(2)
     sample = ours(pair, method=method, topology=tree)

@@ -173,7 +173,7 @@ def first_tokens(pair, method, topology, seed, verifier=None):
 @pytest.mark.parametrize("topology", [sequence(2), batch(3), TREE], ids=str)
 @pytest.mark.parametrize("method", ["ersd", "gsd", *OTHER_RULES])
 def test_every_rule_keeps_the_targets_distribution(method, topology):
-    """A χ² test of the first two of ten tokens, 700 texts; false alarm 1e-6 each."""
+    """A χ² test of the first two of ten tokens, 700 texts. A false alarm has probability 1e-6 for each."""
     pair = letters_pair()
     assert len(pair.draft.shared_ids) == 7
     runs = [first_tokens(pair, method, topology, seed) for seed in range(700)]

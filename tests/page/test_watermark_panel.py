@@ -29,7 +29,7 @@ def test_beginnings_end_with_the_p_value_of_the_whole():
 
 
 def test_the_opening_run_is_marked_with_its_seed_alone_and_still_after_an_edit():
-    """False alarm of the wrong key: a millionth; the seeds are fixed."""
+    """A wrong key gives a false alarm with probability 1e-6. The seeds are fixed."""
     found = marked(TEXT)
     last = {name: version["p_values"][-1] for name, version in found.items()}
     assert last["key"] == pytest.approx(score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids)).p_value, rel=1e-9)

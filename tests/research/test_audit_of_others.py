@@ -41,7 +41,7 @@ def verdict_of(name, **settings):
 
 
 def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_another_order(monkeypatch):
-    """transformers' universal assisted generation, 400 texts; false alarm 1e-6.
+    """transformers' universal assisted generation, 400 texts. A false alarm has probability 1e-6.
 
     It reads a pruned draft's logits in the order of the ids, but the draft's rows are in the order in which
     the tokenizer lists its words. If the words are listed in the order of their ids, the text is right.
@@ -58,7 +58,7 @@ def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_anot
 
 @pytest.mark.slow
 def test_an_ensemble_is_found_and_an_early_exit_is_right():
-    """400 and 600 texts; false alarm 1e-6."""
+    """Audits with 400 and 600 texts. A false alarm has probability 1e-6."""
     verdict_of("transformers-early-exit").check()
     assert verdict_of("transformers-ensemble", decodes=600).verdict == "wrong"
 
@@ -163,7 +163,8 @@ INSTALLED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INSTALLED)
 def test_engines_that_are_installed_keep_the_distribution(name):
-    """300 texts; false alarm 1e-6. The control asks for another temperature."""
+    """An audit with 300 texts. A false alarm has probability 1e-6. The control asks for another
+    temperature."""
     try:
         INSTALLED[name]()
     except ModuleNotFoundError as error:

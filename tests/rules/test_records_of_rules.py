@@ -129,8 +129,8 @@ def test_of_a_large_vocabulary_the_optimum_of_one_draft_is_known(monkeypatch):
 
 
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
-    """Accepted positions of a long text on batch(3), compared with the sum of their optima; false alarm
-    1e-6."""
+    """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
+    probability 1e-6."""
     g = run("ersd", batch(3), max_new_tokens=5000)
     steps = [round.steps[0] for round in g.rounds]
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
@@ -185,7 +185,8 @@ def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_m
 
 
 def test_tokens_that_go_on_arriving_are_independent_samples():
-    """A χ² test of three draws from a distribution over three tokens, 20,000 times; false alarm 1e-6."""
+    """A χ² test of three draws from a distribution over three tokens, 20,000 times. A false alarm has
+    probability 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     samples = []
     for seed in range(20_000):

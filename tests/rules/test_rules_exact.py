@@ -57,7 +57,7 @@ def checked(rule, topology, fault=None, decodes=3000, pair=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if fault.method in OTHER_RULES])
 def test_chi_square_catches_each_fault(fault):
-    """First two tokens; false alarm 1e-6. Without the fault the same check passes."""
+    """The first two tokens. A false alarm has probability 1e-6. Without the fault the same check passes."""
     rule = FAULTS[fault].method
     assert checked(rule, TREE, fault=fault, decodes=6000) < FALSE_ALARM
     assert checked(rule, TREE) > FALSE_ALARM
@@ -76,8 +76,9 @@ def by_depth(seed, position, path, of_node=keys.node_seed):
 @pytest.mark.slow
 @pytest.mark.parametrize(("shared", "topology"), [(by_position, sequence(2)), (by_depth, TREE)])
 def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
-    """A χ² test, false alarm 1e-6. It detects noise that is kept for the same position of the next round, and
-    noise that several nodes of a depth share. Independent noise for each node of each round passes."""
+    """A χ² test, in which a false alarm has probability 1e-6. It detects noise that is kept for the same
+    position of the next round, and noise that several nodes of a depth share. Independent noise for each node
+    of each round passes."""
     p, q = torch.tensor([[0.5, 0.5], [0.9, 0.1]], dtype=torch.float64)
     pair = specdec.ModelPair(MarkovModel(p.expand(2, 2)), MarkovModel(q.expand(2, 2)))
     assert checked("traversal", topology, decodes=4000, pair=pair) > FALSE_ALARM
@@ -101,7 +102,8 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("distributions", DISTRIBUTIONS)
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_laws_without_support_or_residual(rule, distributions):
-    """χ² over two tokens on a tree with more children than the draft has tokens; false alarm 1e-6 each."""
+    """A χ² test of two tokens on a tree with more children than the draft has tokens. A false alarm has
+    probability 1e-6 for each."""
     p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in DISTRIBUTIONS[distributions])
     pair = specdec.ModelPair(MarkovModel(p.expand(4, 4)), MarkovModel(q.expand(4, 4)))
     tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
@@ -119,7 +121,7 @@ def test_laws_without_support_or_residual(rule, distributions):
 @pytest.mark.parametrize("topology", [None, TREE], ids=["default", "tree"])
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
-    """top_p = 0.9 for both; χ² over two tokens, false alarm 1e-6."""
+    """A χ² test of two tokens, with top_p = 0.9 for both models. A false alarm has probability 1e-6."""
     pair = adversarial_pair()
     sampling = {"top_p": 0.9, "max_new_tokens": 6}
     runs = [

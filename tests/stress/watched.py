@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", help="JSON file (default: watched.json or watched.smollm2.json)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: both decode on one thread
+    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: one, because both sides decode on one thread
     out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
     with serving(pair=options.pair) as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

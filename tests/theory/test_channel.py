@@ -67,14 +67,14 @@ def test_another_seed_gives_other_samples(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_samples_have_the_distribution_p(method):
-    """A χ² test, false alarm 1e-6. The distribution q fails it."""
+    """A χ² test. A false alarm has probability 1e-6. The distribution q fails it."""
     samples = [(message.token_id,) for message in messages(method)]
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
 
 
 def test_poisson_functional_index_has_ersds_distribution():
-    """A χ² test, false alarm 1e-6. GSD's distribution fails it."""
+    """A χ² test. A false alarm has probability 1e-6. GSD's distribution fails it."""
     indices = [(message.index,) for message in messages("poisson_functional")]
     ersd, gsd = theory.ersd_acceptance_by_index(P, Q, 5), theory.gsd_acceptance_by_index(P, Q, 5)
     assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(ersd)}) > FALSE_ALARM
@@ -150,7 +150,8 @@ def poisson_process_index(rng, p, q):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_index_with_replacement_has_its_distribution_and_not_that_without(method):
-    """A χ² test, false alarm 1e-6, for the Poisson representation of 6,000 simulated processes."""
+    """A χ² test of the Poisson representation of 6,000 simulated processes. A false alarm has probability
+    1e-6."""
     rng = np.random.default_rng(2)
     distributions = index_distributions(P, Q, method, 400)
     if method == "greedy_rejection":

@@ -205,8 +205,8 @@ PLACES = {
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkeypatch):
-    """The first two tokens of 800 runs; χ², false alarm 1e-6 each. ContextTree has its test in
-    tests/core/test_context.py."""
+    """A χ² test of the first two tokens of 800 runs. A false alarm has probability 1e-6 for each. ContextTree
+    has its test in tests/core/test_context.py."""
     make, decode, settings = PLACES[place]
     pair = make()
     monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each round, however fast the machine is
