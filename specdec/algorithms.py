@@ -136,7 +136,7 @@ def draft(
         *anc, i = j
         if anc and tuple(anc) not in x_draft:
             continue
-        line = tuple(x_draft[j[:length]] for length in range(1, len(j)))  # of the ancestors of j
+        line = tuple(x_draft[j[:length]] for length in range(1, len(j)))  # the tokens of the ancestors of j
         race = e[tuple(anc)] if isinstance(e, Mapping) else e[len(anc)]
         order = arrivals(race, given(Q, x + line))
         if i < len(order):

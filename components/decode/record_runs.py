@@ -329,7 +329,8 @@ def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
-    """The runs with the highest score of `tries`, or the first that show the subject of ten times as many.
+    """The runs with the highest score among `tries` seeds. If none of them shows the subject, the first runs
+    that do among ten times as many.
 
     ValueError if there are none.
     """

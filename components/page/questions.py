@@ -55,7 +55,7 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
 async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
     """Answer 422 with the reason to a call by name whose arguments are not those of the endpoint.
 
-    Gradio raises a TypeError for an argument that is unknown or missing. Any other TypeError goes on.
+    Gradio raises a TypeError for an argument that is unknown or missing. Any other TypeError is raised again.
     """
     if "/call/v2/" not in request.url.path:
         raise error

@@ -77,7 +77,7 @@ def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
 _VERSIONS = {
     "key": ("with its seed", "the key"),
     "wrong": ("with another seed", "a wrong key"),
-    "tenth": ("a tenth replaced", "the key, the text edited"),
+    "tenth": ("a tenth replaced", "the key, after edits"),
     "less": ("one token left out", "the key, a token missing in the middle"),
 }
 

@@ -178,11 +178,11 @@ def _of_row(processor: Any, row: int) -> Any:
 class ProcessedModel:
     """A model whose logits are processed before anything is drafted from or verified with them.
 
-    process: None leaves them as they are. eos_ids: tokens that end a text, once they come after the prompt,
-    which has prompt_length tokens; no text that goes on after one is ever used, and the processors are not
-    asked about it. scored: if it is a list, the raw logits that decided each token of the text are added to
-    it, [vocabulary] each. watched: checks the answers about every committed text before its token is given
-    out; for the target alone.
+    process: None leaves them as they are. eos_ids: tokens that end a text if they come after the prompt,
+    which has prompt_length tokens. No text that continues after one of them is ever used, and the processors
+    are not asked about it. scored: if it is a list, the raw logits that decided each token of the text are
+    added to it, [vocabulary] each. watched: checks the answers about every committed text before its token is
+    given out; for the target alone.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 5.
 
     acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
-    index of n or more; or a callable path -> R(path). ValueError if a value is no probability or their sum
+    index of n or more; or a callable path -> R(path). ValueError if a value is not a probability or their sum
     exceeds 1.
     """
     return math.fsum(node_acceptance(acceptance_by_index, topology))

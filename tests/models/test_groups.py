@@ -101,7 +101,8 @@ def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
 
 @pytest.mark.parametrize("kind", QUANTISED)
 def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
-    """For every number of rows up to two tiles. The exact product shows the effect of rounding the inputs."""
+    """Products with every number of rows up to two tiles. The exact product shows the effect of rounding the
+    inputs."""
     rows = rounded_rows(numbers(MOST), kind)
     want = reference(rows, kind)
     for count in range(1, MOST + 1):

@@ -54,7 +54,7 @@ def checked(module) -> Check:
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3", "lfm2"])
 def test_the_reference_is_the_model_in_float32(family):
-    """Equal to the bit. The control is the same forward pass in bfloat16."""
+    """The logits are equal to the bit. The control is the same forward pass in bfloat16."""
     module, ids = tiny_model(family, torch.bfloat16), torch.arange(3, 15)[None]
     exact = copy.deepcopy(module).float()
     with torch.inference_mode():

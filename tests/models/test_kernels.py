@@ -41,7 +41,7 @@ pytest.importorskip("numba")
 
 
 def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
-    """The nearest numbers of a kind, in float32."""
+    """The nearest numbers that a kind can represent, in float32."""
     weight = weight.clone()
     if kind == "int8":
         round_rows(weight)

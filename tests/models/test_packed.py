@@ -334,7 +334,7 @@ def test_a_draft_of_a_part_of_the_vocabulary_reads_the_embedding_of_a_packed_tar
     save_file(weights, tmp_path / "draft" / partial.WEIGHTS)
     (tmp_path / "draft" / partial.CONFIG).write_text(json.dumps(sizes))
     pair = specdec.load_pair(file(tmp_path / "model.gguf"), tmp_path / "draft", dtype=dtype)
-    assert "module" not in vars(pair.target)  # nothing was converted in addition
+    assert "module" not in vars(pair.target)  # the model was not converted to a module
     check_texts(pair)
 
 

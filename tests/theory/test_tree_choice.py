@@ -133,7 +133,7 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
     assert sum(written) == 1
     assert sum(abs(a - b) for a, b in zip(written, half, strict=True)) / 2 == Fraction(1, 4)
     p, q = [Fraction(n, 10) for n in (2, 5, 3)], [Fraction(n, 10) for n in (6, 1, 3)]
-    assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # decided without the draw
+    assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # the choice is made without the draw
     table = np.array([p] * 3, dtype=object), np.array([q] * 3, dtype=object)
     found = distribution_of_chosen("gsd", table, CHOICES["its own draw"], monkeypatch)
     whole = completed(found, table[0], 1)
