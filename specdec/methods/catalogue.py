@@ -67,7 +67,7 @@ METHODS = {
     "ersd": Entry(
         name="ERSD",
         long_name="exponential-race speculative decoding",
-        sentence="Both models race on the same noise. A token that wins both races is kept.",
+        sentence="Both models race on the same noise. A token that wins both is kept.",
         verify=ersd.verify,
         drafts=_FIRST_ARRIVALS,
         lossless=True,
