@@ -130,7 +130,7 @@ def _index_model(
     probs = reals(distribution)
     if probs is None or probs.ndim != 1 or not len(probs) or not (probs >= 0).all() or probs.sum() > 1 + 1e-6:
         raise ValueError(
-            f"distribution = {distribution!r:.60} is no list of probabilities that sums to at most 1"
+            f"distribution = {distribution!r:.60} is not a list of probabilities that sums to at most 1"
         )
     escape = max(1 - probs.sum(), _LEAST_ESCAPE)
     return constriction.stream.model.Categorical(np.append(probs, escape), perfect=False), len(probs)

@@ -401,7 +401,7 @@ def test_what_can_not_draft_is_named(tmp_path):
         convert_pair(letters_pair(), tmp_path)
     with pytest.raises(ValueError, match="give both"):
         specdec.ModelPair(model, model, None, letters_tokenizer("xyz"))
-    with pytest.raises(ValueError, match="no tokenizer"):
+    with pytest.raises(ValueError, match="not a tokenizer"):
         specdec.ModelPair(model, model, letters_tokenizer("abc"), "xyz")
 
 

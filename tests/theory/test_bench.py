@@ -400,7 +400,7 @@ def test_a_server_is_a_name_and_an_address(option):
     ("status", "tokens", "error", "message"),
     [
         (503, None, ConnectionError, "/completions refused, 503"),
-        (200, 3, ValueError, "wrote 3 tokens, but 8 were asked"),
+        (200, 3, ValueError, "wrote 3 tokens, but 8 were requested"),
     ],
 )
 def test_a_server_that_fails_or_stops_early_is_named(llama_server, status, tokens, error, message):

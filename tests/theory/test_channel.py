@@ -282,7 +282,7 @@ MISTAKES = [
     (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
     (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is not one of greedy_rejection"),
     (partial(transmit, P, Q, 1, "greedy_rejection"), r"p has shape \(5,\); \[messages, n\] is needed"),
-    (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is no list of probabilities"),
+    (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is not a list of probabilities"),
     *((partial(zipf_distribution, kl), "kl = ") for kl in (math.inf, math.nan, -1.0, None)),
     (partial(TunstallCode, [1.0], 3), "one symbol"),
     (partial(TunstallCode, HALF, -1), "k = -1"),
