@@ -61,7 +61,7 @@ function kept(method, dtype) {
 function rounded(at, dtype) {
   const until = `Measured in ${dtype}: the texts agree for ${count(at)}.`;
   if (dtype === "float32") return `${until} There two tokens were so nearly equal that rounding decided between them.`;
-  return `${until} A target call over several tokens rounds differently from one over a single token. Here this decided between two almost equally likely tokens. ${HOW_OFTEN}`;
+  return `${until} A target call over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
 }
 
 // The effect of a change of the column on its text and on its tokens per target call.

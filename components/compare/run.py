@@ -62,7 +62,9 @@ def _shared(request: Any) -> VisitorSettings:
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
     """The models to use. ValueError if the reference in the request was measured with other models."""
     if not request.get("reference") and request.get("models") != models:
-        raise ValueError("other models were loaded since these texts were written; press Run to compare anew")
+        raise ValueError(
+            "other models were loaded since these texts were written; press Run to compare again"
+        )
     return models
 
 

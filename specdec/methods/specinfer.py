@@ -1,7 +1,7 @@
 """SpecInfer's multi-step speculative sampling: children drawn independently, tested one by one.
 
 Miao et al., "SpecInfer: Accelerating Large Language Model Serving with Tree-based Speculative Inference and
-Verification", 2023. Lossless, and not drafter-invariant.
+Verification", 2023. The rule is lossless, but not drafter-invariant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SpecTr's k-SEQ: children drawn independently, all tested against one threshold.
 
-Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023. Lossless, and not
+Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023. The rule is lossless, but not
 drafter-invariant.
 """
 

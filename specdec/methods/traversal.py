@@ -1,8 +1,8 @@
 """Traversal verification: any tree, leaves first, so that several positions are decided at once.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025. On a sequence it is block
-verification (Sun et al., "Block Verification Accelerates Speculative Decoding", 2024). Lossless, and not
-drafter-invariant. On average it never accepts fewer tokens than GSD, which decides token by token. At
+verification (Sun et al., "Block Verification Accelerates Speculative Decoding", 2024). The rule is lossless,
+but not drafter-invariant. On average it never accepts fewer tokens than GSD, which decides token by token. At
 temperature 0 both accept the same tokens.
 """
 
