@@ -56,7 +56,7 @@ function rejectedElement(node, round, step) {
   const element = make("s", "token rejected");
   mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
   element.title = `round ${round.number + 1}: drafted and rejected`;
-  element.setAttribute("role", "img"); // otherwise few screen readers say that it was rejected
+  element.setAttribute("role", "img"); // otherwise few screen readers say that the token was rejected
   element.setAttribute("aria-label", `rejected: ${visible(node.text.trim() || node.text)}`);
   if (node.text.startsWith(" ")) element.classList.add("spaced");
   appendText(element, visible(node.text.trim() || node.text));

@@ -229,7 +229,7 @@ export function mountSetup(element, props) {
   following = true;
   tell([...early, ...strangers(props)]);
   const changed = () => {
-    touched(); // a change may come without a touch: a run sets the tree that it measured
+    touched(); // the visitor may have touched nothing: a run sets the tree that it measured
     heardOf.notify(null);
   };
   if (props.alone in props.fields) decode.now = () => valuesOf(props.alone);

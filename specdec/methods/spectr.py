@@ -17,8 +17,7 @@ from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
 
 _PRECISION = 1e-12
-"""Relative precision of ρ. Any value from the root up is lossless, and this precision accepts nearly the
-most."""
+"""Relative precision of ρ. Every ρ at or above its root is lossless. The root accepts most."""
 
 Parts = Sequence[np.ndarray]
 """A distribution by parts of the vocabulary, float64 [part]."""

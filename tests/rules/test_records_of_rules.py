@@ -52,7 +52,7 @@ def test_what_was_not_tested_is_unvisited_or_beside_an_accepted_node(rule):
             beside = status[path[:-1]] == "accepted"
             assert status[path] == ("rejected" if beside else "unvisited") or rule == "traversal"
             if rule == "traversal" and status[path] == "accepted":
-                # leaves first: a path is accepted with its end, whose test is the only one
+                # leaves are tested first: if the last node of a path passes, the nodes above it need no test
                 assert any(status[p] == "accepted" and p[: len(path)] == path for p in tested)
 
 

@@ -124,7 +124,7 @@ class Fuzzer:
             self.found.faults.append(f"{send.__name__}: the server hung up: {error}")
 
     async def decode(self) -> None:
-        """Generate on the Decode tab."""
+        """Decode with random settings, as the button Generate does."""
         await self._stream("decode", self.spoiled(self.site.defaults | PLAIN | {"max_new_tokens": 2}))
 
     async def compare(self) -> None:
