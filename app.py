@@ -20,16 +20,16 @@ from typing import Any
 if __name__ == "__main__":
     from components.server import ending
 
-    ending.at_signals()  # before what takes seconds to import
-    gc.disable()  # the collector would search for a second what imports make, and find little
+    ending.at_signals()  # before the imports below, which take seconds
+    gc.disable()  # a collection during the imports takes a second and frees little
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-# after each event Gradio sums up all events so far, 2 to 10 ms, for a view that is not served
+# For a view that this page does not have, Gradio sums up all earlier events after each event: 2 to 10 ms.
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**9))
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
-# downloads over plain HTTP can be cancelled between two chunks, those of its successor can't
+# A download over plain HTTP can be cancelled between two chunks. A download over Xet can't.
 os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
 if os.environ.get("SPACES_ZERO_GPU"):
-    import spaces  # noqa: F401 - before torch, whose view of the GPUs it changes
+    import spaces  # noqa: F401 - before torch, because it changes which GPUs torch sees
 
 import specdec
 from components.be_draft import panel as be_draft
@@ -66,9 +66,9 @@ _INTRODUCTION = (
 def build(
     pair: Pair | None = None, allowed: Access | None = None, loading: Loading | None = None
 ) -> frame.Part:
-    """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded.
+    """The page for a pair of models, by default the embedded pair. allowed: which other pairs may be loaded.
 
-    loading: the load of another pair for this one, which the page shows.
+    loading: the load of another pair, whose progress the page shows.
     """
     pair = shared(specdec.load_pair("stories") if pair is None else pair)
     places = {
@@ -108,8 +108,8 @@ def build(
 def main(arguments: list[str] | None = None) -> None:
     """Serve the page for the pair that the command line names.
 
-    Pairs of ours are loaded while the page is opened and plays a recorded run; any other before, so that
-    nobody is shown a page whose models do not load. While the coder pair is loaded, a small one answers.
+    A pair of this project is loaded while the open page plays a recorded run. Any other pair is loaded before
+    the page opens, because its load may fail. While the coder pair is loaded, a small pair answers.
     """
     memory.share_arenas()
     ports.allow_connections()
@@ -138,10 +138,11 @@ def main(arguments: list[str] | None = None) -> None:
         )
         if address := ports.for_others(wanted.host):
             print(
-                f"Others in this network open http://{address}:{server.get_blocks().server_port}", flush=True
+                f"Other machines in this network open http://{address}:{server.get_blocks().server_port}",
+                flush=True,
             )
         if allowed.key and not wanted.models_key:
-            print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
+            print(f"To load another pair on the page, enter the key {allowed.key}", flush=True)
         if name and wanted.pair == CODER:
             loading.begin(Access().choice(CODER, "", "", wanted.dtype, wanted.device))
         capacity.measure(pair)
@@ -154,10 +155,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _name(wanted: Namespace) -> str | None:
-    """The pair of ours to open with; None for others. ValueError if the wanted one cannot be loaded.
+    """The name of this project's pair that the page opens with; None for any other pair.
 
-    Without a wish it is "smollm2", or "stories" if the weights of the former are not available. The same
-    pairs answer while the coder pair is loaded.
+    Without an option it is "smollm2", or "stories" if SmolLM2's weights are not available. The same pair
+    answers while the coder pair is loaded. ValueError if the requested pair cannot be loaded.
     """
     if wanted.target or wanted.draft or zero_gpu.here():
         return None
@@ -190,8 +191,8 @@ def _load(wanted: Namespace, name: str | None) -> Pair:
 
 
 def _load_next(first: LazyPair, *names: str, **options: Any) -> Pair:
-    """Another pair, after the first one, which answers sooner when it is loaded alone."""
-    with suppress(ValueError):  # its own error is told elsewhere
+    """Load another pair, after the first one. The first pair answers sooner if it is loaded alone."""
+    with suppress(ValueError):  # the first pair's error is reported by its own users
         first.load()
     pair = lazy.load(*names, **options)
     topologies.prepare(pair, traces.opening(pair.chats))

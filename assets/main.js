@@ -31,14 +31,15 @@ const VIEWS = {
   replay: mountReplay,
   result: mountAside,
   setup: mountSetup,
-  shown: (_, { updates }) => store.receiveAll(updates), // a panel that is served alone shows a run
+  shown: (_, { updates }) => store.receiveAll(updates), // the panel may be served alone, without a run to choose
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,
   tree: mountTree,
 };
 
-// A panel that the first screen does not need is `panel.js` in a folder of its name. It is fetched when its tab opens.
+// A panel that the first screen does not need is `panel.js` in a folder of the panel's name. It is fetched
+// when its tab opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
 const LATER = {
   class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
@@ -51,7 +52,8 @@ async function later(name) {
   return (await import(`./${FOLDERS[name] ?? name}/panel.js`)).mount;
 }
 
-// The result of `load`, which fetches a script. Without a connection, it is called again as soon as there is one.
+// The result of `load`, which fetches a script. Without a connection, `load` is called again as soon as there
+// is one.
 async function fetched(load) {
   try {
     return await load();
@@ -100,7 +102,7 @@ async function mount(element) {
   try {
     const view = VIEWS[name] ?? (await fetched(() => later(name)));
     view(element, props[name], serverOf(name));
-    dispatchEvent(new Event("slides")); // the panel may add slides
+    dispatchEvent(new Event("slides")); // the new panel may have slides
   } catch (error) {
     reportError(error);
     tell([NOT_THERE]);
@@ -109,7 +111,7 @@ async function mount(element) {
 
 window.specdec = { store };
 
-// A press on the button of a panel whose script has not come yet is told to the script.
+// If a button of a panel is pressed before the panel's script has come, the script gets this press later.
 addEventListener("click", ({ target }) => {
   const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest?.("#lossless-run"));
   if (button) button.dataset.pressed = "";
@@ -117,7 +119,8 @@ addEventListener("click", ({ target }) => {
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
 mountGlossary();
-// Decode and the models are mounted wherever the visitor is: other tabs show the run, and Decode names the models.
+// Decode and the models are mounted whatever tab is open: other tabs show the run, and Decode names the
+// models.
 for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);
 onTab(mountAll);
 mountTabs();

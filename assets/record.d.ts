@@ -38,7 +38,7 @@ export interface Node {
   copied: boolean;
 }
 
-/** A tree of some rounds in a row. */
+/** A tree that was used for consecutive rounds. */
 export interface Planted {
   round: number;
   paths: number[][];
@@ -56,7 +56,7 @@ export interface Round {
   finish: "length" | "context" | "eos" | null;
 }
 
-/** Where one round's time went, in seconds; `rest` is everything outside the three stages. */
+/** Seconds of each part of a round. */
 export interface Seconds {
   draft: number;
   evaluate: number;

@@ -30,7 +30,7 @@ TREES = (
     batch_of(3),
     specinfer(8),
     Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
-    "auto",  # under ERSD, its trees change whenever another run joins or leaves
+    "auto",  # under ERSD, because its trees change whenever another run joins or leaves
 )
 SAMPLINGS: tuple[dict[str, Any], ...] = (
     {},
@@ -42,7 +42,7 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
 LAST_JOINS = 60
 """Number of steps within which all runs have joined."""
 LEAVING = 0.1
-"""Share of the runs that leave before their end."""
+"""Share of the runs that leave before they end."""
 
 
 class Plan(NamedTuple):
@@ -58,7 +58,8 @@ class Plan(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of those that differ. together: most runs in one step."""
+    """The numbers of compared runs and tokens, and of those that differ. together: the most runs in one
+    step."""
 
     runs: int
     tokens: int
@@ -90,9 +91,9 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 def compared(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
 ) -> Differences:
-    """Decodes runs together and alone, and counts the differences.
+    """Decode runs together and alone, and count the differences.
 
-    spoil: damages the batch before each step, to test that the damage is noticed.
+    spoil: damages the batch before each step, to test that damage is detected.
     """
     runs, most = _decoded(pair, planned, spoil)
     tokens, different = 0, []

@@ -1,6 +1,6 @@
 """Measured bits of the codecs beside entropy, D_KL and bounds: `python -m research.channel`.
 
-Numbers are bits per message, or bits per symbol for Tunstall codes; seeds are fixed. The bounds are D_KL +
+Numbers are bits per message, or bits per symbol for Tunstall codes. Seeds are fixed. The bounds are D_KL +
 log(D_KL + 1) + `theory.GREEDY_REJECTION_CONSTANT` or `theory.PFR_CONSTANT`. D_KL <= H[index] is a theorem for
 proposals with replacement, here for greedy rejection. The Poisson functional index of this project does not
 count repeated proposals. Its entropy is therefore ERSD's H[R], and may be below D_KL.
@@ -65,7 +65,7 @@ def _row(pair: str, method: channel.Method, messages: int) -> Row:
 
 
 class Rate(NamedTuple):
-    """One Tunstall code, bits a symbol: as computed, and measured on a random sequence."""
+    """One Tunstall code in bits per symbol: as computed, and as measured on a random sequence."""
 
     k: int
     codeword_bits: int
@@ -90,7 +90,10 @@ def as_text(messages: int, symbols: int) -> str:
     codecs += [[row.pair, row.method, *(f"{value:.3f}" for value in row[2:])] for row in rows(messages)]
     tunstall = [["k", "codeword", "rate", "sent", "entropy"]]
     tunstall += [[f"{r.k}", f"{r.codeword_bits}", *(f"{x:.4f}" for x in r[2:])] for r in rates(symbols)]
-    heads = f"bits a message, {messages:,} messages", f"Tunstall codes, bits a symbol, {symbols:,} symbols"
+    heads = (
+        f"bits per message, {messages:,} messages",
+        f"Tunstall codes, bits per symbol, {symbols:,} symbols",
+    )
     return f"{heads[0]}\n\n{columns(codecs)}\n\n{heads[1]}\n\n{columns(tunstall)}"
 
 

@@ -1,9 +1,9 @@
 """Predicted and measured speed-up of six set-ups: `python -m research.payoff`.
 
-The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. For
-the measurement plain and speculative decoding of the same prompts take turns, half a text each, so that other
-work on the machine slows both alike. Prefills are not counted. All set-ups take turns, and each prediction is
-the median of several, because a machine is faster at some times than at others.
+The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. In
+the measurement, plain and speculative decoding of the same prompts take turns, half a text each, so that
+other work on the machine slows both alike. Prefills are not counted. All set-ups take turns, and each
+prediction is the median of several, because a machine is faster at some times than at others.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from specdec.topology import named
 from specdec.trace import Method
 
 WITHIN = 0.1
-"""The largest difference of prediction and measurement, as a share of the measurement."""
+"""The largest accepted difference between prediction and measurement, as a share of the measurement."""
 _SEED = 0x70617966
 _BLOCK = 24
 """Tokens of each text in a turn of one side. The first rounds of a turn are slow, so turns are long."""
 _REPEATS = 3
-"""Predictions and measurements of each set-up."""
+"""Number of predictions and of measurements for each set-up."""
 _TEXTS = 16
-"""Texts of one of them."""
+"""Number of texts of each measurement."""
 _LENGTH = 48
-"""Tokens of each of them."""
+"""Number of tokens of each text."""
 
 
 class Case(NamedTuple):
@@ -88,7 +88,8 @@ def checked(
 
 
 def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[tuple[Spent, Spent]]) -> dict[str, Any]:
-    """The result of a case. groups: what drafting and plain decoding took for each group of texts."""
+    """The result of a case. groups: the tokens and times of drafting and plain decoding for each group of
+    texts."""
     gains = sorted((gain_of(setup, named(case.tree)), number) for number, setup in enumerate(setups))
     predicted, number = gains[len(gains) // 2]
     low, high = np.quantile([speed_up(*sides) for sides in groups], (0.25, 0.75)).tolist()
@@ -134,9 +135,9 @@ def speed_up(drafting: Spent, plain: Spent) -> float:
 
 
 def decoded(pair: ModelPair, case: Case, texts: range, length: int) -> list[tuple[Spent, Spent]]:
-    """What drafting and plain decoding took for each group of texts that are decoded together.
+    """The tokens and times of drafting and plain decoding for each group of texts that are decoded together.
 
-    texts: their numbers, which decide prompts and seeds; at least one group is decoded.
+    texts: the numbers of the texts, which decide prompts and seeds. At least one group is decoded.
     """
     prompts = fixed_prompts(pair)
     groups = []
@@ -151,7 +152,7 @@ def decoded(pair: ModelPair, case: Case, texts: range, length: int) -> list[tupl
             for side in sides if goal // _BLOCK % 2 else reversed(sides):
                 side.advance(goal * case.texts)
         drafting, plain = (Spent(side.tokens, side.seconds) for side in sides)
-        if drafting.tokens and plain.tokens:  # all texts of the group took part in a round
+        if drafting.tokens and plain.tokens:  # only rounds in which all texts of the group took part
             groups.append((drafting, plain))
     return groups
 
@@ -170,7 +171,7 @@ class _Side:
         self.tokens, self.seconds = 0, 0.0
 
     def advance(self, tokens: int) -> None:
-        """Decodes until there are this many tokens, or until a text has ended."""
+        """Decode until there are this many tokens, or until a text has ended."""
         while self.tokens < tokens and len(self._batch) == self._texts:
             start = time.perf_counter()
             members = self._batch.step()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from specdec.trace import Generation, Round
 
 __version__ = "0.9.0"
-"""The version of the package too, and the newest in CHANGELOG.md."""
+"""The version of the package, which is also the newest version in CHANGELOG.md."""
 
 _MODULES = {
     "custom_generate": "ecosystem.custom_generate",

@@ -1,4 +1,4 @@
-"""`python -m specdec`, and the command `specdec`."""
+"""Run the command `specdec`: `python -m specdec`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specdec.waiting import Waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command. Its imports take seconds; Ctrl+C and errors during them are handled too."""
+    """Run the command. Its imports take seconds; Ctrl+C and errors during the imports are handled too."""
     with ended():
         with Waiting("starting"):
             from specdec.terminal import command

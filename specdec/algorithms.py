@@ -90,7 +90,7 @@ def gsd(
     j: Path = ()
     while True:
         P_target, Q_draft = given(P, x + y), given(Q, x + y)  # [|Ω|] each
-        i = 0  # the child that is considered
+        i = 0  # the child that is tested
         while (*j, i) in x_draft:
             token = x_draft[*j, i]
             if P_target[token] / Q_draft[token] > U[len(j)][i]:
@@ -105,8 +105,8 @@ def gsd(
 def ersd(x: Text, Q: np.ndarray, P: np.ndarray, tau: Set[Path], e: np.ndarray) -> Text:
     """Algorithm 5, exponential-race speculative decoding: the next tokens, one more than are accepted.
 
-    Corrected: the winner is that of the race under P, not under Q; after an acceptance j is the child; there
-    is a race at the leaves too.
+    Corrected: the winner is taken from the race under P, not from the race under Q; after an acceptance j is
+    the child; there is a race at the leaves too.
     """
     x_draft = draft(x, Q, tau, e)
     y: Text = ()
@@ -128,14 +128,16 @@ def draft(
     e: races by depth, or by path.
 
     The child i of a node is arrival number i of its race under Q: a sample of Q without its earlier siblings.
-    Corrected: a race has as many arrivals as Q has support; a path beyond, and all below it, has no token.
+    Corrected: a race has as many arrivals as Q has support; a path beyond these arrivals has no token, nor
+    has any path below it.
     """
     x_draft: dict[Path, int] = {}
-    for j in sorted(set(tau) - {()}):  # lexicographic: after its parent and its earlier siblings
+    # in lexicographic order each path comes after its parent and its earlier siblings
+    for j in sorted(set(tau) - {()}):
         *anc, i = j
         if anc and tuple(anc) not in x_draft:
             continue
-        line = tuple(x_draft[j[:length]] for length in range(1, len(j)))  # of its ancestors
+        line = tuple(x_draft[j[:length]] for length in range(1, len(j)))  # the tokens of the ancestors of j
         race = e[tuple(anc)] if isinstance(e, Mapping) else e[len(anc)]
         order = arrivals(race, given(Q, x + line))
         if i < len(order):
@@ -166,7 +168,7 @@ def residual(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
 
 def without(Q: np.ndarray, token: int) -> np.ndarray:
     """Q given that it does not draw this token, [|Ω|] (Algorithm 4); all zero if Q has no other token."""
-    Q = Q.copy()  # the draft's own stays as it is
+    Q = Q.copy()  # a copy, because the draft's own table must not change
     Q[token] = 0
     return Q / Q.sum() if Q.sum() > 0 else Q
 

@@ -1,9 +1,9 @@
-"""Prompts of chat models: what a template writes is control, and what people write is text.
+"""Prompts of chat models: tokens of the template are control tokens, and messages of people are plain text.
 
-A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever it stands. In
-a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a string inside a
-message in two and tokenizes both parts separately. All other ids are those of the whole text, because pieces
-of ordinary messages may reach across the boundary between message and template.
+A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever the string
+occurs. In a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a
+string inside a message in two and tokenizes both parts separately. All other ids are those of the whole text,
+because a token may contain the end of the template and the beginning of a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import chain, cycle
 from typing import Any
 
 Split = Callable[[str], list[int]]
-"""Maps a text to the token ids that a tokenizer gives for it, without a token that begins texts."""
+"""Maps a text to the token ids of a tokenizer, without a token that begins texts."""
 
 Turn = dict[str, Any]
 """A message as templates read it: its role and its content."""
@@ -50,8 +50,8 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
 def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] = ()) -> list[int]:
     """Token ids of `chat_text` in which no message becomes a control token.
 
-    split: gives the ids of a text, special tokens included. Where no message has the string of a control
-    token, the result is `split(chat_text(...))`. ValueError as of `chat_text`.
+    split: gives the ids of a text, special tokens included. If no message contains the string of a control
+    token, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
     """
     messages = (*history, message)
     mark = _unused("".join(messages))
@@ -70,23 +70,23 @@ def _rendered(tokenizer: Any, turns: list[Turn]) -> tuple[str | None, Exception 
     """The text of the template; None and the error if it fails."""
     try:
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        text.encode()  # raises if the text holds half of a surrogate pair
+        text.encode()  # raises if the text has half of a surrogate pair
     except Exception as error:
         return None, error
     return text, None
 
 
 def _unused(text: str) -> str:
-    """A character for private use that the text does not have."""
+    """A private-use character that does not occur in the text."""
     return next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in text)
 
 
 class _Controls:
     """The control tokens of a tokenizer, as strings and as ids.
 
-    They are its special tokens. In a user's message, added tokens that the chat template names are control
-    too, because some models mark turns with them. A model's own answer may hold these, as it does when the
-    model thinks before it answers, and the template looks for them there.
+    They are its special tokens. In a user's message, added tokens that the chat template names count too,
+    because some models mark turns with them. A model's own answer may contain these, for example around its
+    thoughts, and the template looks for them there.
     """
 
     def __init__(self, tokenizer: Any, split: Split, user: bool):
@@ -96,7 +96,7 @@ class _Controls:
         for number, token in getattr(tokenizer, "added_tokens_decoder", {}).items():
             if token.special or (user and token.content in template):
                 tokens[number] = token.content
-        # one character can't be cut, and is the same token wherever it stands
+        # a single character can't be cut, and is the same token everywhere
         self._tokens = {number: token for number, token in tokens.items() if len(token) > 1}
         longest_first = sorted(self._tokens.values(), key=len, reverse=True)
         self._strings = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
@@ -104,13 +104,13 @@ class _Controls:
         self._ids = self._tokens.keys() - {getattr(tokenizer, "unk_token_id", None)}
 
     def parts(self, message: str) -> list[str]:
-        """The message in parts, none of which the tokenizer reads as holding a control token."""
+        """The message in parts. The tokenizer finds no control token in any of them."""
         cuts = [found.start() + 1 for found in self._strings.finditer(message)]
         ends = zip([0, *cuts], [*cuts, len(message)], strict=True)
         return list(chain.from_iterable(self._without(message[begin:end]) for begin, end in ends))
 
     def inside(self, part: str) -> list[int]:
-        """The ids of a text that goes on inside a message, without a space that would begin a text."""
+        """The ids of a text inside a message, without the space that begins a text."""
         for number, token in self._tokens.items():
             ids = self._split(token + part)
             if ids[:1] == [number]:
@@ -118,7 +118,7 @@ class _Controls:
         return self._split(part)
 
     def _without(self, part: str) -> list[str]:
-        """A part in parts again: some tokenizers change letters before they look for control tokens."""
+        """Split a part again: some tokenizers change letters before they look for control tokens."""
         parts = []
         while self._holds(part):
             end = bisect_left(range(len(part)), True, key=lambda length: self._holds(part[:length]))
@@ -141,4 +141,4 @@ class _Controls:
 
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
-"""SentencePiece's mark of a space."""
+"""The character with which SentencePiece writes a space."""

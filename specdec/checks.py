@@ -1,4 +1,4 @@
-"""Checks of arguments: numbers of Python, numpy and torch are turned into those of Python."""
+"""Checks of arguments. Numbers of numpy and torch are turned into Python's numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Name = TypeVar("Name", bound=str)
 
 
 def integer(value: Any) -> int | None:
-    """The value as int; None if it is no integer (a bool is none)."""
+    """The value as int; None if it is not an integer. A bool does not count as an integer."""
     if isinstance(value, bool):
         return None
     try:
@@ -24,7 +24,7 @@ def integer(value: Any) -> int | None:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as int; a ValueError names it unless it is an integer from `least` to `most`."""
+    """The value as int if it is an integer from `least` to `most`. Otherwise a ValueError names it."""
     number = integer(value)
     if number is None or number < least or (most is not None and number > most):
         end = "up" if most is None else f"to {most:,}"
@@ -33,9 +33,9 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 
 
 def real(value: Any) -> float | None:
-    """The value as float; None where it is no finite number (a bool is none).
+    """The value as float; None if it is not a finite number. A bool does not count as a number.
 
-    Arrays and tensors of no dimension are numbers too.
+    Arrays and tensors without dimensions are numbers too.
     """
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
@@ -43,17 +43,17 @@ def real(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # the integer is too large for a float
         return None
     return number if math.isfinite(number) else None
 
 
 def reals(value: Any) -> np.ndarray | None:
-    """The value as a new array, float64; None where it holds anything but real numbers.
+    """The value as a new float64 array; None if it contains anything but real numbers.
 
-    Numpy by itself reads texts as numbers, and drops the imaginary part of complex ones.
+    Numpy itself would read texts as numbers, and drop the imaginary part of complex numbers.
     """
-    if hasattr(value, "is_complex"):  # a tensor: whoever has none need not wait for torch
+    if hasattr(value, "is_complex"):  # a tensor; this test needs no import of torch
         return None if value.is_complex() else value.detach().cpu().double().numpy().copy()
     try:
         array = np.array(value)
@@ -63,11 +63,11 @@ def reals(value: Any) -> np.ndarray | None:
 
 
 def integers(name: str, values: Any) -> list[int]:
-    """The values as a list of int; a ValueError names a value that is no list, or its first bad entry."""
+    """The values as a list of int. A ValueError names a value that is not a list, or its first bad entry."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     if not isinstance(values, Iterable):
-        raise ValueError(f"{name} = {values!r:.60} is no list of integers")
+        raise ValueError(f"{name} = {values!r:.60} is not a list of integers")
     values = list(values)
     if set(map(type, values)) <= {int}:
         return values
@@ -81,15 +81,15 @@ def integers(name: str, values: Any) -> list[int]:
 
 
 def among(name: str, value: Any, names: Iterable[Name]) -> Name:
-    """The value; a ValueError names it unless it is one of these names."""
+    """The value if it is one of these names. Otherwise a ValueError names it."""
     for known in names:
         if isinstance(value, str) and value == known:
             return known
-    raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
+    raise ValueError(f"{name} = {value!r:.60} is not one of {', '.join(names)}")
 
 
 def truth(name: str, value: Any) -> bool:
-    """The value as bool; a ValueError names it unless it is true, false, 1 or 0."""
+    """The value as bool if it is true, false, 1 or 0. Otherwise a ValueError names it."""
     if hasattr(value, "item") and math.prod(value.shape) == 1:
         value = value.item()
     if not isinstance(value, int) or value not in (0, 1):

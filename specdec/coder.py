@@ -1,7 +1,7 @@
-"""The pair "coder": Qwen2.5-Coder-1.5B-Instruct, with the 0.5B as its draft. Where its two files are.
+"""The pair "coder" and the places of its files: Qwen2.5-Coder-1.5B-Instruct, with the 0.5B as its draft.
 
-They are the makers' own GGUF files of four bits a weight (Q4_K_M). They are not part of the project: they
-come from a folder, or from the hub to whoever allows the download.
+The files are the makers' own GGUF files with four bits per weight (Q4_K_M). They are not part of this
+project: they come from a folder, or from the hub if the user allows the download.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ DRAFT = File(
 )
 LICENCE = "Apache 2.0"
 SIZE = f"{(TARGET.size + DRAFT.size) / 1e9:.1f} GB"
-"""Both files, in words."""
+"""The size of both files, in words."""
 MEMORY = 2_400_000_000
-"""Bytes that a process needs with both models, as the compiled forward of a CPU holds them."""
+"""Bytes that a process needs for both models in the compiled forward of a CPU."""
 VARIABLE = "SPECDEC_MODELS"
 """The environment variable that names a folder with both files."""
 MISSING = (
-    f"the pair coder is a download of {SIZE} from the hub, and nothing is downloaded unasked: allow it with "
-    f"--download (in Python download=True), or let {VARIABLE} name a folder with {TARGET.name} and "
-    f"{DRAFT.name}"
+    f"the pair coder is a download of {SIZE} from the hub, which needs your permission: give --download (in "
+    f"Python download=True), or let {VARIABLE} name a folder with {TARGET.name} and {DRAFT.name}"
 )
 
 
 def installed() -> tuple[Path, Path] | None:
-    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache; None without both."""
+    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache. None if one is
+    missing."""
     from huggingface_hub import try_to_load_from_cache
 
     folder = Path(os.environ.get(VARIABLE) or os.devnull)

@@ -1,4 +1,4 @@
-"""What all commands share: how they end, how they read options, and the files that they write."""
+"""Shared parts of all commands: how they end, how they read options, and how they write files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def ended() -> Iterator[None]:
     """A context in which a command, its imports included, ends without a traceback.
 
     A user's mistake (ValueError), a file that can't be read or written, and a missing package give one line
-    and exit code 1. Ctrl+C gives 130, after the words of the KeyboardInterrupt if it has any. A reader that
-    goes away, as `| head` does, gives 0. Characters that the terminal does not know become "?". A standard
-    stream that is closed counts as empty: nothing comes from it, and what is written to it is dropped.
+    and exit code 1. Ctrl+C gives 130, after the message of the KeyboardInterrupt if it has one. If the reader
+    of the output ends first, as `| head` does, the code is 0. Characters that the terminal does not know
+    become "?". A standard stream that is closed counts as empty, and output to it is dropped.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -34,8 +34,8 @@ def ended() -> Iterator[None]:
         try:
             yield
         finally:
-            print(end="", flush=True)  # here, where a reader that is gone can be caught
-    except BrokenPipeError:  # what is left unwritten must not fail again at the end
+            print(end="", flush=True)  # flushed here, where the end of the reader can still be caught
+    except BrokenPipeError:  # unwritten output must not fail again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {_words(error)}")
@@ -64,7 +64,10 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument("--pair", choices=PAIRS, help="a pair of ours, instead of --target and --draft")
     parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
-    parser.add_argument("--draft", help="likewise; without it, the target's own if it is a pair of ours")
+    parser.add_argument(
+        "--draft",
+        help="hub id, folder or GGUF file; by default the draft of this project for the target, if any",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
     parser.add_argument(
         "--dtype",
@@ -72,24 +75,26 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
         help="auto, packed (the bits of a GGUF file, auto's choice on a CPU), int8 or int4 (rounded, on "
         "a CPU), float32, bfloat16 or float16 (default: auto)",
     )
-    parser.add_argument("--draft-dtype", help="the draft's, by default the target's; int4 and int8 round it")
     parser.add_argument(
-        "--draft-ids", type=int, help="let the draft score this many ids only, the first ones"
+        "--draft-dtype", help="dtype of the draft, by default the target's; int4 and int8 round its weights"
     )
+    parser.add_argument("--draft-ids", type=int, help="let the draft score only the first ids, this many")
 
 
 def to_write(text: str) -> Path:
     """The path of a file that is written when a command ends; ArgumentTypeError if it can't be written."""
     path = Path(text)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ArgumentTypeError(f"{text!r} can't be written: is its folder there, and yours to write?")
+        raise ArgumentTypeError(
+            f"{text!r} can't be written: its folder is missing, or you may not write to it"
+        )
     return path
 
 
 def columns(rows: Sequence[Sequence[str]], markdown: bool = False) -> str:
-    """Rows of cells as a table: the first column is aligned left, the others right.
+    """Rows of cells as a table. The first column is aligned left, the others right.
 
-    markdown: whether to write a Markdown table, of which the first row is the head.
+    markdown: whether to write a Markdown table, whose head is the first row.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
@@ -105,7 +110,7 @@ def columns(rows: Sequence[Sequence[str]], markdown: bool = False) -> str:
 def write_json(path: Path, value: Any) -> None:
     """Write a result as JSON, with one line for each entry of the two outer levels.
 
-    A list of measurements is then as long as it has measurements, and a change of one is a change of a line.
+    A list of measurements then has one line for each measurement, and a changed measurement changes one line.
     """
     path.write_text(_spread(value, 2) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Devices: integers are sent to them, a CPU's threads are chosen, and the machine is described."""
+"""Devices: send integers to a device, choose a CPU's threads, and describe the machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _around = threading.local()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread: for small tensors, waking other threads takes longer than it saves, and they
-    go on spinning for a while. `all_threads` is for larger work inside the block."""
+    """Run torch on one thread. For small tensors, waking other threads takes longer than it saves, and these
+    threads keep a core busy for a while. `all_threads` is for larger work inside the block."""
     before, outer = torch.get_num_threads(), getattr(_around, "threads", None)
     if before == 1:
         yield
@@ -56,9 +56,9 @@ def usual_threads() -> int:
 def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
     """These integers as int64 [n] on a device. The host does not wait for a GPU."""
     if device.type != "cuda":
-        # by numpy, in a third of the time of torch's own reading of a list
+        # numpy reads a list in a third of torch's time
         return torch.from_numpy(np.array(numbers, dtype=np.int64)).to(device)
-    # From other memory the copy would wait for everything that was launched before.
+    # pinned, because from other memory the copy would wait for all work that was launched before
     return torch.tensor(numbers, dtype=torch.int64, pin_memory=True).to(device, non_blocking=True)
 
 

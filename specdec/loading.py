@@ -1,4 +1,4 @@
-"""Pairs of models from a hub, a folder, or the embedded one."""
+"""Loading of pairs of models: from a hub, from a folder, or the embedded pair."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def load_pair(
     code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded
     draft, and "smollm2" or "coder" for another target SmolLM2-135M itself or the coder of 0.5 B.
 
-    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
-    dtype: `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the
-    embedded pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
-    (matrices rounded to so many bits, on a CPU with the compiled forward), `float32`, `bfloat16`, `float16`.
-    draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft changes neither
-    the distribution of texts nor ERSD's text. Rounding the target makes it another model.
+    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`. dtype:
+    `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the embedded
+    pair, bfloat16 for "smollm2"), `packed` (the bits of a GGUF file, or an error), `int8` and `int4`
+    (matrices rounded to this many bits, on a CPU with the compiled forward), `float32`, `bfloat16`,
+    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft
+    changes neither the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
     the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
     and those that end a text. None: all, or those of a `FrequentFirst`.
@@ -73,7 +73,9 @@ def load_pair(
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
     if target is None and draft is not None:
-        raise ValueError(f"draft = {str(draft)!r} needs a target; without both, a pair of ours is loaded")
+        raise ValueError(
+            f"draft = {str(draft)!r} needs a target; without both, a pair of this project is loaded"
+        )
     if target is None:
         target = SMOLLM2 if smollm2.installed() else STORIES
     if target in PAIRS:
@@ -138,10 +140,11 @@ def _name_of(dtype: Any) -> str:
 
 
 def load_with_progress(options: Namespace, usual: str | None = None, **changes: Any) -> ModelPair:
-    """`load_pair` for a command: prints the progress of long loads, in place of transformers' bars.
+    """Load a pair for a command, as `load_pair` does. Long loads print their progress instead of
+    transformers' bars.
 
-    options: the command's; those that are named as arguments of `load_pair` are used, where they are given.
-    usual: the pair if none is given. changes: replace options.
+    options: the options of the command; those with names of `load_pair`'s arguments are used if they are
+    given. usual: the pair if none is given. changes: replace options.
     """
     names = ("target", "draft", "device", "dtype", "draft_dtype", "draft_ids", "download")
     given = {name: getattr(options, name, None) for name in names} | changes
@@ -159,12 +162,13 @@ def load_with_progress(options: Namespace, usual: str | None = None, **changes: 
 
 
 def check_smollm2_on_hub() -> None:
-    """ValueError if the weights of SmolLM2 are neither on the hub nor in its cache. Nothing is fetched."""
+    """ValueError if the weights of SmolLM2 are neither on the hub nor in its cache. This call downloads
+    nothing."""
     _Part(smollm2.HUB_ID, "cpu", "auto").find()
 
 
 class _Part:
-    """A model of a pair on its way into memory. ValueError where device or dtype can't be had."""
+    """A model of a pair that is being loaded. ValueError if device or dtype is not possible."""
 
     source: Source
     folder: Path
@@ -176,7 +180,7 @@ class _Part:
         dtype: str,
         output_ids: int | Sequence[int] | None = None,
     ):
-        # by their names, as a plan has them, also where torch's own objects are given
+        # as names, which a plan needs; torch's own objects are allowed, too
         self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
         self.output_ids = output_ids
         checked_device(self.device), checked_dtype(self.dtype)
@@ -210,7 +214,7 @@ class _Part:
 
 
 def _tokenizers(parts: list[_Part]) -> tuple[Any, Any]:
-    """The tokenizers of loaded parts; None for the draft's where it is the target's."""
+    """The tokenizers of loaded parts. The draft's is None if it is the target's."""
     target, *draft = parts
     tokenizer = load_tokenizer(target.source, target.folder)
     if not draft or same_tokenizers(target.folder, draft[0].folder):

@@ -1,14 +1,14 @@
 """Optimal draft trees: the k nodes most likely to be accepted (Algorithm 3 of the paper).
 
-A node's acceptance is never larger than its parent's, so the k most acceptable nodes form a tree, and
-under independent acceptances ("0-th order") that of a path is the product of `acceptance[i]` over its child
-indices. Taking them greedily from a priority queue costs O(k log k).
+A node's acceptance is never larger than its parent's, so the k nodes with the highest acceptance form a tree.
+Under independent acceptances ("0-th order") the acceptance of a path is the product of `acceptance[i]` over
+its child indices. Taking the nodes greedily from a priority queue costs O(k log k).
 
 The greedy choice needs earlier siblings to be at least as acceptable as later ones. A measured vector may
-break that: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go through
-the dynamic program, which is exact for every vector and costs O(k² · len(acceptance)); where that is too
-much, each run of siblings that increases is pooled into its mean first. `chosen_algorithm` tells
-which of the three a vector gets.
+break that: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go through the
+dynamic program, which is exact for every vector and costs O(k² · len(acceptance)). Where that is too slow,
+each run of siblings that increases is first replaced by its mean. `chosen_algorithm` says which of the three
+algorithms a vector gets.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     cost = (-np.log(vector)).tolist()
     parents, child_indices, costs = [-1], [-1], [0.0]
     heads = [(cost[0], 0)]
-    waiting = [0] * len(cost)  # row of the parent whose child i is the head of queue i
+    # for each queue i: the row of the parent whose child i is the head of the queue
+    waiting = [0] * len(cost)
     for _ in range(k):
         node_cost, i = heads[0]
         parent = waiting[i]
@@ -136,7 +137,7 @@ def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.
     """R of Equation 3 by child index, float64 [n], without trailing zeros; ValueError if it is invalid."""
     vector = reals(acceptance)
     if vector is None:
-        raise ValueError(f"acceptance = {acceptance!r:.60} is no list of probabilities")
+        raise ValueError(f"acceptance = {acceptance!r:.60} is not a list of probabilities")
     if vector.ndim != 1 or not len(vector):
         raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
     if not np.all((vector >= 0) & (vector <= 1)) or vector.sum() > 1 + 1e-6:
@@ -158,7 +159,7 @@ def pooled(acceptance: np.ndarray) -> np.ndarray:
             total, length = total + runs[-1][0], length + runs[-1][1]
             runs.pop()
         runs.append((total, length))
-    # a mean rounded up must not undo the order
+    # a mean that was rounded up must not break the order
     means = [total / length for total, length in runs for _ in range(length)]
     return np.minimum.accumulate(means)
 
@@ -197,7 +198,7 @@ def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
     flat[starts[parent[1:]] + child[1:]] = np.arange(1, len(parent))
     children, start = flat.tolist(), starts.tolist()
     order = [0]
-    for row in order:  # grows while it is read: breadth first
+    for row in order:  # the list grows while it is read: breadth first
         order += children[start[row] : start[row + 1]]
     new = np.empty(len(order) + 1, dtype=np.int64)
     new[order], new[-1] = np.arange(len(order)), -1

@@ -1,4 +1,4 @@
-"""A draft and a target model in memory; `loading` has those of a hub or a folder."""
+"""A draft and a target model in memory. `loading` loads pairs from a hub or a folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from specdec.models import Model
 
 _MOST_PADDING = 1024
-"""Models of one family pad their logits to different multiples; more than this is another vocabulary."""
+"""Models of one family pad their logits to different multiples. A larger difference means another
+vocabulary."""
 
 _OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
 
 
 @runtime_checkable
 class Pair(Protocol):
-    """The part of a `ModelPair` that its substitutes have too: pairs that load later or run elsewhere."""
+    """The part of a `ModelPair` that its substitutes also have: pairs that load later or run elsewhere."""
 
     target: Model
     draft: Model | None
@@ -51,16 +52,16 @@ class Pair(Protocol):
 class ModelPair:
     """A target and its draft, ready to decode.
 
-    target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair
-    without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
-    are token ids and texts are empty. draft_tokenizer: the draft's own; where its vocabulary is another one,
-    `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
+    target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair without a
+    draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts are token
+    ids and texts are empty. draft_tokenizer: the draft's own; if its vocabulary is another one, `draft`
+    becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
     eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
     vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
-    padding of the logits is cut off. Raises ValueError where draft and target score different tokens.
-    After a change of a model in memory, such as training, call `refresh`.
-    A pair can be pickled where its models can; they are checked again where it is read.
+    padding of the logits is cut off. Raises ValueError if draft and target score different tokens. After a
+    change of a model in memory, such as training, call `refresh`. A pair can be pickled if its models can.
+    They are checked again when the pair is read.
     """
 
     def __init__(
@@ -73,14 +74,14 @@ class ModelPair:
         self.target = _wrapped(target)
         self.draft = None if draft is None else _wrapped(draft)
         _check_tokenizer(tokenizer)
-        self.tokenizer: Any = tokenizer  # None, or one of transformers, which have no types
+        self.tokenizer: Any = tokenizer  # None or a tokenizer of transformers, which have no types
         if self.draft is not None:
             self.draft = over_ids_of(self.target, self.draft, tokenizer, draft_tokenizer)
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
         self.measurements: dict[Any, Any] = {}  # acceptance, by method and sampling
-        self.learned: dict[str, Any] = {}  # by "auto", of the runs so far
+        self.learned: dict[str, Any] = {}  # kept by "auto": experience from the runs so far
 
     @property
     def drafting(self) -> Model:
@@ -90,10 +91,10 @@ class ModelPair:
         return self.draft
 
     def refresh(self) -> None:
-        """Packs and checks both models again, and forgets what earlier runs told.
+        """Pack and check both models again, and forget the experience of earlier runs.
 
         Call it after a change of weights, dtype, device, parts or hooks of a model in memory. ValueError as
-        of `HFModel.refresh`.
+        in `HFModel.refresh`.
         """
         for model in (self.target, self.draft):
             getattr(model, "refresh", lambda: None)()
@@ -112,7 +113,8 @@ class ModelPair:
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
         if not ids:
             raise ValueError(
-                "the prompt is empty and the tokenizer has no token to begin with; give some text"
+                "the prompt is empty and the tokenizer has no token to begin with; give a prompt with some "
+                "text"
             )
         return ids
 
@@ -120,7 +122,7 @@ class ModelPair:
     def arithmetic(self) -> str:
         """How logits are computed here, for records; empty for tables, which are exact.
 
-        A seed gives the same text wherever this is the same.
+        On every machine with the same value, a seed gives the same text.
         """
         models: tuple[tuple[str, Any], ...] = (("target", self.target), ("draft", self.draft))
         parts = [f"{role}: {model.arithmetic}" for role, model in models if hasattr(model, "arithmetic")]
@@ -135,7 +137,7 @@ class ModelPair:
         """A user's message as the chat template writes it, with the beginning of the answer.
 
         history: the earlier conversation, a text for each message, by the user and the model in turn.
-        ValueError where the pair's tokenizer has no template.
+        ValueError if the pair's tokenizer has no template.
         """
         _check_messages(message, history)
         return chat_text(self.tokenizer, message, history)
@@ -147,7 +149,7 @@ class ModelPair:
 
         control_tokens: whether the string of a control token in a message, such as `<|im_end|>`, becomes this
         token, as in transformers. By default it stays text, so that nobody can end a turn in a message.
-        ValueError where the pair's tokenizer has no template.
+        ValueError if the pair's tokenizer has no template.
         """
         # the template itself writes the token that texts begin with
         split = partial(self._split, add_special_tokens=False)
@@ -169,7 +171,7 @@ class ModelPair:
     def _split(self, text: str, **options: Any) -> list[int]:
         try:
             return list(self.tokenizer(text, **options)["input_ids"])
-        except BaseException as error:  # the Rust tokenizers raise a plain Exception, or panic
+        except BaseException as error:  # tokenizers written in Rust raise a plain Exception, or panic
             check_own(error)
             cause = next(iter(str(error).splitlines()), type(error).__name__)
             raise ValueError(f"this pair's tokenizer can't split the prompt: {cause[:200]}") from error
@@ -181,7 +183,7 @@ class ModelPair:
             max(sizes) - min(sizes) > (_MOST_PADDING if self.tokenizer is not None else 0)
             or min(sizes) < tokens
         ):
-            known = "" if self.tokenizer is None else f", and the tokenizer has {tokens:,}"
+            known = "" if self.tokenizer is None else f", the tokenizer has {tokens:,}"
             raise ValueError(
                 f"the target scores {sizes[0]:,} tokens, the draft {sizes[-1]:,}{known}; draft and target "
                 "must share one vocabulary (padding of the logits aside)"
@@ -213,27 +215,27 @@ class ModelPair:
 def _wrapped(model: Any) -> Model:
     if hasattr(model, "session"):
         return model
-    # only where it is needed: pairs of tables do not wait for transformers
+    # imported only here, so that pairs of tables do not wait for transformers
     from transformers import PreTrainedModel
 
     from specdec.models import HFModel
 
     if not isinstance(model, PreTrainedModel):
         raise ValueError(
-            f"{_shown(model)} is no model to decode with: give a Hugging Face causal language model in "
+            f"{_shown(model)} can't be used as a model: give a Hugging Face causal language model in "
             "memory, or load one with load_pair"
         )
     return HFModel(model)
 
 
 def _check_tokenizer(tokenizer: Any | None) -> None:
-    """ValueError where a tokenizer lacks a method that a pair needs, as some classes of transformers do."""
+    """ValueError if a tokenizer lacks a method that a pair needs, as some classes of transformers do."""
     if tokenizer is None:
         return
     lacking = [name for name in _OF_TOKENIZERS if not callable(getattr(tokenizer, name, None))]
     if lacking or isinstance(tokenizer, type):
         raise ValueError(
-            f"{_shown(tokenizer)} is no tokenizer of a language model"
+            f"{_shown(tokenizer)} is not a tokenizer of a language model"
             + (f", it has no {lacking[0]}" if lacking else "")
             + ": give one of Hugging Face in memory"
         )
@@ -247,7 +249,8 @@ def _shown(value: Any) -> str:
 def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokenizer: Any | None) -> Model:
     """The draft over the target's ids: the draft itself, unless its tokenizer has another vocabulary.
 
-    tokenizer: the target's. ValueError if a tokenizer is missing or is none, or if no token is shared.
+    tokenizer: the target's. ValueError if a tokenizer is missing or unsuitable, or if the vocabularies share
+    no token.
     """
     if draft_tokenizer is None:
         return draft
@@ -263,7 +266,7 @@ def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokeni
 
 
 def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
-    """Tokens that end a text: the tokenizer's, and those in the target's generation settings."""
+    """The tokens that end a text: the tokenizer's, and those in the target's generation settings."""
     generation = getattr(target, "generation_config", None)
     places = {"the model's generation settings": generation, "the tokenizer": tokenizer}
     ids = (_ids(where, getattr(holder, "eos_token_id", None)) for where, holder in places.items())
@@ -271,7 +274,7 @@ def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
 
 
 def _ids(where: str, ids: Any) -> list[int]:
-    """One id or several ids as a list, without negative ones, which stand for none."""
+    """One id or several ids as a list, without negative ids, which stand for none."""
     several = [] if ids is None else list(ids) if isinstance(ids, list | tuple) else [ids]
     numbers = [integer(each) for each in several]
     if None in numbers:
@@ -289,7 +292,8 @@ def _check_whole(prompt: str) -> None:
         prompt.encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"the prompt holds half a character, {prompt[error.start]!r}, at {error.start}; remove it"
+            f"the prompt holds half a character, {prompt[error.start]!r}, at character {error.start}; remove "
+            f"it"
         ) from error
 
 

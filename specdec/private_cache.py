@@ -1,8 +1,8 @@
-"""A folder for cached files that no other user of the machine can write.
+"""A folder for cached files that no other user of the machine can write to.
 
-Reading a cache can execute what is in it: compiled code, or an index that is a pickle. So a cache is used
-only where its files belong to this user and nobody else can write them or replace a folder above them. `root`
-is trusted. Without such a folder there is no cache, and a warning says why.
+Reading a cache can execute its content: compiled code, or an index that is a pickle. So a cache is used only
+if its files belong to this user, and if nobody else can write them or replace a folder above them. `root` is
+trusted. Without such a folder there is no cache, and a warning says why.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def private_folder(name: str) -> Path | None:
-    """Return the folder `specdec/name` of the user's caches, made with mode 0700 where it is missing.
+    """Return the folder `specdec/name` of the user's caches, made with mode 0700 if it is missing.
 
     The result is None, with a warning, if the folder can't be made or written, or if another user could
-    change it: the folder or anything in it belongs to another user, or another user may write or replace it,
-    or it is a symbolic link or holds one. On Windows files have no such owners and modes, so only writing is
+    change it: the folder or anything in it belongs to another user, another user may write or replace it, or
+    it is or contains a symbolic link. On Windows files have no such owners and modes, so only writing is
     checked.
     """
     try:
         return _checked_folder(name)
-    except (OSError, RuntimeError) as error:  # Path.home() raises the latter
+    except (OSError, RuntimeError) as error:  # Path.home() raises RuntimeError
         logging.warning("Nothing is cached: %s. %s can name another folder.", error, VARIABLE)
         return None
 
 
 def make_private(folder: Path) -> None:
-    """Removes other users' permissions from all files in a folder, whatever the process's umask."""
+    """Remove other users' permissions from all files in a folder, even if the process's umask would allow
+    them."""
     for path in folder.rglob("*"):
         try:
             path.chmod(path.stat().st_mode & ~(stat.S_IRWXG | stat.S_IRWXO))
@@ -44,7 +45,7 @@ def make_private(folder: Path) -> None:
 
 
 def _checked_folder(name: str) -> Path:
-    """`private_folder`, but an OSError says why there is none."""
+    """As `private_folder`, but raises an OSError with the reason if there is no folder."""
     base = os.environ.get(VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     base = Path(base)
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ def _check_own(path: Path) -> None:
     """PermissionError if another user may have written this file or folder of the cache."""
     try:
         status = path.lstat()
-    except FileNotFoundError:  # another process has renamed a temporary file
+    except FileNotFoundError:  # another process has just renamed its temporary file
         return
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise PermissionError(f"{path} is a link or a device, not a file or a folder; delete it")

@@ -18,15 +18,16 @@ from torch import Tensor
 from specdec.checks import integer, real
 
 _NUCLEUS_GUESS = 1024
-"""Top-p first looks at this many tokens: a full sort of 128k costs about ten times as much."""
+"""Top-p first looks at this many tokens, because a full sort of 128k tokens takes about ten times as long."""
 
 HOTTEST = 100
 """The largest temperature."""
 _COLD = 0.1
-"""Below this temperature logits are divided in float64: log-probabilities become so large that float32 would
-lose, when the normaliser is taken off, what the race was run on."""
+"""Below this temperature logits are divided in float64. Log-probabilities become so large there that in
+float32 the normalisation would change the values on which the race was run."""
 _COLDEST = 1e-10
-"""A lower temperature counts as this one: races add noise to log-probabilities, and would lose it."""
+"""A lower temperature counts as this one, because noise added to even larger log-probabilities would be lost
+to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         temperature = real(self.temperature)
-        given: Any = self  # None is taken too
+        given: Any = self  # None is accepted too
         top_k = 0 if given.top_k is None else integer(given.top_k)
         top_p = 1.0 if given.top_p is None else real(given.top_p)
         if temperature is None or not 0 <= temperature <= HOTTEST:
@@ -54,7 +55,7 @@ class Sampling:
                 f"temperature = {self.temperature!r} is not a number from 0 (greedy) to {HOTTEST}"
             )
         if top_k is None or top_k < 0:
-            raise ValueError(f"top_k = {self.top_k!r} is not an integer from 0 (off) up")
+            raise ValueError(f"top_k = {self.top_k!r} is not an integer of at least 0 (off)")
         if top_p is None or not 0 < top_p <= 1:
             raise ValueError(f"top_p = {self.top_p!r} is not a number above 0 and up to 1 (off)")
         for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
@@ -69,9 +70,9 @@ class Sampling:
 def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor:
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
 
-    vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax.
-    float32, or float64 where the logits are or the temperature is below 0.1. ValueError where logits are NaN,
-    +inf or all -inf.
+    vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax. The
+    result is float32, or float64 if the logits are float64 or the temperature is below 0.1. ValueError if
+    logits are NaN, +inf or all -inf.
     """
     logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:
@@ -102,7 +103,8 @@ def _check_finite(log_p: Tensor) -> None:
     Each of these makes all log-probabilities of the row NaN, so one entry per row is checked.
     """
     entries = log_p[..., 0]
-    if math.isnan(entries.sum() if entries.dim() else entries):  # none is +inf: only NaN makes the sum NaN
+    # if no entry is +inf, only a NaN makes the sum NaN
+    if math.isnan(entries.sum() if entries.dim() else entries):
         raise ValueError(
             "logits hold NaN, +inf or no finite value: the model may be broken, its dtype too narrow (try "
             "float32), or a logits processor may exclude every token"
@@ -113,7 +115,7 @@ class LazyLogProbs(Sequence[Any]):
     """Log-probabilities by row, computed on first access, because verification visits few rows.
 
     logits: [at least vocab_size] for each row; None for a row without logits, which has no log-probabilities.
-    known: rows that are computed already.
+    known: rows that are already computed.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The settings of a run, one row each. Decoder, record, command, endpoint, page and address read these rows.
 
-`SETTINGS` says which values a setting takes and how people call it; `RunSettings` holds the values of a run.
-The page has further rows, in `components.page.settings`.
+`SETTINGS` says which values a setting takes and what it is called on the page; `RunSettings` holds the values
+of a run. The page has further rows, in `components.page.settings`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from specdec.trace import MOST_WHOLE, Method
 class Setting:
     """One setting.
 
-    name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling.
-    kind: of its values. default: where the caller gives none. least, most: the range of a number, None if it
-    has no such end. choices: the values of a choice. label, help: its name and an explanation for people.
-    address: its name in the page's address and in messages to visitors. option: of the command, without the
-    "--". recorded: whether the record of a run has it, under the same name. drafts: whether only methods
-    that draft use it.
+    name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling. kind: of its
+    values. default: the value if the caller gives none. least, most: the range of a number, None if it has no
+    such end. choices: the values of a choice. label, help: its name and an explanation for people. address:
+    its name in the page's address and in messages to visitors. option: of the command, without the "--".
+    recorded: whether the record of a run has it, under the same name. drafts: whether only methods that draft
+    use it.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def type(self) -> type:
-        """The Python type of its values, None aside."""
+        """The Python type of its values, apart from None."""
         return {"flag": bool, "whole": int, "number": float}.get(self.kind, str)
 
 
@@ -72,7 +72,7 @@ SETTINGS = _named(
     ),
     Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",
-        help="changes the speed only", address="draft-temperature", drafts=True,
+        help="changes only the speed", address="draft-temperature", drafts=True,
     ),
 )  # fmt: skip
 """The settings of the decoder whose values are plain numbers, texts or choices, by name."""
@@ -111,7 +111,7 @@ class RunSettings(NamedTuple):
 
     @property
     def draft_sampling(self) -> Sampling:
-        """The draft's sampling: the target's, with the draft's own temperature where it has one."""
+        """The draft's sampling: the target's, but with the draft's own temperature if there is one."""
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)
@@ -124,7 +124,7 @@ class RunSettings(NamedTuple):
     def _checked_draft_temperature(self) -> float | None:
         try:
             return None if self.draft_temperature is None else self.draft_sampling.temperature
-        except ValueError as error:  # the rest of it is the target's, and checked already
+        except ValueError as error:  # the rest comes from the target's sampling, which is already checked
             raise ValueError(f"draft_{error}") from None
 
 

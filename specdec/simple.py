@@ -81,7 +81,8 @@ def draft_tree(draft: Scorer, text: list[int], topology: Topology, seed: int) ->
 
 
 def ersd(drafted: Drafted, P: Rows, position: int, seed: int) -> list[int]:
-    """Algorithm 5: the winners of the target's races along the tree, up to the first that nobody drafted.
+    """Algorithm 5: the winners of the target's races along the tree, up to the first winner that was not
+    drafted.
 
     position: of the token after the root.
     """
@@ -95,7 +96,7 @@ def ersd(drafted: Drafted, P: Rows, position: int, seed: int) -> list[int]:
 
 
 def gsd(drafted: Drafted, P: Rows, Q: Rows, position: int, seed: int) -> list[int]:
-    """Algorithm 4: each child is accepted when u < p / q; then p loses what the draft could have proposed."""
+    """Algorithm 4: each child is accepted when u < p / q. After a rejection p becomes the residual."""
     new: list[int] = []
     node: Path = ()
     while True:
@@ -132,8 +133,9 @@ class Scorer:
     def rows(self, text: list[int], drafted: Drafted, nodes: Sequence[Path] | None = None) -> Rows:
         """The probabilities after these nodes of a tree below the text's last token, in one forward.
 
-        Without `nodes`, after all. The forward reads the text's tokens that the cache lacks, then the tree.
-        A node sees the text, its ancestors and itself. Then the text's tokens stay in the cache.
+        Without `nodes`, after all nodes. The forward pass reads the text's tokens that the cache lacks, then
+        the tree. A node attends to the text, its ancestors and itself. Afterwards only the text's tokens stay
+        in the cache.
         """
         known = self.cache.get_seq_length()
         new, paths = text[known:], sorted(set(drafted) - {()}, key=len)

@@ -1,6 +1,6 @@
-"""SmolLM2-135M-Instruct, the chat model that the project has a draft for: where its weights are.
+"""SmolLM2-135M-Instruct, the chat model for which the project has a draft, and the place of its weights.
 
-A package of pip holds them in a GGUF file, 98 MB. Nothing of that package is imported. Where it is not
+A package of pip contains them in a GGUF file of 98 MB. Nothing of that package is imported. If it is not
 installed, the same model comes from the hub.
 """
 
@@ -22,7 +22,7 @@ _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def installed() -> Path | None:
-    """The file of the installed package; None without the package. Its contents are not looked at."""
+    """The file of the installed package; None without the package. Its content is not read here."""
     try:
         listed = files(_PACKAGE) or []
     except PackageNotFoundError:
@@ -32,7 +32,8 @@ def installed() -> Path | None:
 
 
 def weights() -> Path | str:
-    """What `load_pair` loads: the installed file, or the hub's id. ValueError where the file was changed."""
+    """The place from which `load_pair` loads: the installed file, or the hub's id. ValueError if the file was
+    changed."""
     path = installed()
     if path is None:
         return HUB_ID

@@ -34,7 +34,7 @@ class _Rate:
 
 @dataclass(frozen=True)
 class IndexAcceptance(_Rate):
-    """How often the child with one index was the accepted one.
+    """How often the child with one index was accepted.
 
     offered: number of verified nodes with such a child. accepted: number of nodes that accepted it. Hence
     accepted / offered estimates R(index), whatever happened at smaller indices.
@@ -54,7 +54,7 @@ class IndexAcceptance(_Rate):
         n, rate = self.offered, self.rate
         centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-        # at 0 and 1 the bound is exact, and rounding must not push it out of the rate's own side
+        # at 0 and 1 the bound is exact, and rounding must not push it past the rate
         return max(0.0, min(centre - half, rate)), min(1.0, max(centre + half, rate))
 
 
@@ -80,7 +80,7 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     """Counts by child index for rounds on this tree, which may be cut near the end of a text.
 
     If q has too few tokens for a child of the tree, as with top-p, its parent counts as a node that reached
-    this child and did not accept it. A child that is rarely offered therefore has no higher rate.
+    this child and did not accept it. So a child that is rarely offered does not get too high a rate.
     """
     wanted: dict[Path, int] = {(): len(topology.children[0])}
     wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 Kind = Literal["silent", "byte", "plain"]
-"""How decoding treats a token: it leaves it out, joins it with neighbouring bytes, or shows its own text."""
+"""How decoding treats a token: it leaves the token out, joins it with neighbouring bytes, or shows its own
+text."""
 
 
 class TextStream:
@@ -35,7 +36,7 @@ class TextStream:
         self._tokenizer = tokenizer
         if tokenizer is None:
             return
-        # a tokenizer written in Python may change earlier text (CTRL's "hel@@" waits for "lo")
+        # a tokenizer written in Python may change earlier text: CTRL's writes "hel@@" only when "lo" follows
         self._is_probed = getattr(tokenizer, "backend_tokenizer", None) is None
         self._kinds: dict[int, Kind] = {}
         self._limit = 2 * _CONTEXT
@@ -62,7 +63,7 @@ class TextStream:
         return "" if self._tokenizer is None else self._piece(self._decode(self._window), last=True)
 
     def _piece(self, text: str, last: bool = False) -> str:
-        """The text that was not given yet. text: the settled text of the window."""
+        """The text that was not given out yet. text: the settled text of the window."""
         dropped, piece = self._given.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
@@ -76,7 +77,7 @@ class TextStream:
         return settled, text[len(settled) :]
 
     def _forget(self, settled: str, held: str) -> None:
-        """Shortens the window if the shorter window's text goes on like the longer one's.
+        """Shorten the window if the shorter window's text continues like the longer one's.
 
         It does if both texts end alike. A shorter window may begin inside a character. Up to three bytes of
         that character are left in it, and each of them is decoded as a character of its own. From the fourth
@@ -93,7 +94,7 @@ class TextStream:
         self._limit = 2 * len(self._window)
 
     def _last_of(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The prompt's last tokens that have a text: as many as decide how the following text begins."""
+        """The prompt's last tokens that have a text: as many as can influence how the next text begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
             recent = self._heard(prompt_ids[-count:])
             closed = list(recent)
@@ -117,7 +118,7 @@ class TextStream:
 
 
 class _Given:
-    """A growing text, of which a beginning was given out already."""
+    """A growing text whose beginning was already given out."""
 
     def __init__(self, text: str):
         self.text = text
@@ -181,13 +182,14 @@ def _token(tokenizer: Any, token_id: int) -> str | None:
     try:
         tokenizer.decode([token_id], clean_up_tokenization_spaces=False)
         return tokenizer.convert_ids_to_tokens(token_id)
-    except BaseException as error:  # as above
+    except BaseException as error:  # a tokenizer written in Python may raise any error
         check_own(error)
         return None
 
 
 def check_own(error: BaseException) -> None:
-    """Raises errors that must end the program, such as KeyboardInterrupt. Others are the tokenizer's own.
+    """Raise errors that must end the program, such as KeyboardInterrupt. Other errors are the tokenizer's own
+    and are ignored.
 
     A panic in a Rust tokenizer is not an `Exception`, but it is the tokenizer's own too.
     """
@@ -232,9 +234,8 @@ def _doubled(first: int, end: int) -> Iterator[int]:
 
 
 class TokenTexts(dict[int, str]):
-    """The name of a token by itself: its text, or its bytes as `<E2 80>` if they are no complete character.
-
-    A name is computed when it is first asked for.
+    """The name of a token by itself: its text, or its bytes as `<E2 80>` if they are not a complete
+    character. A name is computed on its first use.
     """
 
     def __init__(self, tokenizer: Any | None):
@@ -250,10 +251,10 @@ class TokenTexts(dict[int, str]):
             return str(token_id)
         token = _token(self._tokenizer, token_id)
         if token is None:
-            return f"<{token_id}>"  # an id in the padding of the logits, unknown to the tokenizer
+            return f"<{token_id}>"  # this id is in the padding of the logits, unknown to the tokenizer
         text = decoded(self._tokenizer, [token_id])
         if token.startswith("\N{LOWER ONE EIGHTH BLOCK}") and not text.startswith(" "):
-            text = " " + text  # SentencePiece's mark of a space, dropped at the start of a text
+            text = " " + text  # SentencePiece's mark of a space, which is dropped at the start of a text
         if _UNFINISHED in text and (code := _bytes_of(token)):
             return f"<{code.hex(' ').upper()}>"
         return text
@@ -282,6 +283,6 @@ _JOINABLE = " 'nvr"
 except the last character of each. A replacement never reaches across any other character."""
 
 _CONTEXT = 8
-"""Number of tokens that usually is enough context to decode the tokens after them."""
+"""Number of tokens that is usually enough context to decode the tokens after them."""
 _TELLING = 4
-"""Characters of equal text after which two windows continue alike: no character has more bytes."""
+"""If two windows agree in this many characters, they continue alike, because no character has more bytes."""

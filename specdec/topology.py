@@ -1,9 +1,9 @@
 """Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
 
-A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth,
-then by path), so that a level is one contiguous slice and parents come before children. Where the root
-counts too, nodes are numbered by *rows*: row 0 is the root, row i + 1 is `paths[i]`. A target call scores its
-rows in this order.
+A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth, then
+by path), so that a level is one contiguous slice and parents come before children. If the root counts too,
+nodes are numbered by *rows*: row 0 is the root, row i + 1 is `paths[i]`. A target call scores its rows in
+this order.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
                                                └─ row 2 (1,)
@@ -38,13 +38,13 @@ class Topology:
 
     def __init__(self, paths: Iterable[Sequence[int]]):
         if not isinstance(paths, Iterable) or getattr(paths, "ndim", 1) == 0:
-            raise ValueError(f"paths = {paths!r} is no list of paths")
+            raise ValueError(f"paths = {paths!r} is not a list of paths")
         ordered = sorted((_checked_path(path) for path in paths), key=lambda path: (len(path), path))
         rows: dict[Path, int] = {(): 0}
         parents, child_indices = [-1], [-1]
         for path in ordered:
             if path in rows:
-                raise ValueError(f"path {path} is there twice; each node has one path")
+                raise ValueError(f"path {path} is given twice; each node has one path")
             if path[:-1] not in rows:
                 raise ValueError(f"path {path} has no parent {path[:-1]}; add it to the tree")
             if path[-1] > 0 and (sibling := (*path[:-1], path[-1] - 1)) not in rows:
@@ -70,7 +70,7 @@ class Topology:
         for row, parent in enumerate(rows[0][1:], start=1):
             if not 0 <= parent < row:
                 raise ValueError(
-                    f"row {row} has the parent {parent}: it must be a row before it, 0 to {row - 1}"
+                    f"row {row} has the parent {parent}: the parent must be an earlier row, 0 to {row - 1}"
                 )
         topology._set(*rows)
         topology._check_level_order()
@@ -85,7 +85,7 @@ class Topology:
         self.depths = tuple(depths)
 
     def _check_level_order(self) -> None:
-        counts = [0] * len(self.parents)  # children so far
+        counts = [0] * len(self.parents)  # number of children so far
         previous = (0, -1)
         for row in range(1, len(self.parents)):
             parent = self.parents[row]
@@ -106,13 +106,14 @@ class Topology:
 
     @property
     def depth(self) -> int:
-        """Tokens on the longest path; 0 for the empty tree."""
+        """Number of tokens on the longest path; 0 for the empty tree."""
         return self.depths[-1]
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """The rows of each row's children, in order; in level order they are neighbours."""
-        # built when first read: a tuple for each row makes a large tree several times as slow to build
+        # built when it is first read, because a tuple for each row makes building a large tree several times
+        # as slow
         counts = [0] * len(self.parents)
         for parent in self.parents[1:]:
             counts[parent] += 1
@@ -205,7 +206,7 @@ def simple() -> Topology:
 
 
 def sequence(k: int) -> Topology:
-    """k drafted tokens, one after the other."""
+    """k drafted tokens in a sequence, each the child of the one before."""
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     return Topology.from_parents(range(-1, k), [-1] + [0] * k)
 
@@ -244,7 +245,9 @@ def named(name: str, k: int | None = None) -> Topology:
         raise ValueError(f"topology = {name!r:.60}: simple is one token, k = 1; use sequence(k) or batch(k)")
     k = own_k if k is None else k
     if kind not in NAMED or (k is None and kind != "simple"):
-        raise ValueError(f"topology = {name!r:.60} is none of simple, sequence(k), batch(k) and specinfer(k)")
+        raise ValueError(
+            f"topology = {name!r:.60} is not one of simple, sequence(k), batch(k) and specinfer(k)"
+        )
     return NAMED[kind](k)
 
 
@@ -261,9 +264,9 @@ def _checked_path(path: Sequence[int]) -> Path:
         raise ValueError("path () is the root; it is in every tree and not listed")
     indices = [i for i in map(integer, path) if i is not None and i >= 0]
     if len(indices) < len(path):
-        raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
+        raise ValueError(f"path {tuple(path)!r} does not consist of child indices 0, 1, 2, ...")
     return tuple(indices)
 
 
 MAX_DRAFT_TOKENS = 1_000_000
-"""Largest k that a topology is built for; a decoder is limited by its context long before."""
+"""Largest k for which a topology is built. A decoder is limited much earlier, by its context."""

@@ -1,4 +1,4 @@
-"""The paper's verification as pure functions of tensors and randomness: Algorithms 4 and 5 by themselves."""
+"""The paper's verification as pure functions of tensors and randomness: only Algorithms 4 and 5."""
 
 from __future__ import annotations
 

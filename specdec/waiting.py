@@ -12,9 +12,9 @@ PATIENCE = 2.0
 
 
 class Waiting:
-    """Says what is being done while the block runs, after `PATIENCE` seconds.
+    """Says what is being done while the block runs, if it takes longer than `PATIENCE` seconds.
 
-    On a terminal one line counts seconds and is wiped at the end; elsewhere the message is written once.
+    On a terminal one line counts seconds and is erased at the end; elsewhere the message is written once.
     """
 
     def __init__(self, what: str):

@@ -36,10 +36,10 @@ DESKTOP = {"width": 1280, "height": 900}
 EXPERIENCED = """for (const name of ["specdec.more", "specdec.why"]) {
   try { localStorage.setItem(name, ""); } catch {}
 }"""
-"""What a visitor's browser holds who has opened all controls and the race."""
+"""The storage of a browser whose visitor has opened all controls and the race."""
 SLOW = 60_000 if os.environ.get("CI") else 15_000
-"""Milliseconds until a browser's test gives up: few at the desk, to tell a failure soon, and many on
-the shared machines of CI."""
+"""Milliseconds until a browser's test gives up: few on a developer's machine, to show a failure soon, and
+many on the shared machines of CI."""
 
 
 def pytest_collection_modifyitems(items):
@@ -49,8 +49,8 @@ def pytest_collection_modifyitems(items):
 
 
 def answering(answers):
-    """A function without arguments that returns the next of these answers at each call. An exception is
-    raised."""
+    """A function without arguments that returns the next of these answers at each call. It raises an answer
+    that is an exception."""
     coming = iter(answers)
 
     def answer():
@@ -64,7 +64,7 @@ def answering(answers):
 
 def let_closed_runs_end():
     """Wait for closed runs. Each ends after the round in progress, in the decoding thread."""
-    from components.runs import queue  # the core's tests need no package of the page
+    from components.runs import queue  # the tests of the core need no package of the page
 
     for thread in threading.enumerate():
         if thread.name == queue.THREAD:
@@ -81,8 +81,8 @@ def pair():
 
 @pytest.fixture
 def bounds():
-    """Changes the limits in force for one test."""
-    from components.guard import limits  # the core's tests need no package of the page
+    """Change the limits in force for one test."""
+    from components.guard import limits  # the tests of the core need no package of the page
 
     before = limits.current()
     yield lambda **changes: limits.use(dataclasses.replace(before, **changes))
@@ -91,7 +91,7 @@ def bounds():
 
 @cache
 def ours(name):
-    """A pair of ours by its name. Without its weights the test is skipped."""
+    """A pair of this project by its name. If its weights are missing, the test is skipped."""
     import specdec
     from specdec import coder, smollm2
 
@@ -103,7 +103,7 @@ def ours(name):
 
 
 def same_arithmetic(pair, run):
-    """Skip a test of equal tokens where a bfloat16 model is computed in another way than for a recorded run.
+    """Skip a test of equal tokens if a bfloat16 model is computed in another way than for a recorded run.
 
     The number of threads does not matter.
     """
@@ -115,7 +115,7 @@ def same_arithmetic(pair, run):
 @pytest.fixture(scope="session")
 def url():
     """The address of the real app, served with the embedded pair."""
-    from tests.stress.visitors import serving  # the core's tests need no package of the page
+    from tests.stress.visitors import serving  # the tests of the core need no package of the page
 
     with serving() as (address, _):
         yield address
@@ -139,7 +139,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def shared_tab(browser):
-    """One tab for the tests of a file. Its scripts are compiled already, so the page costs less than half."""
+    """One tab for the tests of a file. Its scripts are already compiled, so opening the page costs less than
+    half."""
     context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
     context.set_default_timeout(SLOW)
     context.add_init_script(EXPERIENCED)
@@ -149,8 +150,8 @@ def shared_tab(browser):
 
 @pytest.fixture
 def blank(shared_tab, url):
-    """The tab as a new visitor has it. After the test it checks that no other host was asked and no script
-    failed."""
+    """The tab as a new visitor has it. After the test it checks that no other host was contacted and no
+    script failed."""
     tab = shared_tab
     remembered = tab.context.new_cdp_session(tab)
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
@@ -181,7 +182,7 @@ def page(blank, url):
 
 @pytest.fixture
 def someone(browser):
-    """Opens an address in a browser that nobody used before. At the end, no script may have failed."""
+    """Open an address in a new browser. At the end, no script may have failed."""
     contexts, errors = [], []
 
     def open_page(address, viewport=DESKTOP, is_new=False, **settings):
@@ -231,9 +232,9 @@ def settle(control):
 
 
 def within_reach(control):
-    """Open the drawer of settings if a control of the Decode tab lies in it."""
+    """Open the drawer of settings if a control of the Decode tab is in it."""
     if control.evaluate("element => element.closest('#settings') !== null"):
-        # a click at its place would miss it while the page still moves
+        # a click would miss the control while the page still moves
         control.page.locator(".open-settings input").evaluate("input => input.checked || input.click()")
 
 
@@ -299,7 +300,7 @@ def shows(page, selector, text):
 def serious_findings(page, context=None):
     """Serious or critical findings of axe-core on a page, or within a selector of it: rule and places.
 
-    A colour in transition has too little contrast, so it first waits for all transitions to end.
+    A colour in transition has too little contrast, so the function first waits for all transitions to end.
     """
     from axe_playwright_python.sync_playwright import Axe
 
@@ -314,7 +315,7 @@ def serious_findings(page, context=None):
     ]
 
 
-# Points at everything in sight. It records the definitions that appear, and what shows one without a dotted
+# Points at everything that is visible. It records the definitions that appear, and the terms without a dotted
 # line.
 _POINT = """async () => {
   const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
@@ -342,5 +343,5 @@ _POINT = """async () => {
 
 
 def pointed_at(page):
-    """The explained terms in sight on the open tab, and those of them without a dotted line."""
+    """The explained terms that are visible on the open tab, and those of them without a dotted line."""
     return page.evaluate(_POINT)

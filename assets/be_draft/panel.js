@@ -9,9 +9,10 @@ import { START, setupOf } from "./setup.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
-const HASTE = 0.25; // seconds after an answer in which a second Enter is ignored: it belonged to the previous guess
+// Seconds after an answer in which a second Enter is ignored, because it was meant for the previous guess.
+const HASTE = 0.25;
 const INVITATION = "Type the next words and press Enter. With nothing typed, the target writes one token alone.";
-const WAITING = "The target is at work …";
+const WAITING = "The target is working …";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
 
 // The space before a word has no colour, so that no line ends with a strip of colour.
@@ -102,7 +103,7 @@ class YouDraft {
     let answer;
     try {
       answer = await this.server[name]({ ...game.story, ...question });
-    } catch {} // Gradio answers nothing offline, and throws where the server refuses
+    } catch {} // offline Gradio gives no answer, and it throws if the server refuses
     answer ??= { error: BROKEN };
     if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;

@@ -4,7 +4,7 @@ import { differing, readAll } from "../page/setup_fields.js";
 
 export const START = 19; // the seed that the page opens with
 
-// story: { get(), set({ opening, temperature, seed }) }.
+// story: the game's values by { get(), set({ opening, temperature, seed }) }.
 export function setupOf({ openings, temperatures }, story) {
   const fields = {
     opening: { kind: "number", default: 1, least: 1, most: openings.length, whole: true },

@@ -1,11 +1,11 @@
 // The connection to a room over plain HTTP: sends actions and receives news.
 
-const PAUSE = 300; // milliseconds between two looks of a lecturer, however fast the answers come
+const PAUSE = 300; // least milliseconds between two requests of a lecturer for the state of the room
 const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
 const SILENT = 40_000; // milliseconds after which a waiting request counts as lost: a phone may have changed its network
 
-/** A refusal of the server: its status, and what it says. */
+/** A refusal of the server: its status and its message. */
 export class Refused extends Error {
   /** @param {number} status @param {string} message */
   constructor(status, message) {
@@ -18,16 +18,17 @@ export class Refused extends Error {
   }
 }
 
-export const LOST = "The connection to the server is lost; it is tried again.";
+export const LOST = "The connection to the server is lost. The page keeps trying.";
 
-// The reason why an action failed, in words. An error that is no refusal is the browser's: no server answered.
+// The reason why an action failed, in words. Any error but a refusal comes from the browser: no server
+// answered.
 export const reason = (error) => (error instanceof Refused ? error.message : LOST);
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 async function read(answer) {
   const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, said.detail ?? "The server does not answer as it should.");
+  if (!answer.ok) throw new Refused(answer.status, said.detail ?? "The server gives a wrong answer.");
   return said;
 }
 
@@ -87,7 +88,8 @@ export function watch(who, { seen, gone, lost = (_) => {} }) {
   return () => ending.abort();
 }
 
-// The browser's memory of a room, by name. If the browser stores nothing, it lasts as long as the page.
+// The browser's memory of a room, by name. If the browser stores nothing, the memory lasts as long as the
+// page.
 const remembered = new Map();
 
 export function remember(name, value) {
@@ -96,11 +98,11 @@ export function remember(name, value) {
     if (value) localStorage.setItem(name, JSON.stringify(value));
     else localStorage.removeItem(name);
   } catch {
-    // then it lasts as long as the page
+    // the browser stores nothing: the memory lasts as long as the page
   }
 }
 
-// Forgets this room. Another window of the browser may have entered a newer one, which stays.
+// Forgets this room. If another window of the browser has entered a newer room, that one stays.
 export function forget(name, who) {
   if (who && recall(name)?.token === who.token) remember(name, null);
 }
@@ -114,5 +116,5 @@ export function recall(name) {
   }
 }
 
-// A code in the groups in which people read it aloud.
+// A code in groups, as people read it aloud.
 export const spelled = (code) => `${code.slice(0, 4)} ${code.slice(4)}`;

@@ -1,4 +1,4 @@
-// The class as the draft: the text so far, the proposals, and the score beside the small model's.
+// The class as the draft: the text so far, the proposals, and the scores of the class and of the small model.
 
 import { make } from "../shared/view.js";
 import { answerBars } from "./histogram.js";

@@ -1,4 +1,5 @@
-// The histogram of a class's answers: a bar per choice, or columns over a range of numbers, beside the right answer.
+// The histogram of a class's answers: a bar per choice, or columns over a range of numbers, and the right
+// answer.
 
 import { said } from "../lessons/question.js";
 import { make } from "../shared/view.js";
@@ -22,8 +23,8 @@ export function columns([least, most, step], counts) {
   return found;
 }
 
-// The position of a value over the columns, as a fraction of their width. A value lies at the middle of its slider
-// step.
+// The position of a value over the columns, as a fraction of their width. A value is drawn in the middle of
+// its slider step.
 export function placeOf([least, most, step], value) {
   const steps = Math.round((most - least) / step) + 1;
   const wide = Math.ceil(steps / MOST_COLUMNS);
@@ -41,8 +42,8 @@ export function right({ choices, answer, close }, counts) {
 
 const people = (count) => (count === 1 ? "1 answer" : `${count} answers`);
 
-// A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning` is the mark
-// in words. most: the count of a full bar.
+// A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning`
+// says the mark in words. most: the count of a full bar.
 export function answerBars(rows, most, className = "class-answers") {
   const list = make("ul", className);
   for (const { text, count, mark, isRight, isMine, meaning } of rows) {

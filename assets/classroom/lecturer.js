@@ -1,4 +1,4 @@
-// The lecturer's side of a room: the step of the lesson leads the class, and its answers are counted and shown.
+// The lecturer's side of a room: the class follows the lesson's step, and its answers are counted and shown.
 
 import * as lessons from "../lessons/panel.js";
 import { make, setText } from "../shared/view.js";
@@ -10,9 +10,9 @@ import { KEPT } from "./teaching.js";
 
 let who = null; // { room, token }
 let state = null; // the latest state of the room
-let told = null; // the step that the room was last led to
+let told = null; // the step that was last sent to the room
 let stop = () => {};
-let sending = Promise.resolve(); // actions are sent one after the other, because steps must not overtake each other
+let sending = Promise.resolve(); // actions are sent one after another, because steps must not overtake each other
 let unsent = 0; // actions that are not sent yet
 const shown = new Set(); // questions whose answers the class has seen
 const views = []; // draw(who, state, message)
@@ -49,7 +49,7 @@ function lead(found) {
   draw();
 }
 
-// Leads the room of this browser, if there is another one than before.
+// Follows the room of this browser, if it is another one than before.
 function enter() {
   const kept = recall(KEPT);
   if (kept && kept.token !== who?.token) lead(kept);
@@ -94,7 +94,8 @@ export function send(name, body = {}) {
   return sending;
 }
 
-// The server answers again. A short loss may have failed an action only, and not the waiting request for news.
+// The server answers again. A short loss of the connection may have failed only an action, and not the
+// waiting request.
 function heard(found) {
   if (message === LOST) message = null;
   seen(found);
@@ -109,7 +110,7 @@ function seen(found) {
   draw();
 }
 
-// Follows the room to its place. Another window of this lecturer may have changed it.
+// Moves the lesson to the room's place, which another window of this lecturer may have changed.
 function follow(place) {
   const isNew = place.shown !== shown.has(key(place));
   if (place.shown) shown.add(key(place));
@@ -203,7 +204,8 @@ export function mountClassBar(element, _, server) {
   );
   addEventListener("storage", ({ key }) => key === KEPT && enter()); // another window opened a room
   lessons.arrived.then(() => {
-    lessons.onStep(stepped); // the step in the address does not lead: the room may be elsewhere by now
+    // The room's step counts, not the one in the address, because the room may be at another step by now.
+    lessons.onStep(stepped);
     enter();
   });
 }

@@ -1,4 +1,5 @@
-// The class as the draft, on the projector: the text, the proposals, and the score beside the small model's.
+// The class as the draft, for the projector: the text, the proposals, and the scores of the class and the
+// small model.
 
 import { setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
@@ -10,7 +11,8 @@ export function mountDraft(dialog, send) {
   on(".close", () => dialog.close());
   on(".verify", () => send("check"));
   on(".next-round", () => send("next"));
-  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // keys typed here are no commands of the page
+  // Keys that are typed here must not act as commands of the page.
+  dialog.addEventListener("keydown", (event) => event.stopPropagation());
   find(".begin").addEventListener("submit", (event) => {
     event.preventDefault();
     send("draft", { prompt: find(".begin input").value });

@@ -1,4 +1,4 @@
-// How students join the room, for the projector: a QR code, a link and the code.
+// The ways to join the room, for the projector: a QR code, a link and the code.
 
 import { setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
@@ -29,7 +29,8 @@ export function mountJoin(dialog, server, present) {
   const find = (selector) => dialog.querySelector(selector);
   let room = null;
   find(".close").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // Esc leaves this, not the projector
+  // Esc closes this dialog, and does not leave projector mode.
+  dialog.addEventListener("keydown", (event) => event.stopPropagation());
   find(".local").hidden = !LOCAL.test(location.hostname);
 
   async function codeOf(wanted) {

@@ -1,4 +1,5 @@
-// The student's page: shows the lecturer's step, takes one answer per question, and can show earlier steps.
+// The student's page: it shows the lecturer's step, takes one answer per question, and can show earlier
+// steps.
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
 import { make, setText } from "../shared/view.js";
@@ -14,7 +15,7 @@ const field = (selector) => document.querySelector(selector);
 let who = null; // { room, token }
 let stop = () => {};
 let state = null; // the latest state of the room
-let at = -1; // the index in `past` of the step in sight; -1: the lecturer's step
+let at = -1; // the index in `past` of the step that is shown; -1: the lecturer's step
 const past = []; // states of lesson steps, in order of arrival
 
 const keyOf = ({ place, draft }) => (place ? `${place.lesson}/${place.step}` : draft ? `draft/${draft.number}` : "");
@@ -25,7 +26,7 @@ function tell(message) {
   box.hidden = !message;
 }
 
-// ---------------------------------------------------------------- in and out
+// ---------------------------------------------------------------- joining and leaving
 
 async function join(code) {
   try {
@@ -74,9 +75,9 @@ function seen(found) {
   draw();
 }
 
-// ---------------------------------------------------------------- what is in sight
+// ---------------------------------------------------------------- the step that is shown
 
-let drawn = ""; // what was drawn last; a form that is being filled in is not drawn again
+let drawn = ""; // the state that was drawn last; a form that is being filled in is not drawn again
 
 function draw() {
   const shown = at < 0 ? state : past[at];
@@ -107,7 +108,7 @@ function drawWords(place, title, words) {
 }
 
 function drawLobby() {
-  drawWords("", "You are in", "Wait for the lecturer to begin. This page follows by itself.");
+  drawWords("", "You are in", "Wait for the lecturer to begin. This page then follows by itself.");
 }
 
 function drawStep({ place, title, of, words, question, mine, counts }) {
@@ -124,7 +125,7 @@ function drawStep({ place, title, of, words, question, mine, counts }) {
   } else if (known) {
     find(".outcome").append(make("p", "verdict", `Sent: ${said(question, mine)}. Wait for the others.`));
   } else if (at < 0) drawQuestion(question, place);
-  else find(".outcome").append(make("p", "verdict", "You did not answer this."));
+  else find(".outcome").append(make("p", "verdict", "You did not answer this question."));
 }
 
 function drawQuestion(question, place) {
@@ -143,7 +144,7 @@ function drawDraft({ draft, mine }) {
   drawWords(
     `Word ${draft.number}`,
     "You are the draft",
-    "The whole class guesses; the target checks what most of you wrote.",
+    "The whole class guesses, and the target checks your most frequent guesses.",
   );
   find(".lesson .text").hidden = false;
   drawText(find(".lesson .text"), draft);
@@ -171,7 +172,8 @@ function drawProposal({ number }) {
   };
 }
 
-// Sends one answer. It counts when the server has it. The class may have moved on to another question or word by then.
+// Sends one answer. It counts as sent when the server has it. Meanwhile the class may have moved on to
+// another question.
 async function submit(button, name, body) {
   const asked = keyOf(state);
   button.disabled = true;
@@ -179,17 +181,17 @@ async function submit(button, name, body) {
     await post(name, { room: who.room, ...body }, who.token);
     tell(null);
     if (keyOf(state) === asked) seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
-    find("h2").focus({ preventScroll: true }); // the form that had the focus is hidden now
+    find("h2").focus({ preventScroll: true }); // the form that had the focus is now hidden
   } catch (error) {
     if (error.isGone) return leave(error.message);
     if (keyOf(state) !== asked) return;
     tell(reason(error));
     button.disabled = false;
-    if (error.status === 409) follow(); // an answer of another tab may be there
+    if (error.status === 409) follow(); // another tab may have sent an answer
   }
 }
 
-// ---------------------------------------------------------------- following, and looking back
+// ---------------------------------------------------------------- following the lecturer, and looking back
 
 function drawFooter(shown) {
   const here = past.findIndex((other) => keyOf(other) === keyOf(shown));
@@ -203,7 +205,8 @@ function drawFooter(shown) {
   find(".back").onclick = () => go(before);
   find(".on").onclick = () => go(here + 1);
   const link = /** @type {HTMLAnchorElement} */ (find(".whole"));
-  link.hidden = !shown.place || Boolean(shown.question && !shown.place.shown); // the page shows the answer
+  // The full page shows the answer of this step.
+  link.hidden = !shown.place || Boolean(shown.question && !shown.place.shown);
   if (shown.place) link.href = `./?lesson=${shown.place.lesson}&step=${shown.place.step + 1}`;
 }
 

@@ -1,4 +1,4 @@
-// Whether this browser leads a class. It is known before any other script of the classroom is fetched.
+// Whether this browser leads a class. This is known before any other script of the classroom is fetched.
 
 export const KEPT = "specdec.class.lecturer";
 

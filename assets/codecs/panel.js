@@ -1,4 +1,5 @@
-// The codec laboratory: a sentence from Alice to Bob, the distributions of its indices, and Tunstall codes.
+// The codec laboratory: a sentence that Alice sends to Bob, the distributions of its indices, and Tunstall
+// codes.
 
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
@@ -7,13 +8,13 @@ import { Plot, tableOf } from "../shared/plot.js";
 import { fillRows, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
-// Shows a token with visible signs for spaces. The entry for all other tokens is no token.
+// Shows a token with visible signs for spaces. The entry for all other tokens is shown as words.
 const OTHER = "other tokens";
 const shownToken = (text) => (text === OTHER ? text : visible(text));
 
 const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
 
-// A function that shows views in one and the same plot.
+// A function that shows different views in the same plot.
 function plotIn(host, plotly) {
   let plot = null;
   return (view) => {
@@ -23,7 +24,7 @@ function plotIn(host, plotly) {
   };
 }
 
-// Draws Bob's text: each token above its index in bits. Tokens that differ from the record are marked.
+// Draws Bob's text: each token above its index in bits. Tokens that differ from the recorded text are marked.
 function drawReceived(host, tokens, chosen, choose) {
   fillRows(
     host,
@@ -59,14 +60,14 @@ function drawMessage(host, token, number, method) {
   const how =
     method === "greedy_rejection"
       ? "Alice tests the shared proposals one by one, as GSD tests drafted children."
-      : "Alice takes the winner of the race under P; its place in the race under Q is the index.";
+      : "Alice takes the winner of the race under P. The index is the winner's place in the race under Q.";
   host.replaceChildren(
     make("p", "", `Token ${number + 1}. ${how} Both drew, in this order:`),
     list,
     make(
       "p",
       "",
-      `Alice sends index ${token.index}: ${token.bits.length} bits of Elias γ (ideal ${token.ideal.toFixed(2)} by Zipf's law); ` +
+      `Alice sends index ${token.index}: ${token.bits.length} bits of Elias γ (ideal length ${token.ideal.toFixed(2)} by Zipf's law); ` +
         `D_KL = ${token.kl.toFixed(2)}, H[index] = ${token.entropy_with.toFixed(2)} bits here. Bob, who has Q, the shared randomness ` +
         `and the index, takes “${visible(token.text)}”: Alice's token.`,
     ),
@@ -84,7 +85,7 @@ function tokenTable(tokens) {
     ...[token.ideal, token.kl, token.entropy_with, token.entropy_without].map((bits) => bits.toFixed(2)),
   ]);
   return {
-    caption: "Each token in bits; H of the index, proposals with and without replacement",
+    caption: "Bits of each token; H is the entropy of the index, for proposals with and without replacement",
     columns: TOKEN_COLUMNS,
     rows,
   };
@@ -143,7 +144,7 @@ function mountSentence(element, props, server, onToken) {
   function take(answer) {
     view = answer;
     const drawn = view.tokens.filter((token) => !token.recorded).length;
-    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens differ from the recorded text (dotted). P and Q still follow the recorded text.`;
+    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q still follow the recorded text.`;
     setText(
       find(".note.seed"),
       seed === null
@@ -222,7 +223,7 @@ function mountDistributions(element, props, server) {
   find(".preset").addEventListener("change", () => show(presets[Number(find(".preset").value)]));
   find(".codec").addEventListener("change", ask);
   list(1);
-  // The list has one more entry for the distributions of a chosen token.
+  // The list gets one more entry, for the distributions of a chosen token.
   return (token, number) => {
     const name = `token ${number + 1} of the sentence: ${visible(token.text)}`;
     presets[props.presets.length] = { name, names: token.texts, p: token.p, q: token.q };

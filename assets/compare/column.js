@@ -8,12 +8,12 @@ import { Controls } from "./controls.js";
 import { around, change, efficiency, reason, verdict } from "./diff.js";
 import { laneOf, reference, state } from "./state.js";
 
-const NOISE = 0.1; // two identical runs easily differ by this much
-const TILES = { efficiency: "tokens per target call", time: "time a token", ratio: "relative speed" };
+const NOISE = 0.1; // even two identical runs may differ by this much
+const TILES = { efficiency: "tokens per target call", time: "time per token", ratio: "relative speed" };
 
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };
 
-// Topology "auto" may decide that drafting does not pay.
+// With the topology "auto" there may be no tree, because drafting does not pay.
 const undrafted = ({ asked, tree }) =>
   asked !== "ar" && tree?.num_draft_tokens === 0 ? "; drafting does not pay here" : "";
 
@@ -24,7 +24,7 @@ function numbers(lane, plain) {
   return {
     efficiency: [efficiency(lane), `${totals.tokens} tokens, ${totals.rounds} target calls${undrafted(lane)}`],
     time: [`${milliseconds(lane)} ms`, "median round"],
-    ratio: plain ? ["1", "the measure of the others"] : compared(lane),
+    ratio: plain ? ["1", "the others are compared with this"] : compared(lane),
   };
 }
 
@@ -35,8 +35,9 @@ export function compared(lane) {
   return [ratio.toFixed(2), pace(ratio)];
 }
 
-// Tokens per second of the median round. Both the time per token and the relative speed use it, so that they agree.
-// Rounds of a run are alike, and on a busy machine a few slow ones would dominate a mean.
+// Tokens per second of the median round. Both the time per token and the relative speed use it, so that they
+// agree. Most rounds of a run take about the same time, and on a busy machine a few slow ones would dominate
+// a mean.
 function typicalSpeed({ rounds, totals }) {
   const seconds = rounds
     .map(({ seconds: { draft, evaluate, verify } }) => draft + evaluate + verify)
@@ -53,11 +54,11 @@ function pace(ratio) {
   return `${than} plain`;
 }
 
-const NOTHING_YET = "Press Run: the text grows here";
+const NOTHING_YET = "Press Run, and the text grows here";
 const EMPTY = {
-  waiting: "Waits for the earlier columns",
+  waiting: "This column waits for the earlier ones",
   choosing: "Measuring acceptance to choose the tree …",
-  stopped: "Did not begin",
+  stopped: "This run did not begin",
 };
 
 /**
@@ -138,7 +139,7 @@ export class ColumnView {
     return this.text;
   }
 
-  // old: the run shown does not have the current settings.
+  // old: whether the shown run has other settings than the column now.
   draw(number, old) {
     const { column } = this;
     const name = `${number}, ${this.controls.method}`;
@@ -200,7 +201,7 @@ export class ColumnView {
     this.elements[at]?.classList.add("lit");
   }
 
-  // Sets marks in the text: { at, label } puts a mark before token number `at`.
+  // Sets marks in the text. { at, label } puts a mark before token number `at`.
   mark(marks) {
     const wanted = JSON.stringify(marks);
     if (wanted === this.marked) return;

@@ -25,7 +25,7 @@ export class Columns {
   parsedAll(text) {
     const columns = text.split(",").map((part) => this.parsed(part));
     if (columns.length > this.mostColumns)
-      throw new Error(`the address has ${columns.length} columns; at most ${this.mostColumns} stand side by side`);
+      throw new Error(`the address has ${columns.length} columns; at most ${this.mostColumns} can be compared`);
     return columns;
   }
 
@@ -38,7 +38,7 @@ export class Columns {
     column.draft = parts.at(-1);
     if (this.fits(column) && this.written(column) === text) return column;
     throw new Error(
-      `“\u2068${shortened(text, 60)}\u2069” in the address is no column; write it like ersd.sequence.4.own, or ar`,
+      `“\u2068${shortened(text, 60)}\u2069” in the address is not a column; write a column like ersd.sequence.4.own, or ar`,
     );
   }
 

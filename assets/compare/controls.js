@@ -11,7 +11,7 @@ function select(options) {
 }
 
 export class Controls {
-  // column: the object that the controls change; changed: called after each change.
+  // column: the object that the controls change. changed: called after each change.
   constructor(column, { choices, withoutK, mostDrafted }, changed) {
     this.column = column;
     this.withoutK = withoutK;

@@ -4,7 +4,7 @@ import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { quoted } from "../shared/labels.js";
 import { blockEfficiency } from "../shared/totals.js";
 
-const AROUND = 18; // characters shown before and after the place: both excerpts begin alike and part at the mark
+const AROUND = 18; // characters that are shown before and after the first difference
 const count = (n) => `${n} token${n === 1 ? "" : "s"}`;
 
 // The index of the first token in which two runs differ, or -1 if there is none so far. One of two finished runs may
@@ -19,7 +19,8 @@ export function parting(lane, other) {
 
 const named = (token) => (token ? quoted(token.text) : "the end");
 
-// The verdict on a run compared with the reference: { same: true, false, or null if unknown; at; line }.
+// The verdict on a run compared with the reference: { same, at, line }. same: true, false, or null if
+// unknown.
 export function verdict(lane, reference) {
   const at = parting(lane, reference);
   const length = lane.tokens.length;
@@ -45,7 +46,7 @@ export function reason(method, { same, at }, { greedy, dtype }) {
 const otherNoise = (name) =>
   `${name} decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the target’s.`;
 const byChance = (name) =>
-  `By chance: ${name} decides with random numbers of its own. Another seed or a longer text will show it.`;
+  `The texts are equal by chance, because ${name} decides with random numbers of its own. Another seed or a longer text will differ.`;
 
 // assets/results/rounding.json, on sequence(4)
 const HOW_OFTEN =
@@ -54,13 +55,13 @@ const HOW_OFTEN =
 function kept(method, dtype) {
   if (dtype === "float32")
     return `The noise depends on seed and position alone, so draft, topology and k cannot change ${METHODS[method]}’s text.`;
-  return `Measured in ${dtype}, where rounding can part the texts; here it did not. ${HOW_OFTEN}`;
+  return `Measured in ${dtype}, where rounding can change the text; here it did not. ${HOW_OFTEN}`;
 }
 
 function rounded(at, dtype) {
-  const until = `Measured in ${dtype}: they agree for ${count(at)}.`;
+  const until = `Measured in ${dtype}: the texts agree for ${count(at)}.`;
   if (dtype === "float32") return `${until} There two tokens were so nearly equal that rounding decided between them.`;
-  return `${until} A target call over several tokens rounds differently from one over a single token, until it decides a near tie. ${HOW_OFTEN}`;
+  return `${until} A target call over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
 }
 
 // The effect of a change of the column on its text and on its tokens per target call.
@@ -69,8 +70,8 @@ export function change(lane) {
   if (!before || lane.phase !== "finished") return "";
   const at = parting(lane, before);
   const text =
-    at < 0 ? `the text stayed, all ${count(lane.tokens.length)}` : `the text is another one from token ${at + 1} on`;
-  return `After your change ${text}. Tokens per target call: ${efficiency(before)} before, ${efficiency(lane)} now.`;
+    at < 0 ? `all ${count(lane.tokens.length)} of the text are the same` : `the text differs from token ${at + 1} on`;
+  return `After your change, ${text}. Tokens per target call: ${efficiency(before)} before, ${efficiency(lane)} now.`;
 }
 
 export const efficiency = ({ totals }) => blockEfficiency(totals.tokens, totals.rounds);

@@ -1,5 +1,5 @@
-// The comparison: several methods side by side, from one prompt and seed. A column that is changed after a run is run
-// again by itself.
+// The comparison: several methods side by side, from one prompt and seed. If a column is changed after a run,
+// it is run again automatically.
 
 import { onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
@@ -26,12 +26,12 @@ import {
 } from "./state.js";
 import { beside, HEAD, rows, status, summary } from "./words.js";
 
-const SETTLED = 500; // milliseconds after the last change of a column until it is run again
-const AGAIN = 2000; // milliseconds until the record is asked for again
+const SETTLED = 500; // milliseconds after the last change of a column until the column is run again
+const AGAIN = 2000; // milliseconds until the recorded comparison is requested again
 const ADDED = "ersd.batch.4.own";
 const CHANGED = "You changed the prompt, the seed, the length or the temperature. Press Run to compare again.";
 const CAPTION =
-  "One run each. Seconds: drafting, evaluating and verifying. A token’s time and the relative speed are of the median round, which a few slow ones do not change; plain decoding = 1.";
+  "One run for each column. Seconds: drafting, evaluating and verifying. The time per token and the relative speed are those of the median round, which a few slow rounds do not change. Plain decoding has the relative speed 1.";
 
 class Comparison {
   asked = null;
@@ -72,7 +72,7 @@ class Comparison {
     this.open();
   }
 
-  // Shows the recorded comparison if the setup is that of the record.
+  // Shows the recorded comparison if the form has the settings of the recording.
   open() {
     const { record, columns } = this;
     const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
@@ -156,7 +156,7 @@ class Comparison {
 
   stale = () => stale((column) => this.columns.written(column));
 
-  // Whether other models are loaded than those whose texts are shown.
+  // Whether the loaded models are others than those that wrote the shown texts.
   areOthers() {
     const names = (models) => models.map(({ name }) => name).join();
     return this.models.length > 0 && state.setup !== null && names(state.setup.models) !== names(this.models);
@@ -166,7 +166,7 @@ class Comparison {
     return !isActive() && reference()?.phase === "finished" && this.shared.fits(state.shared);
   }
 
-  // Runs the changed columns again once the visitor pauses.
+  // Runs the changed columns again when the visitor pauses.
   follow() {
     this.drawSoon();
     clearTimeout(this.timer);
@@ -174,7 +174,7 @@ class Comparison {
       const columns = this.stale();
       if (columns.length === 0 || !this.canFollow()) return;
       if (state.phase === "recorded" || this.areOthers())
-        this.run(); // the seconds belong to another machine or to other models
+        this.run(); // the recorded seconds are from another machine or other models
       else this.start(columns, false);
     }, SETTLED);
   }
@@ -215,7 +215,8 @@ class Comparison {
       tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
   }
 
-  // Each column gets a mark where its text first differs from the reference; autoregressive columns get all marks.
+  // Each column has a mark where its text first differs from the reference. Autoregressive columns have all
+  // marks.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
     const ofOthers = places.flatMap(({ same, at }, i) => (same === false ? [{ at, label: `≠ ${i + 1}` }] : []));

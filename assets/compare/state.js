@@ -10,11 +10,11 @@ const FRESH = { run: null, message: "", place: null };
 
 export const state = {
   ...FRESH,
-  // place: in line for the model, { number, of, seconds }; run: as in updates.js
+  // place: the place in the waiting line, { number, of, seconds }; run: as in updates.js
   phase: "idle", // idle, recorded, waiting, running, stopped, done, error
   setup: null, // seed and models
   shared: null, // the settings that all columns share
-  columns: [], // { id, method, topology, k, draft }, as the visitor wants them
+  columns: [], // { id, method, topology, k, draft }, as the visitor chose them
   lanes: new Map(), // the runs, by a column's id
 };
 
@@ -25,7 +25,7 @@ const live = new Live(state, apply, notify, (message) => {
 });
 export const { isActive } = live;
 
-// asked: the settings of the column. before: its run before the settings were changed.
+// asked: the settings of the column. before: the column's run before its settings were changed.
 const newLane = (asked, before) => ({ asked, before, phase: "waiting", message: "", tree: null, ...nothing() });
 const nothing = () => ({ rounds: [], tokens: [], totals: new Totals() });
 
@@ -33,7 +33,7 @@ const nothing = () => ({ rounds: [], tokens: [], totals: new Totals() });
 export const laneOf = (column) => state.lanes.get(column.method === "ar" ? REFERENCE : column.id);
 export const reference = () => state.lanes.get(REFERENCE);
 
-// The columns whose run has other settings than the column. `written` gives a column's settings as text.
+// The columns whose settings differ from those of their run. `written` gives a column's settings as text.
 export function stale(written) {
   return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
 }
@@ -61,8 +61,8 @@ export function forgetRecorded() {
   notify();
 }
 
-// Begins to run columns: all of them after the reference, or some of them beside the existing reference. asked: what the
-// server is asked for.
+// Begins to run columns: all of them after the reference, or some of them with the existing reference. asked:
+// the request to the server.
 export function begin(shared, columns, written, anew, asked) {
   if (anew) {
     state.lanes.clear();
@@ -71,7 +71,7 @@ export function begin(shared, columns, written, anew, asked) {
   for (const column of columns) {
     const old = state.lanes.get(column.id);
     state.lanes.set(column.id, newLane(written(column), old?.phase === "finished" ? old : null));
-    if (old) old.before = null; // only one earlier run is remembered
+    if (old) old.before = null; // only one earlier run of a column is remembered
   }
   if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
   live.begin("compare", { asked });

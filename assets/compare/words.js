@@ -13,7 +13,7 @@ export const HEAD = [
   "target calls",
   "tokens per target call",
   "seconds, all rounds",
-  "ms a token, median round",
+  "ms per token, median round",
   "relative speed",
   "text",
 ];
@@ -24,7 +24,7 @@ const length = (lane) => `${lane.tokens.length} of ${state.shared.length ?? "?"}
 function running(views) {
   const [id, lane] = [...state.lanes].find(([, { phase }]) => ["running", "choosing"].includes(phase)) ?? [];
   if (!lane) return "Running …";
-  const i = views.findIndex(({ column }) => column.id === id); // -1 where it was taken away meanwhile
+  const i = views.findIndex(({ column }) => column.id === id); // -1 if the column was removed meanwhile
   const name = id === REFERENCE ? "Plain decoding" : i < 0 ? "A column" : title(views[i], i);
   return lane.phase === "choosing" ? `${name}: measuring acceptance to choose the tree …` : `${name}: ${length(lane)}`;
 }
@@ -34,8 +34,8 @@ const STATUS = {
   recorded: () => "Recorded. Press Run to decode it now, or change the draft, topology or k of a column.",
   waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
   running,
-  done: () => `Done, seed ${state.setup.seed}. Change draft, topology or k of a column and it runs again by itself.`,
-  stopped: () => "Stopped. Press Run to compare anew.",
+  done: () => `Done, seed ${state.setup.seed}. If you change draft, topology or k of a column, the column runs again.`,
+  stopped: () => "Stopped. Press Run to compare again.",
   error: () => "",
 };
 
@@ -58,7 +58,7 @@ export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";
   const { tokens, rounds } = lane.totals;
-  return `Plain decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${milliseconds(lane)} ms a token.`;
+  return `Plain decoding, measured for comparison: ${tokens} tokens in ${rounds} target calls, ${milliseconds(lane)} ms per token.`;
 }
 
 export const rows = (views) => views.map(row);

@@ -1,4 +1,5 @@
-// The place beside the tree: what the run gained and what to do next, or the race of a word that a visitor asked about.
+// The panel beside the tree: the gain of the run and what to do next, or the race of a word that a visitor
+// pressed.
 
 /** @import { State } from "../types.d.ts" */
 
@@ -13,12 +14,12 @@ import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
 
 const WHY = "specdec.why"; // whether the race is open
-const OF_LESS = 0.1; // gains that differ by less are the same
+const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The figures that decide a run's gain: tokens of a step, and the guesses' time beside that of checking them; `times`
-// is null where it was not measured well.
+// The figures that decide a run's gain: tokens per step, the time of guessing relative to checking, and `times`, the
+// speed relative to plain decoding, which is null if it was not measured well.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
@@ -29,11 +30,11 @@ export function figuresOf(run) {
   return { times, tokens: totals.tokens / totals.rounds, cost: draft / Math.max(evaluate, 1e-12), totals };
 }
 
-// Why a run gains less or more than the recorded one.
+// The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
   const share = ({ cost }) => `${Math.round(100 * cost)}%`;
-  const why = `a slow step gives ${own.tokens.toFixed(1)} tokens (there ${other.tokens.toFixed(1)}), and guessing takes ${share(own)} of the time of checking (there ${share(other)}).`;
-  if (own.times === null || other.times === null) return `Beside the recording: ${why}`;
+  const why = `a slow step yields ${own.tokens.toFixed(1)} tokens (recording: ${other.tokens.toFixed(1)}), and guessing takes ${share(own)} of the time of checking (recording: ${share(other)}).`;
+  if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
   const by = own.times - other.times;
   const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
   return `${less} the recording's ${other.times.toFixed(1)} times: ${why}`;
@@ -65,7 +66,7 @@ function gainWords() {
     ? `the same ${length} tokens`
     : INVARIANT.includes(state.setup.method)
       ? ""
-      : "another text, as likely";
+      : "another text of the same distribution";
   const steps = `${state.rounds.length} slow steps of the large model instead of ${state.baseline.length}.`;
   const gain = [words, text].filter(Boolean).join(", ");
   return [`${gain[0].toUpperCase()}${gain.slice(1)}`, steps];
@@ -112,7 +113,8 @@ function whyButton(open) {
 export function mountAside(element) {
   const find = (selector) => element.querySelector(selector);
   const names = new URLSearchParams(location.search);
-  let isOpen = remembered(WHY) || names.has("round") || names.has("decision"); // a link to a moment shows its race
+  // A link to a moment in a run shows the race of that moment.
+  let isOpen = remembered(WHY) || names.has("round") || names.has("decision");
   let run = null;
   const draw = onFrame(() => {
     if (state.run !== run && stage() === "end") setStage("");
@@ -122,7 +124,8 @@ export function mountAside(element) {
     const before = element.dataset.aside;
     element.dataset.aside = place(isOpen);
     if (element.dataset.aside !== "result") return;
-    if (before !== "result") onceDrawn(() => void (element.parentElement.scrollLeft = 0)); // on a phone it comes first
+    // On a phone this panel comes first.
+    if (before !== "result") onceDrawn(() => void (element.parentElement.scrollLeft = 0));
     const [gain, same] = gainWords();
     setText(find(".gain"), gain);
     setText(find(".same"), same);
@@ -136,7 +139,7 @@ export function mountAside(element) {
     remember(WHY, true);
     setStage("");
     draw();
-    onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone
+    onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone, to the race
   };
   const button = whyButton(open);
   find(".try").addEventListener("click", () => {
@@ -144,7 +147,7 @@ export function mountAside(element) {
     prompt.focus();
     prompt.select();
   });
-  // Whoever knows the race looks at it when they press a word or move through the run.
+  // A visitor who has opened the race keeps it when they press a word or move through the run.
   document.addEventListener("click", ({ target }) => {
     if (stage() !== "end" || !isOpen || !(/** @type {Element} */ (target).closest("#stepper, .token, .node"))) return;
     setStage("");

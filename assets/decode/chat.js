@@ -1,4 +1,4 @@
-// The conversation with a chat model: what a question goes on with, questions to click, and whether the next one begins
+// The conversation with a chat model: the earlier questions and answers, example questions, and the choice of
 // a new conversation.
 
 import { onModels } from "../page/models.js";
@@ -16,13 +16,13 @@ const field = () => /** @type {HTMLTextAreaElement} */ (document.querySelector("
 
 let isFresh = false; // whether the next question begins a new conversation
 
-// The conversation before a question, as the hidden field holds it: a JSON list of questions and answers in turn. The
-// question that is shown is asked again in its place. Any other goes on with the visitor's own conversation.
+// The conversation before a question, as the hidden field holds it: a JSON list of questions and answers in turn. If
+// the shown question is asked again, the new answer replaces the old one. Other questions continue the conversation.
 export function conversation(prompt, history) {
   const { setup, rounds, recorded } = state;
   const before = setup?.history ?? [];
   const [begins, again] = [isFresh, prompt === setup?.prompt];
-  isFresh = false; // a typed question goes on, unless the switch says otherwise
+  isFresh = false; // a typed question continues the conversation, unless the switch says otherwise
   if (!setup || (document.body.hasAttribute("data-linked") && !begins)) return begins ? "" : history;
   if (begins || !setup.chat || (recorded && !again)) return "";
   const answer = answerOf(rounds);
@@ -31,7 +31,7 @@ export function conversation(prompt, history) {
 }
 
 const DOUBLE = 500; // milliseconds in which a second click belongs to the first one
-let wanted = null; // the question that was pressed last, for a moment
+let wanted = null; // the example question that was pressed just now
 
 // Begins a new conversation with this question.
 function ask(prompt) {
@@ -45,11 +45,11 @@ function ask(prompt) {
 
 const unwant = () => (wanted = null);
 
-let asked = null; // the run whose question the field was last drawn for
+let asked = null; // the run whose question was last written into the field
 
-// The conversation shows the question that was asked. It stays in the field, because Generate asks it again and the
-// address holds it, but the field looks empty: the question is selected, so that typing writes the next one. Whoever
-// moves the cursor sees the question and can change it.
+// The conversation shows the question that was asked. The field keeps this question, because Generate asks it again and
+// the address holds it, but looks empty. The question is selected, so that typing replaces it. A visitor who moves the
+// cursor sees the question and can change it.
 function drawField(event) {
   const text = field();
   const isAsked = Boolean(state.setup?.chat) && state.recorded === null && text?.value === state.setup.prompt;
@@ -57,7 +57,8 @@ function drawField(event) {
   if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
   if (isAsked) asked = state.run;
   const isLeftEmpty = event?.type === "focusout" && text?.value === "" && state.setup?.chat && !state.recorded;
-  if (isLeftEmpty) setFields({ prompt: state.setup.prompt }); // as the page says, Generate asks it again
+  // As the page says, Generate asks the shown question again.
+  if (isLeftEmpty) setFields({ prompt: state.setup.prompt });
   const isWhole = () => text.selectionStart === 0 && text.selectionEnd === text.value.length;
   document.body.toggleAttribute("data-asked", isAsked && (!isFocused || isWhole()));
 }
@@ -86,7 +87,7 @@ export function mountPrompts(element, { chats }) {
   const questions = element.querySelectorAll("button[data-prompt]");
   subscribe(
     onFrame(() => {
-      for (const question of questions) question.disabled = isWriting(); // Stop comes first
+      for (const question of questions) question.disabled = isWriting(); // Stop must be pressed first
       turns.hidden = !state.setup?.chat || state.recorded !== null || isWriting();
       [followUp.checked, fresh.checked] = [!isFresh, isFresh];
       drawField();
@@ -95,7 +96,7 @@ export function mountPrompts(element, { chats }) {
   for (const event of ["selectionchange", "focusin", "focusout", "input"]) document.addEventListener(event, drawField);
   document.addEventListener("mousedown", (event) => {
     if (event.target !== field() || !document.body.hasAttribute("data-asked")) return;
-    event.preventDefault(); // a first click would place the cursor within the question
+    event.preventDefault(); // a first click would put the cursor into the question
     field().focus();
   });
 }

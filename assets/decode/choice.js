@@ -1,4 +1,5 @@
-// Why `auto` chose its tree: expected tokens, milliseconds and tokens per second of the candidates, against k.
+// The reason why `auto` chose its tree: expected tokens, milliseconds and tokens per second of the
+// candidates, against k.
 
 /** @import { Candidate } from "../record.d.ts" */
 
@@ -15,9 +16,9 @@ const CURVES = [
   ["tokens per second", (each) => each.tokens_per_second, (value) => value.toFixed(0)],
 ];
 
-const drawn = new WeakMap(); // the candidates that an element shows
+const drawn = new WeakMap(); // the candidates that each element shows
 
-// The figure and its table in the element; hidden where no tree was chosen.
+// Draws the figure and its table into the element, which is hidden if no tree was chosen.
 /**
  * @param {HTMLElement} element
  * @param {Candidate[]} [candidates]
@@ -42,7 +43,7 @@ export function drawChoice(element, candidates, name = "") {
   fillTable(element.querySelector("tbody"), rows);
 }
 
-// One curve from 0 to its maximum; the candidates stand side by side in the order of k.
+// One curve from 0 to its maximum. The candidates are evenly spaced, in the order of k.
 function drawCurve(candidates, chosen, title, read, told) {
   const values = candidates.map(read);
   const most = Math.max(...values);

@@ -1,4 +1,4 @@
-// Choices of a visitor that stay in this browser.
+// Choices of a visitor, which stay in this browser.
 
 export function remembered(name) {
   try {
@@ -17,6 +17,6 @@ export function remember(name, isChosen) {
     if (isChosen) localStorage.setItem(name, "");
     else localStorage.removeItem(name);
   } catch {
-    // then the choice lasts as long as the page
+    // the browser stores nothing: the choice lasts as long as the page
   }
 }

@@ -1,13 +1,13 @@
-// Which parts of a text are code: what stands between two lines that begin with three backticks.
+// The parts of a text that are code. Code stands between two lines that begin with three backticks (fences).
 
 const isFence = (line) => /^ {0,3}```/.test(line);
 
-// Reads a text in pieces, however it is cut.
+// Reads a text that comes in pieces of any size.
 export class Fences {
-  line = ""; // so far
+  line = ""; // the current line so far
   isOpen = false;
 
-  // Whether the next piece of the text belongs to code; the fences do too.
+  // Whether the next piece of the text is code. The fences count as code.
   /** @param {string} piece */
   next(piece) {
     const before = this.isOpen;
@@ -20,7 +20,7 @@ export class Fences {
   }
 }
 
-// The lines of a text, each with whether it is code.
+// The lines of a text, and for each line whether it is code.
 /** @param {string} text */
 export function linesOf(text) {
   const fences = new Fences();

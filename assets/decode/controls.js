@@ -1,4 +1,5 @@
-// The form of a run: what Generate sends, Stop, and which fields the chosen method needs.
+// The form of a run: it sends the values of Generate, stops a run, and hides fields that the chosen method
+// does not need.
 
 import { fieldOf, valuesOf } from "../page/fields.js";
 import { onFields } from "../page/setup.js";
@@ -8,7 +9,8 @@ import { conversation } from "./chat.js";
 import { setFields } from "./fields.js";
 
 const FORM = "live";
-const OF_MODELS = ["pair", "target", "draft", "dtype", "device"]; // the form of the models, in the same part of the address
+// The form of the models, whose names belong to the same part of the address.
+const OF_MODELS = ["pair", "target", "draft", "dtype", "device"];
 
 // The settings of the next run as parameters of the server's endpoint.
 function settings() {
@@ -16,7 +18,8 @@ function settings() {
   return Object.fromEntries(SETTINGS.map(({ name, address }) => [name, values[address]]));
 }
 
-// Says beside the field what the server's message says about it: “top-k = -3 is not …” or “The prompt is too long …”.
+// Shows a message of the server beside the field that it is about: “top-k = -3 is not …” or “The prompt is
+// too long …”.
 function tellField(message) {
   const about = (name) => message.startsWith(`${name} `) || message.startsWith(`The ${name} `);
   const setting = SETTINGS.find(({ name, address }) => about(name) || about(address));
@@ -28,7 +31,7 @@ export function mountControls({ measuredFor, withoutK }) {
   const generate = /** @type {HTMLButtonElement} */ (document.getElementById("generate"));
   const halt = /** @type {HTMLButtonElement} */ (document.getElementById("stop"));
   const prompt = document.querySelector("#prompt textarea");
-  if (!prompt) return; // a panel that is served alone
+  if (!prompt) return; // the panel may be served alone
 
   generate.addEventListener("click", () => {
     const { prompt, history } = valuesOf(FORM);
@@ -36,7 +39,7 @@ export function mountControls({ measuredFor, withoutK }) {
     begin(settings());
   });
   halt.addEventListener("click", stop);
-  // A disabled button ignores the click, so that Enter begins nothing while a run is going on.
+  // A disabled button ignores the click. So Enter begins nothing during a run.
   prompt.addEventListener("keydown", (event) => {
     const { key, shiftKey, isComposing } = /** @type {KeyboardEvent} */ (event);
     if (key !== "Enter" || shiftKey || isComposing) return;
@@ -47,7 +50,7 @@ export function mountControls({ measuredFor, withoutK }) {
     setFields({ seed: Math.floor(Math.random() * 2 ** 31) });
   });
 
-  // A setting that the tree was measured for has changed.
+  // A setting on which the measured tree depends has changed.
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form]"));
     const { form, name } = field?.dataset ?? {};

@@ -1,5 +1,5 @@
-// What a newcomer does not need, behind “More”; and the drawer with all settings except prompt and method. The drawer
-// opens without scripts; Escape closes it.
+// Two parts of the page that open: “More” with the controls that a newcomer does not need, and the drawer with all settings except
+// prompt and method. The drawer opens without scripts; Escape closes it.
 
 import { onFields } from "../page/setup.js";
 import { make } from "../shared/view.js";
@@ -28,7 +28,7 @@ function mountMore(box) {
   show();
 }
 
-// Shows three methods and a button for the others. A chosen hidden method shows all of them too.
+// Shows three methods and a button for the others. If a hidden method is chosen, all methods are shown.
 function mountMethods() {
   const method = document.getElementById("method");
   const choices = /** @type {HTMLInputElement[]} */ ([...method.querySelectorAll("input")]);

@@ -1,4 +1,5 @@
-// The HTML of a frame in which any other page shows the run: a recorded run by its name, any other by its settings.
+// The HTML of a frame in which any other page can show the run: a recorded run by its name, any other by its
+// settings.
 
 import { state } from "../shared/store.js";
 import { settingsOf } from "./fields.js";

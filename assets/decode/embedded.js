@@ -1,4 +1,4 @@
-// The page for a frame of any other page: the panels of a saved page with the run that the address names.
+// The page inside a frame: the panels of a saved page, with the run that the address names.
 
 import { decodedRun, recordedRun } from "./fetched.js";
 import { about, begin, prepare, present } from "./offline.js";
@@ -11,9 +11,10 @@ export function start() {
   else shown(recordedRun(asked.get("trace") ?? "opening"));
 }
 
-// The server decodes a run only after a press, because a frame may be one of many on a page that nobody reads.
+// The server decodes a run only after a press, because the frame may be one of many on a page that nobody
+// reads.
 function offer(asked) {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Decode it" });
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Decode this run" });
   button.addEventListener("click", () => {
     about().textContent = "The server decodes the run …";
     shown(decodedRun(asked));
@@ -38,7 +39,7 @@ function wholePage() {
   return link;
 }
 
-// Acts as soon as the frame is on the screen.
+// Runs when the frame becomes visible on the screen.
 function whenSeen(act) {
   const observer = new IntersectionObserver(([{ isIntersecting }]) => {
     if (!isIntersecting) return;

@@ -1,4 +1,4 @@
-// The state of the run in words, and the message if it failed.
+// The state of the run in words, and the error message if the run failed.
 
 import { onModels } from "../page/models.js";
 import { onFields } from "../page/setup.js";
@@ -22,12 +22,12 @@ const STATUS = {
   idle: () =>
     state.run === "kept"
       ? wasInterrupted()
-        ? `${INTERRUPTED} This is the one before it.`
-        : "Your last run, as it was before the page was loaded again."
+        ? `${INTERRUPTED} This is the run before that one.`
+        : "This is your last run, from before the page was loaded again."
       : "Ready.",
   waiting: () =>
     state.place
-      ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.`
+      ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories work without waiting.`
       : isLoading()
         ? "The models are being loaded. Your run begins after that."
         : "Waiting for the model …",
@@ -48,7 +48,7 @@ function reason() {
   return finish ? ` (${FINISH[finish]})` : "";
 }
 
-// A finished run that is not shown at its last round says so.
+// The note of a finished run that is not shown at its last round.
 function resting() {
   const { round } = state.selected;
   return state.follow && round < state.rounds.length - 1 ? ` Shown: round ${round + 1}.` : "";
@@ -79,10 +79,11 @@ export function mountFeed(element, props) {
     document.body.dataset.phase = state.phase;
     document.body.dataset.method = state.setup?.method ?? "";
     document.body.toggleAttribute("data-lanes", passed() !== null);
-    const waits = state.phase === "waiting" || state.phase === "choosing"; // the story is of the run before
+    // The opening story that plays belongs to the run before.
+    const waits = state.phase === "waiting" || state.phase === "choosing";
     const words = waits ? "" : changedWords() || narration();
     setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");
-    // A screen reader announces the start and the end of a run, not every token or second.
+    // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     const message = isOutOfDate() ? "" : state.message;
     setText(error, message);

@@ -1,4 +1,5 @@
-// The run that the address of the embedded page names: a recorded one, or settings with which the server decodes.
+// The run that the address of the embedded page names: a recorded run, or settings with which the server
+// decodes a run.
 
 import { stream } from "../shared/server.js";
 import { SETTINGS } from "../shared/settings.js";
@@ -20,11 +21,12 @@ async function answered(address, options) {
 
 // A recorded run as JSON.
 export async function recordedRun(name) {
-  if (!NAME.test(name)) throw new Error(`“${name.slice(0, 60)}” is no name of a recorded run.`);
+  if (!NAME.test(name)) throw new Error(`“${name.slice(0, 60)}” is not the name of a recorded run.`);
   return (await answered(`files/traces/${name}.json`)).text();
 }
 
-// The settings of an address as parameters of the endpoint. `components/page/settings.py` has them.
+// The settings of an address as parameters of the endpoint. They are described in
+// `components/page/settings.py`.
 function parameters(asked) {
   const valueIn = ({ kind, address, remote }) => {
     if (!asked.has(address)) return remote;

@@ -6,8 +6,8 @@ import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
-// These do not count as changes: tree and conversation follow from other fields, plain decoding changes no text, and other
-// models have to be loaded first.
+// These fields do not count as changed: tree and conversation follow from other fields, plain decoding
+// changes no text, and other models must be loaded first.
 const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
 
 // The settings that a record has. `chat` and `history` are set with a recorded run only.
@@ -33,8 +33,8 @@ export const settingsOf = (setup) => ({
   tree: written(setup.paths),
 });
 
-// Sets the fields to those of a recorded run, except the fields that the address set. isFirst: the run is the one that
-// the page opens with, whose fields are the defaults.
+// Sets the fields to those of a recorded run, except the fields that the address set. isFirst: whether the
+// page opens with this run; its fields are then the defaults.
 export function adopt(setup, isFirst) {
   const values = {
     ...settingsOf(setup),
@@ -42,9 +42,9 @@ export function adopt(setup, isFirst) {
     history: JSON.stringify(setup.history ?? []),
     chat: setup.chat ?? false,
   };
-  if (isFirst) delete values.tree; // the field holds it already
+  if (isFirst) delete values.tree; // the field has this value already
   if (values.history === "[]") values.history = "";
-  // The opening says nothing about the pair that is loaded, which may chat where the opening's does not.
+  // The opening run says nothing about the loaded pair, which may chat although the opening's pair does not.
   if ((isFirst && first) || !document.body.hasAttribute("data-chats")) delete values.chat;
   for (const name of openedWith(Object.keys(values))) if (first) delete values[name];
   first = false;
@@ -78,11 +78,12 @@ export const isOutOfDate = () => differing(asked).length > 0;
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
   const isRefused = state.phase === "error" && !isOutOfDate();
-  if (names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused) return ""; // the conversation goes on
+  // The conversation continues.
+  if (names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused) return "";
   if (names.length === 0 || ["waiting", "choosing"].includes(state.phase)) return "";
   const now = isActive()
-    ? "The run that is shown has the values from before."
-    : "The run shown has the earlier values: press Generate.";
+    ? "The shown run has the earlier values."
+    : "The shown run has the earlier values. Press Generate for a new one.";
   return `You changed ${names.join(", ")}. ${now}`;
 }
 

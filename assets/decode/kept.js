@@ -3,8 +3,8 @@
 import { isExpecting, state, subscribe } from "../shared/store.js";
 
 const NAME = "specdec.run";
-const BEGUN = "specdec.begun"; // there while a run is on its way
-const MOST = 2_000_000; // characters; browsers give five to ten million to a site
+const BEGUN = "specdec.begun"; // this entry exists while a run is in progress
+const MOST = 2_000_000; // most characters; browsers give a site five to ten million
 
 export const INTERRUPTED = "Your run ended when the page was loaded again.";
 let interrupted = false;
@@ -31,7 +31,7 @@ function keep() {
     if (text.length <= MOST) sessionStorage.setItem(NAME, text);
     else sessionStorage.removeItem(NAME);
   } catch {
-    // then it is lost with the page
+    // the run is lost when the page is closed
   }
 }
 
@@ -40,12 +40,12 @@ function mark(isUnfinished) {
     if (isUnfinished) sessionStorage.setItem(BEGUN, "");
     else sessionStorage.removeItem(BEGUN);
   } catch {
-    // storage is forbidden, so a reload says nothing
+    // storage is forbidden, so after a reload the page says nothing
   }
 }
 
 export function mountKept() {
-  mark(false); // a reload is told once
+  mark(false); // a reload is reported only once
   let last = state.phase;
   subscribe(() => {
     const ended = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;

@@ -1,5 +1,5 @@
-// Two lanes with a common time axis: plain decoding and this run. A block is a call of the large model. Its width is
-// the time of the call with the guesses before it; its ticks are the tokens that it yielded.
+// Two timelines with a common axis: plain decoding and this run. A block is a call of the large model. Its
+// width is the time of the call and of the guesses before it. Its ticks are the tokens that the call yielded.
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
@@ -11,17 +11,17 @@ import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Fences } from "./code.js";
 import { isPlaying, onPlayer, passed, slowness } from "./player.js";
 
-const HEIGHT = 20; // pixels of a lane
-const NARROW = 4.5; // pixels of a token; with fewer, a block's ticks lie one above the other
-const LOW = 3; // pixels of height that a lying tick needs
+const HEIGHT = 20; // height of a timeline in pixels
+const NARROW = 4.5; // least pixels for a token; with fewer, the ticks of a block are drawn one above the other
+const LOW = 3; // pixels of height that each horizontal tick needs
 const GAP = 1; // pixels between blocks that are wide enough
-const AHEAD = 1.5; // until the plain lane's length is known, the axis is this much longer than the run
+const AHEAD = 1.5; // the axis is this much longer than the run, until the length of plain decoding is known
 
 const calls = (n) => `${n} call${n === 1 ? "" : "s"}`;
 
-// One lane. All blocks are drawn at once, and a mask reveals the past ones.
+// One timeline. All blocks are drawn at once, and a mask reveals the past ones.
 class Lane {
-  blocks = []; // { x, end, width, guess, tokens } of each, in pixels; x and width are whole
+  blocks = []; // { x, end, width, guess, tokens } of each block, in pixels; x and width are whole numbers
 
   constructor(element, name) {
     this.track = element.querySelector(".track");
@@ -43,11 +43,11 @@ class Lane {
     this.track.append(this.svg);
   }
 
-  // seconds: the time of each block; guesses: the small model's part of it; tokens: the tokens that it yielded.
-  // lying: whether the ticks lie.
+  // seconds: the time of each block; guesses: the small model's part of it; tokens: the tokens that it
+  // yielded. lying: whether the ticks are horizontal.
   layout({ seconds, guesses, tokens }, scale, lying) {
     const dot = 1 / devicePixelRatio;
-    const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges would run together
+    const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge
     let at = 0;
     this.blocks = seconds.map((length, i) => {
       const x = whole(at * scale);
@@ -68,7 +68,7 @@ class Lane {
     setAll(this.tick, { d: this.blocks.map(ticks).join("") });
   }
 
-  // end: pixels that are in the past; here: the block of the selected round, if any.
+  // end: the pixels of the past. here: the block of the selected round, if any.
   show(end, here) {
     const { blocks } = this;
     const late = blocks.findIndex((block) => block.end > end + 1e-6);
@@ -88,7 +88,7 @@ function box(x, width) {
   return `M${x.toFixed(2)} 0h${length}v${HEIGHT}h-${length}z`;
 }
 
-// The blocks of the run. The guesses of a round have the same share of its time in every repeat.
+// The blocks of the run. The share of guessing in a round's time is the same in every repeat.
 function ofRun(seconds) {
   const part = (round) => round.seconds.draft / Math.max(decodingSeconds(round), 1e-12);
   return {
@@ -100,7 +100,7 @@ function ofRun(seconds) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-// The comparison of the two lanes in one sentence: fewer calls, longer calls, and the resulting speed.
+// The comparison of the two timelines in one sentence: fewer calls, longer calls, and the resulting speed.
 export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
@@ -108,11 +108,11 @@ export function account() {
   const each = `a call yields ${gain.toFixed(2)} tokens (words or parts)`;
   const sentence = `A${each.slice(1)}`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
-  if (phase === "baseline") return `${sentence}. The time of both is being measured, in turns …`;
+  if (phase === "baseline") return `${sentence}. The times of both are being measured, in turns …`;
   if (!isMeasured(state)) return `${sentence}. ${missingWords(state)}`;
   const found = speed(state);
-  if (found === null) return `${sentence}. How much faster: not measured often enough to say.`;
-  if (found.isBusy) return `${sentence}. How much faster: this machine is too busy to say.`;
+  if (found === null) return `${sentence}. How much faster is not known yet: too few measurements.`;
+  if (found.isBusy) return `${sentence}. How much faster is not known: this machine is too busy to measure it.`;
   const longer = gain / found.times;
   return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each} in ${longer.toFixed(1)} times the time of a plain one.`;
 }
@@ -129,7 +129,7 @@ function drawVerdict(chip) {
 }
 
 class LanesView {
-  baseline = null; // the rounds of plain decoding whose text is in the lane
+  baseline = null; // the rounds of plain decoding whose text has been written
 
   constructor(element) {
     this.find = (selector) => element.querySelector(selector);
@@ -190,7 +190,7 @@ class LanesView {
       this.fences = new Fences();
       Object.assign(this, { baseline: state.baseline, written: 0 });
     }
-    if (rounds === this.written) return; // unchanged, so the browser has nothing to lay out
+    if (rounds === this.written) return; // the text is unchanged, so the browser need not lay it out again
     for (; this.written < rounds; this.written++) {
       const { text } = state.baseline[this.written];
       const part = make("span", this.fences.next(text) ? "code" : "");
@@ -200,7 +200,7 @@ class LanesView {
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  // Scrolls both texts together, by whole lines. Only the story shows the question.
+  // Scrolls both texts together, by whole lines. Only the text of the run has the question above it.
   align() {
     const { text, story } = this;
     const line = Number.parseFloat(getComputedStyle(text).lineHeight);
@@ -211,7 +211,7 @@ class LanesView {
   }
 }
 
-// The measured time of the current moment. If nothing is hidden, it is the end of the run.
+// The measured time of the current moment. If nothing is hidden, this is the end of the run.
 function moment(seconds) {
   if (passed() !== null) return passed();
   if (!state.veiled) return Infinity;

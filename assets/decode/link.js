@@ -39,7 +39,7 @@ export function ofToken(round, step) {
   return { round: round.number, path: pathKey([...parent, "last"]), token_id: token.id, index: null, kind: token.kind };
 }
 
-// Whether two highlights match: one contains the other, or both belong to one row of the statistics.
+// Whether two highlights match: one contains the other, or both belong to the same row of the statistics.
 /**
  * @param {Lit | null} lit
  * @param {Lit | null} what
@@ -57,7 +57,8 @@ export function mountLight(element, find, items) {
   element.addEventListener("pointerover", (event) => light(find(event.target)));
   // Pressing a part focuses the whole drawing, which has no highlight of its own. The part stays highlighted.
   element.addEventListener("focusin", (event) => find(event.target) && light(find(event.target)));
-  // A finger leaves after every tap. The tapped part stays highlighted until another one is.
+  // After a tap the pointer leaves at once. The tapped part stays highlighted until another part is
+  // highlighted.
   element.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && light(null));
   element.addEventListener("focusout", () => light(null));
   let at = -1;

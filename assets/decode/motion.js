@@ -1,5 +1,5 @@
-// Animations: the draft enters its tree, accepted tokens fly into the text, a race is run. Each takes a quarter of a
-// second. There are none if the visitor prefers reduced motion or rounds pass quickly.
+// Animations: the draft enters its tree, accepted tokens fly into the text, a race is run. Each takes a
+// quarter of a second. They are left out if the visitor prefers reduced motion or if rounds pass quickly.
 
 import { state } from "../shared/store.js";
 import { passed as playedSeconds } from "./player.js";
@@ -8,8 +8,8 @@ const TOOK = 250; // milliseconds
 const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [seen, last, enough] = [null, 0, false];
 
-// Whether there is time to animate a selection: it did not change within the last quarter of a second and skipped no
-// rounds, as happens when one update brings several.
+// Whether there is time to animate a selection: it did not change within the last quarter of a second, and it
+// skipped no rounds. It skips rounds if one update brings several.
 export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();

@@ -1,4 +1,4 @@
-// A saved page: the same panels with one run and no server.
+// A saved page: the same panels, with one run and without a server.
 
 import { METHODS } from "../shared/catalogue.js";
 import { mountGlossary } from "../shared/glossary.js";
@@ -28,7 +28,7 @@ export function start() {
   prepare();
   present(document.getElementById("trace").textContent, "This page needs no network.");
   if (document.body.hasAttribute("data-framed"))
-    select(0); // a notebook may hold many frames, which must not all play
+    select(0); // a notebook may hold many frames, and they must not all play
   else begin(play);
 }
 
@@ -43,7 +43,7 @@ export function prepare() {
   window.specdec = { store: { state } };
 }
 
-// Shows a run, given as JSON, and says what it is. note: what else to say.
+// Shows a run, which is given as JSON, and describes it. note: a text after the description.
 export function present(text, note) {
   const run = toRun(parse(text));
   const { method, seed, models } = run.setup;
@@ -53,7 +53,7 @@ export function present(text, note) {
   show(run, { name: "file", title: "", look: "", twin: null });
 }
 
-// Plays, or shows the end of the run where motion is to be reduced.
+// Plays the run. If the visitor prefers reduced motion, shows its end instead.
 export function begin(act) {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
   else act();

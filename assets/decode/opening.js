@@ -1,4 +1,5 @@
-// The story for a new visitor: one line told slowly, then both bars in the recorded time, then what to press next.
+// The opening story for a new visitor. First two rounds are explained slowly in one line of text. Then two
+// bars show the run and plain decoding in the recorded time. At the end the story says what to press next.
 
 import { appendInk, appendText, visible } from "../shared/labels.js";
 import { isMeasured, missingWords } from "../shared/speed.js";
@@ -9,17 +10,18 @@ import { isPlaying, isReal, onPlayer, paceNow, skip } from "./player.js";
 
 /** @import { Round } from "../types.d.ts" */
 
-let view = null; // the line, its caption and the still pictures on the page
+let view = null; // the line, its caption and the still pictures of the page
 
 const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 const number = (n) => NUMBERS[n] ?? String(n);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
-const BARS = 6; // seconds of the bars of a run that is too fast to follow
-const BEFORE = 2; // lines before the one that is told
-const FEWER = "A step reads the large model once, for one token or for several: fewer steps, less to read.";
-const STEPS = ["guessed", "checked", "right", "written"]; // of a round
+const BARS = 6; // duration of the bars in seconds, if the run is too fast to follow
+const BEFORE = 2; // number of text lines before the explained one
+const FEWER =
+  "Each step reads the large model once, whether it yields one token or several. Fewer steps need less reading.";
+const STEPS = ["guessed", "checked", "right", "written"]; // the steps of a round
 
 // The part of the story that is on the screen: "line", "bars", "end", or "" outside of it.
 export const stage = () => document.body.dataset.stage ?? "";
@@ -27,7 +29,7 @@ export function setStage(name) {
   document.body.dataset.stage = name;
 }
 
-// What is said while both bars run. The visitor may stop plain decoding meanwhile.
+// The sentence while both bars run. The visitor may have stopped plain decoding before its end.
 const both = () => (!isMeasured(state) && !isExpecting() ? missingWords(state) : FEWER);
 
 // The guesses along one path: the accepted ones, then the one that was rejected and what followed it.
@@ -45,7 +47,7 @@ export function guessesOf({ nodes }) {
 
 const rightOf = ({ tokens }) => tokens.filter(({ kind }) => kind === "accepted").length;
 
-// The sentence of each step of a round. again: whether it is the second round that is told.
+// The sentence of each step of a round. again: whether it is the second explained round.
 /** @param {Round} round */
 export function captions(round, again = false) {
   const guesses = guessesOf(round);
@@ -76,7 +78,7 @@ function word(kind, text) {
   return element;
 }
 
-// The words of a round at one of its steps.
+// The words of a round that are visible at one of its steps.
 /** @param {Round} round */
 function words(round, step) {
   const right = rightOf(round);
@@ -94,7 +96,8 @@ function words(round, step) {
   return group;
 }
 
-// Writes the line: the text just before the first round that is told, the told rounds, and the current one at a step.
+// Writes the line: the text just before the first explained round, the explained rounds, and the current one
+// at a step.
 function drawLine(line, first, round, step) {
   const before = state.rounds
     .slice(0, first)
@@ -107,7 +110,7 @@ function drawLine(line, first, round, step) {
   line.replaceChildren(shown, ...told, words(state.rounds[round], step));
 }
 
-// The decision at which the page's other panels stand at a step of a round.
+// The decision that the page's other panels show at a step of a round.
 function decisionAt(round, step) {
   const accepted = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
   return { guessed: 0, checked: 0, right: Math.max(accepted, 0), written: lastDecision(round) }[step];
@@ -118,7 +121,7 @@ const SECONDS = [
   { guessed: 2, checked: 1.2, written: 2.4 },
 ];
 
-// The rounds that are told: the most instructive one and the next.
+// The explained rounds: the most instructive one and the next.
 function toldRounds() {
   const first = state.recorded?.round ?? 0;
   return [first, first + 1].filter((round) => state.rounds[round]?.nodes.length > 0);
@@ -145,7 +148,7 @@ export function story() {
   return [...moments, ...(isMeasured(state) ? [bars] : [])];
 }
 
-// Three still pictures for visitors who want no motion, until they press something.
+// Three still pictures for visitors who prefer reduced motion. They stay until the visitor presses something.
 export function showStills() {
   const [first] = toldRounds();
   showAll();
@@ -163,7 +166,8 @@ export function showStills() {
   view.stills.replaceChildren(...pictures);
 }
 
-// What Generate plays. In real time the answer plays as it comes, then once more beside plain decoding.
+// What plays after Generate. In real time the answer appears while it is decoded, and afterwards plays again
+// together with plain decoding.
 export function ownStory() {
   if (state.rounds[0].nodes.length === 0) return [{}];
   if (paceNow() === "real") return [{}, { again: true, words: both }];
@@ -171,10 +175,10 @@ export function ownStory() {
 }
 
 const FIELDS = "input, textarea, select, [contenteditable]";
-const SKIPPED = [" ", "ArrowLeft", "ArrowRight", "Escape"]; // keys that only end the story
+const SKIPPED = [" ", "ArrowLeft", "ArrowRight", "Escape"]; // these keys only end the story
 const isTold = () => ["line", "bars", "stills"].includes(stage());
 
-// Any key and any press ends the story; the player's own buttons do what they say.
+// Any key and any press ends the story. The player's own buttons also do what they say.
 function end(event) {
   if (!isTold() || ["Tab", "Shift", "Control", "Alt", "Meta"].includes(event.key)) return;
   const target = /** @type {Element} */ (event.target);

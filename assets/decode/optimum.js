@@ -3,10 +3,10 @@
 import { JOINT, METHODS } from "../shared/catalogue.js";
 import { percent } from "../shared/labels.js";
 
-const JOINTLY = "decides on several positions at once, so single ones may lie above their own optimum";
-const LARGE = "so many drafts, or of so large a vocabulary, that it takes too long to work out";
+const JOINTLY = "decides on several positions at once, so a single position may lie above its own optimum";
+const LARGE = "so many drafts or so large a vocabulary that the optimum takes too long to compute";
 
-// The share of the optimum and its terms in words. reached: the sums of `Totals`.
+// The share of the optimum in words, with the counts behind it. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {
   const { positions, accepted, optimum, variance, unknown } = reached;
   if (positions > 0 && setup?.topology !== "context")
@@ -15,7 +15,7 @@ export function reachedWords({ reached, rounds }, setup) {
       note:
         `accepted at ${accepted} of ${positions} positions with drafts; the best rule would accept at ` +
         `${optimum.toFixed(1)} ± ${(1.96 * Math.sqrt(variance)).toFixed(1)} of them (95%)` +
-        (unknown > 0 ? `; left out are ${unknown} with ${LARGE}` : "") +
+        (unknown > 0 ? `; positions left out: ${unknown}, with ${LARGE}` : "") +
         (JOINT.includes(setup?.method) ? `; ${METHODS[setup.method]} ${JOINTLY}` : ""),
     };
   return { share: "–", note: rounds > 0 ? missing(setup, unknown) : "" };
@@ -23,6 +23,6 @@ export function reachedWords({ reached, rounds }, setup) {
 
 function missing(setup, unknown) {
   if (setup?.method === "ar") return "nothing is drafted";
-  if (setup?.topology === "context") return "not known where the tree grows with the noise that decides";
-  return unknown > 0 ? `not known for ${LARGE}` : "not part of this record";
+  if (setup?.topology === "context") return "not known if the tree depends on the random numbers that decide";
+  return unknown > 0 ? `not known for ${LARGE}` : "this record does not contain it";
 }

@@ -1,6 +1,6 @@
-// The clock that plays a run, and the keys that move through it. A play is a list of acts. An act is either a moment,
-// shown while a sentence explains it, or the clock, on which the run and plain decoding advance at their measured
-// speeds.
+// The clock that plays a run, and the keys that move through it. A play is a list of acts of two kinds: a
+// moment, which is shown while a sentence explains it, or the clock, on which the run and plain decoding
+// advance at their measured speeds.
 
 import { durations, isMeasured } from "../shared/speed.js";
 import {
@@ -30,8 +30,9 @@ let acts = []; // the remaining acts
 let words = () => ""; // the sentence for the current moment
 let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
-let clock = null; // { passed, rate, last }: measured seconds, those in a second of ours, time of the last frame
-let pace = ""; // the one that the visitor chose
+// { passed, rate, last }: measured seconds so far, measured seconds per second on the clock, time of the last frame.
+let clock = null;
+let pace = ""; // the pace that the visitor chose
 
 // unit: decisions, rounds, or seconds of the measured run.
 const PACES = {
@@ -41,16 +42,16 @@ const PACES = {
   fast: { unit: "round", perSecond: 5 },
   fastest: { unit: "round", perSecond: 10 },
 };
-const TOO_FAST = "stories/target"; // the model of the story pair: nobody can follow it in real time
+const TOO_FAST = "stories/target"; // the model of the story pair, which is too fast to follow in real time
 export const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
 
-// The name of the pace: a run plays in real time where it can be followed.
+// The name of the pace. A run plays in real time if it is slow enough to follow.
 export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;
 export const narration = () => words();
 export const onPlayer = (listener) => listeners.add(listener);
-// Measured seconds into the run while the clock runs, otherwise null.
+// Measured seconds of the run so far, while the clock runs; otherwise null.
 export const passed = () => clock?.passed ?? null;
 // The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
@@ -108,7 +109,7 @@ function finish() {
   rest();
 }
 
-// One frame of the clock, or one decision if each is shown.
+// One frame of the clock, or one decision if the pace shows each decision.
 function step() {
   if (state.run !== run) return pause();
   const { unit, perSecond } = PACES[paceNow()];
@@ -137,8 +138,8 @@ export function setPace(wanted) {
   if (isPlaying()) play();
 }
 
-// Plays from the current position, or from the start if the run is at its end. rest: called at the end unless the
-// visitor stopped the play.
+// Plays from the current position, or from the start if the run is at its end. rest: called at the end,
+// unless the visitor stopped the play.
 /** @param {(Moment | Clock)[]} wanted */
 export function play(wanted = [{}], rest = () => {}) {
   if (state.rounds.length === 0) return;
@@ -166,7 +167,7 @@ export function skip() {
   if (isPlaying()) finish();
 }
 
-// Stops the clock when the visitor moves by hand.
+// Stops the clock when the visitor moves through the run by hand.
 export const manually = (move) => {
   if (isPlaying()) pause();
   move();
@@ -199,7 +200,7 @@ function pressed(event) {
 // Keys are ignored while another tab is open.
 const onScreen = () => document.getElementById("stepper")?.offsetParent !== null;
 
-// Touching one of these pauses the play, because the visitor wants to look at it.
+// A press on one of these parts pauses the play, because the visitor wants to look at the part.
 const TOUCHED = ".story, .figure, .steps, .calls, #stepper input";
 
 export function mountKeys() {

@@ -1,5 +1,5 @@
-// The race of one position: each candidate has a bar up to its arrival, and the shortest wins. Methods without a race
-// show their tests.
+// The race of one position: each candidate has a bar up to its arrival, and the shortest bar wins. For
+// methods without a race, their tests are shown.
 
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, hatching, mountSwap, raceEnd, SHAPES, setAll, svg } from "../shared/drawing.js";
@@ -11,15 +11,15 @@ import { run, settle, timely } from "./motion.js";
 import { children, nameOf, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
-const LANES = 4; // lanes at most; other candidates are counted
-const PITCH = 28; // pixels that a lane needs
-const FAR = 64; // pixels that a lane has at most
+const LANES = 4; // most bars; further candidates are counted
+const PITCH = 28; // least pixels for a bar
+const FAR = 64; // most pixels for a bar
 const BAR = 10;
 const MARK = 7; // radius of a winner's mark
-const AFTER = 72; // pixels behind the longest bar, for its time
+const AFTER = 72; // pixels after the longest bar, for its time
 const STRIP = 16; // height of a test's strip
 const PER_CHARACTER = 8.4;
-const PER_BOLD = 10.8; // of the winner's name
+const PER_BOLD = 10.8; // characters of the winner's name
 
 // The candidates to show: always both winners and the decided token, then the first arrivals. A token that arrives in
 // neither race is left out. Before the large model's decision they have the draft's order, which does not reveal the
@@ -51,8 +51,8 @@ function laneElement() {
   return group;
 }
 
-// A candidate's bar, from the start of the race to its arrival. The winner has a mark at its end; a bar that does not
-// end within the axis has an arrow behind its time. A candidate that never arrives has no bar.
+// Draws a candidate's bar, from the start of the race to its arrival. The winner has a mark at its end. A bar
+// that is longer than the axis has an arrow behind its time. A candidate that never arrives has no bar.
 function fillRunner([bar, mark, time], arrival, { at, y, first, shape, shown }) {
   const isShown = shown && arrival !== null;
   const isCut = isShown && arrival > at.end;
@@ -106,7 +106,8 @@ class RaceView {
     this.relight(litNow());
   }
 
-  // Draws the arrivals of the candidates: the winner on top, and as many lanes as fit. A line marks its arrival.
+  // Draws the arrivals of the candidates: the winner on top, and as many bars as fit. A line marks the
+  // winner's arrival.
   drawRace(step, decided, width, height) {
     const room = height ?? LANES * PITCH + 20;
     const count = Math.min(LANES, Math.max(2, Math.floor((room - 20) / PITCH)));
@@ -132,7 +133,7 @@ class RaceView {
       display: rows.length ? "inline" : "none",
     });
     setAll(this.left, { x, y: rows.length * pitch + 14 });
-    setText(this.left, left > 0 ? `and ${left} further behind` : "");
+    setText(this.left, left > 0 ? `and ${left} later ones` : "");
     fillRows(this.rows, rows, laneElement, (group, row, i) => {
       const y = (i + 0.5) * pitch;
       const [behind, name, ...runners] = group.children;
@@ -183,7 +184,8 @@ class RaceView {
     });
   }
 
-  // Animates the race: all start together and run equally fast, so that the shortest bar is complete first.
+  // Animates the race: all bars start together and grow equally fast, so that the shortest bar is complete
+  // first.
   run() {
     const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
     run(bars);
@@ -200,7 +202,7 @@ class RaceView {
     });
   }
 
-  // A bar belongs to the drafted child with its token, or to the emitted token.
+  // A bar belongs to the drafted child with the bar's token, or to the emitted token.
   what(target) {
     const row = this.meaning.get(target.closest?.(".row"));
     const round = selectedRound();
@@ -230,7 +232,8 @@ function stepButton() {
 function drawSteps(element, round, decision) {
   const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
   const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
-  if (element.dataset.round !== String(round.number)) element.replaceChildren(); // the tokens of another round cannot stay
+  // Tokens of another round must not stay.
+  if (element.dataset.round !== String(round.number)) element.replaceChildren();
   element.dataset.round = String(round.number);
   fillRows(element, shown, stepButton, (button, token, i) => {
     const open = i >= decided;
@@ -250,7 +253,7 @@ function tell(find) {
   // While rounds pass quickly, a screen reader would announce only fragments.
   verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
   setText(verdict, sentence(round, decision, method));
-  verdict.title = verdict.textContent; // a narrow panel cuts the sentence
+  verdict.title = verdict.textContent; // a narrow panel cuts off the end of the sentence
   setText(find(".numbers"), numbers(round, decision));
   document.body.toggleAttribute("data-tests", !raced(method));
   find(".figure").setAttribute("aria-label", `Arrival times. ${verdict.textContent}`);

@@ -24,7 +24,7 @@ import { setStage, showStills, story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
 
-const LINKED = "This link holds a set-up, which is ready to run. Below is a recorded run.";
+const LINKED = "The settings of this link are ready to run. Below is a recorded run.";
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // a run from a file
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -41,9 +41,9 @@ class Replay {
 
   constructor(element, { folder, entries, mostBytes, player, settings, note }) {
     this.element = element;
-    this.note = note ? `\n${note}` : ""; // how to get the chat model where its weights are missing
+    this.note = note ? `\n${note}` : ""; // how to get the chat model if its weights are missing
     this.player = player; // address of the page that plays a run offline
-    this.linked = false; // whether a link's settings wait to be run
+    this.linked = false; // whether the settings of a link wait to be run
     this.settings = settings; // names of a run's settings in the address
     this.folder = folder;
     this.entries = entries;
@@ -89,8 +89,8 @@ class Replay {
     return differing({ trace: state.recorded.name, ...place }, this.fields);
   }
 
-  // The first view: the visitor's own run after a reload, no run if the reload ended the first one, otherwise the first
-  // recorded run, at rest if a link brought settings.
+  // The first view: after a reload the visitor's own run, or no run if the reload ended the first one.
+  // Otherwise the first recorded run. This run does not play if a link brought settings.
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
@@ -99,7 +99,8 @@ class Replay {
     return wasInterrupted() ? this.draw() : this.setUp({});
   }
 
-  // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, nothing changes.
+  // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, this
+  // does nothing.
   async setUp(texts) {
     const { values, messages } = readAll(texts, this.fields);
     const entry = this.entries.find(({ name }) => name === values.trace);
@@ -165,7 +166,7 @@ class Replay {
     this.draw();
   }
 
-  // Whether the most instructive place of the recorded run is shown already.
+  // Whether the recorded run already shows its most instructive moment.
   isThere() {
     const { recorded, selected, veiled } = state;
     return !veiled && selected.round === recorded.round && selected.step === recorded.step;
@@ -190,7 +191,7 @@ class Replay {
     try {
       checkSize(file.size, this.mostBytes);
       const run = toRun(parse(await file.text(), this.mostBytes));
-      if (isActive()) throw new Error("a run is going on; stop it first");
+      if (isActive()) throw new Error("a run is in progress; stop it first");
       this.present(run, { name: FILE, title: file.name, look: "", twin: null });
     } catch (error) {
       this.tell(`${file.name} was not opened: ${error.message}.`);
@@ -218,12 +219,12 @@ class Replay {
     }
   }
 
-  // One line: the subject of the run, or the settings that a link brought.
+  // One line: the subject of the recorded run, or a note about the settings that a link brought.
   drawWords() {
     const { recorded } = state;
     const isFirst = recorded ? recorded.name === this.entries[0]?.name : state.run === null;
     const waits = this.linked && isFirst && state.phase === "idle";
-    this.linked = waits; // later the page may be empty again
+    this.linked = waits; // later the page may have no run again
     document.body.toggleAttribute("data-linked", waits);
     const linked = wasInterrupted() ? INTERRUPTED : LINKED;
     setText(this.look, waits ? linked : changedWords() || narration() || (recorded ? recorded.look + this.note : ""));
@@ -255,7 +256,8 @@ class Replay {
   }
 }
 
-// A menu closes after a choice, on Escape, and on a press elsewhere. What copies says so in its place.
+// A menu closes after a choice, on Escape, and on a press elsewhere. The copy buttons say in their place that
+// they copied.
 function mountMenu(menu) {
   document.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);

@@ -28,7 +28,7 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// Builds a single file like specdec/notebook/player.py.
+// Builds a single file, as specdec/notebook/player.py does.
 async function offlinePage(player) {
   const response = await fetch(new URL(player, document.baseURI).href);
   if (!response.ok) throw new Error(`the server answered ${response.status}`);

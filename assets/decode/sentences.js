@@ -6,7 +6,8 @@ import { INVARIANT } from "../shared/catalogue.js";
 import { digits, quoted } from "../shared/labels.js";
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-const LONGEST = 10; // characters of the winner in the race's sentence, which has one line on a wide screen
+// Most characters of the winner's name in the race's sentence, which must fit on one line of a wide screen.
+const LONGEST = 10;
 const key = (path) => path.join(".");
 
 // The drafted children of a step's node, in order.
@@ -19,7 +20,8 @@ export function children(round, step) {
   return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && key(path.slice(0, -1)) === parent);
 }
 
-// A token by itself, as the race names it. The text that it adds may be only a part of a character, or complete one.
+// A token as the race names it. The text that the token adds may differ: only a part of a character, or the
+// completion of one.
 /**
  * @param {Round} round
  * @param {number} step
@@ -44,8 +46,7 @@ function trialSentence(round, step, number) {
   return `${quoted(tested(round, trial))}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
 }
 
-const bonus = (token) =>
-  `${token}: all guesses on this path are accepted, and the large model adds one of its own: bonus.`;
+const bonus = (token) => `${token}: all guesses on this path are accepted, and the large model adds this bonus token.`;
 
 function gsdSentence(round, step, decision) {
   if (decision.trial !== null) return trialSentence(round, step, decision.trial);
@@ -53,16 +54,15 @@ function gsdSentence(round, step, decision) {
   if (step.kind === "bonus") return bonus(token);
   const rejected =
     step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
-  return `${token}: ${rejected}: drawn from what is left (the residual).`;
+  return `${token}: ${rejected}, so it is drawn from the residual.`;
 }
 
-// The tests of rules on independent draws or whole paths. One sentence tells all of them.
+// The tests of rules on independent draws or whole paths. One sentence describes all of them.
 function testsSentence(round, step, decision) {
   const token = quoted(nameOf(round, decision.step));
   if (step.kind === "bonus") return bonus(token);
   const failed = step.trials.filter(({ accepted }) => !accepted).length;
-  if (step.kind !== "accepted")
-    return `${token}: ${count(failed, "test")} failed: drawn from what is left (the residual).`;
+  if (step.kind !== "accepted") return `${token}: ${count(failed, "test")} failed, so it is drawn from the residual.`;
   const trial = step.trials.find(({ accepted }) => accepted);
   if (trial?.path.length !== decision.step + 1) return `${token} is on a path that is accepted as a whole.`;
   const before = failed === 0 ? "" : ` after ${count(failed, "test")} failed`;
@@ -72,8 +72,8 @@ function testsSentence(round, step, decision) {
 function raceSentence(round, step, decision) {
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
   const first = `${quoted(nameOf(round, decision.step), LONGEST)} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
-  if (step.kind === "sampled") return `${first}: it is the sample.`;
-  if (step.kind === "bonus") return `${first}; no guess here: bonus.`;
+  if (step.kind === "sampled") return `${first}, so it is the sample.`;
+  if (step.kind === "bonus") return `${first}; nothing was guessed here: bonus.`;
   if (step.kind === "correction") return `${first}; not guessed: correction.`;
   return `${first}; guessed: accepted.`;
 }
@@ -93,7 +93,7 @@ export function sentence(round, decision, method) {
 }
 
 function draftSentence(round, method) {
-  const checked = raced(method) ? "The large model has not raced yet." : "None has been tested yet.";
+  const checked = raced(method) ? "The large model has not raced yet." : "No guess has been tested yet.";
   return `${count(round.nodes.length, "token")} guessed: first arrivals of the small model's race. ${checked}`;
 }
 

@@ -33,16 +33,16 @@ function drawTiles(find, run) {
   setText(find(".optimum-note"), note);
 }
 
-// The bar: plain decoding's one token per call, and this run's tokens beside it.
+// The bar: one token per call of plain decoding, compared with this run's tokens per call.
 function drawAgainst(bar, run) {
   const mean = run.rounds ? run.tokens / run.rounds : 0;
   const whole = Math.max(4, Math.ceil(mean));
   bar.style.setProperty("--share", mean / whole);
   bar.style.setProperty("--one", 1 / whole);
-  bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens a call; plain decoding has 1`);
+  bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens per call; plain decoding has 1`);
 }
 
-// The speed of the whole run, from the same times as the lanes.
+// The speed of the whole run, from the same times as the timelines above the text.
 function drawSpeed(find, name, rounds, seconds, work) {
   const tokens = rounds.reduce((sum, round) => sum + round.tokens.length, 0);
   const total = seconds.reduce((sum, each) => sum + each, 0);
@@ -54,7 +54,7 @@ function withoutBaseline() {
   if (!state.setup) return "";
   if (state.recorded) return "not part of this recording";
   if (state.setup.method === "ar") return "this run is plain decoding";
-  return state.setup.baseline ? "not measured in this run" : "not measured: its box in Settings is not ticked";
+  return state.setup.baseline ? "not measured in this run" : "not measured, because its box in Settings is not ticked";
 }
 
 function drawAcceptance(body, run) {
@@ -83,7 +83,7 @@ function drawSources(body, run) {
   });
 }
 
-// A row that stands for tokens. Pointer and focus highlight the row and its tokens together.
+// A row that counts tokens. The pointer or the focus on the row highlights it together with its tokens.
 function linkedRow() {
   const row = make("tr");
   row.tabIndex = 0;
@@ -116,7 +116,8 @@ const CAPABILITY = {
 };
 
 function described(model) {
-  if (!model.dtype) return `${model.role}: ${model.name}`; // a model of a recorded run
+  // A model of a recorded run, of which only role and name are known.
+  if (!model.dtype) return `${model.role}: ${model.name}`;
   const can = CAPABILITY[model.capability] ?? model.capability;
   const note = model.note ? `; ${model.note}` : "";
   return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}${note}`;
@@ -127,7 +128,7 @@ function usedTopology(setup) {
   if (setup.num_draft_tokens === 0) return ["topology: auto found that drafting does not pay here"];
   const name = setup.topology ? `${setup.topology}, ` : "";
   if (setup.topology === "context")
-    return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree each round`];
+    return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree in each round`];
   return [`topology: ${name}${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
 }
 
@@ -140,7 +141,8 @@ function acceptanceLine(run) {
 }
 
 function drawModels(list, models, run) {
-  const topology = state.setup?.choice?.length ? [] : usedTopology(state.setup); // the choice has it as its title
+  // The element of the choice already has this title.
+  const topology = state.setup?.choice?.length ? [] : usedTopology(state.setup);
   const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
   fillRows(
     list,

@@ -56,7 +56,7 @@ function rejectedElement(node, round, step) {
   const element = make("s", "token rejected");
   mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
   element.title = `round ${round.number + 1}: drafted and rejected`;
-  element.setAttribute("role", "img"); // otherwise few screen readers say that it was rejected
+  element.setAttribute("role", "img"); // otherwise few screen readers say that the token was rejected
   element.setAttribute("aria-label", `rejected: ${visible(node.text.trim() || node.text)}`);
   if (node.text.startsWith(" ")) element.classList.add("spaced");
   appendText(element, visible(node.text.trim() || node.text));
@@ -84,7 +84,8 @@ function appendRound(parent, round, fences) {
   parent.append(group);
 }
 
-// The token that ended a round, after the likeliest drafted token that it replaced and the number of the others.
+// The token that ended a round, below the likeliest drafted token that it replaced and the number of the
+// other replaced ones.
 /**
  * @param {Element} token
  * @param {Node[]} rejected
@@ -135,7 +136,7 @@ class TextView {
     this.mark();
   }
 
-  // Scrolls to the growing text if the visitor pressed Generate further down.
+  // Scrolls up to the growing text if the visitor pressed Generate further down.
   showStart() {
     const starts = state.phase === "waiting" && this.phase !== "waiting";
     this.phase = state.phase;
@@ -185,7 +186,7 @@ class TextView {
   }
 }
 
-// Copying gives the text of the run itself, with all line ends and without rejected tokens.
+// A copied selection is the text of the run itself, with all line ends and without rejected tokens.
 function copied(event) {
   const part = getSelection().getRangeAt(0).cloneContents();
   for (const element of part.querySelectorAll(".rejected")) element.remove();
@@ -205,7 +206,8 @@ export function mountText(element) {
   view.story.addEventListener("copy", copied);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
-  // A highlight of one place is searched in its round only, that of a statistics row in the whole text.
+  // Searches the highlighted place in its own round only, and a highlighted row of the statistics in the
+  // whole text.
   const candidates = (lit) =>
     (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
   mountMarks(candidates, (element) => meaning.get(element));

@@ -1,4 +1,4 @@
-// The draft tree of one round: depth to the right, first children straight on, siblings below.
+// The draft tree of one round: depth to the right, a first child in its parent's row, its siblings below.
 
 import { STATUSES } from "../shared/catalogue.js";
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
@@ -17,16 +17,16 @@ const STATES = ["unvisited", "rejected", "accepted", "last"]; // later states ar
 const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
 const SIZE = { root: 8, unvisited: 7, rejected: 7, accepted: 9, last: 8 }; // radii of the marks
 const REACH = 14; // radius in which a finger hits a mark
-const PILL = 22; // height of a label's pill
+const PILL = 22; // height of the coloured background of a label
 const CHARACTER = 8; // pixels of a label for each of its characters
 const BETWEEN = 30; // pixels of a column that marks and margins take from a label
 const LONGEST = 12; // characters of a label
-const NARROW = 8; // characters; labels with less leave out the space before a word
-const CROWDED = 30; // with rows closer than this, labels have no pills
+const NARROW = 8; // labels with fewer characters than this leave out the space before a word
+const CROWDED = 30; // if rows are closer than this, labels have no background
 const FAR = 84; // the largest distance of rows
-const LINE = 13; // pixels that a label without one needs downwards
-const MARGIN = { left: 16, top: 20, bottom: 20 }; // the labels behind the last marks take a third of the width at most
-const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the draft's probability of its token
+const LINE = 13; // pixels that a label without a background needs downwards
+const MARGIN = { left: 16, top: 20, bottom: 20 }; // labels after the last marks take at most a third of the width
+const WIDTHS = [1.5, 3, 5, 8]; // width of an edge, by the draft's probability of its token
 
 // Places every node: x is its depth, y its row. The round's last token stands right below its first sibling, before the
 // rejected branches.
@@ -89,8 +89,8 @@ export function layout(round, decision, { width, height, zoom }) {
   return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
 }
 
-// The labels to draw, so that none overlap. First come the labels that decide the round, then the others in order.
-// reach(node): pixels from its mark to the end of its label.
+// The labels to draw, so that none overlap. The labels that decide the round come first, then the others in
+// order. reach(node): pixels from the node's mark to the end of its label.
 export function thinned(nodes, reach) {
   const kept = [];
   const important = (item) => STATES.indexOf(item.status);

@@ -1,11 +1,11 @@
-// A drawing as a list for screen readers. It is written once the picture stands still.
+// A drawing as a list for screen readers. The list is written when the picture no longer changes.
 
 import { subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
 import { isPlaying, onPlayer } from "./player.js";
 
 const STILL = 300; // milliseconds
-const MOST = 64; // entries at most: nobody listens to more
+const MOST = 64; // most entries, because nobody listens to more
 
 // items(): the entries of the list as texts.
 export function mountWalk(element, label, items) {

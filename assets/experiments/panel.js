@@ -32,7 +32,8 @@ export function mount(element, props, server) {
     contents(shown);
   }
 
-  // The contents list stays visible. Its entries do not use the address's fragment, which has another purpose.
+  // The list of contents stays visible. Its entries do not use the address's fragment, which has another
+  // purpose.
   function contents(shown) {
     const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);

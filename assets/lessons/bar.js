@@ -1,4 +1,4 @@
-// The bar of the current lesson, which is always visible. Each step opens a setup of the page.
+// The bar of the current lesson, which is always visible. Each step opens a set-up of the page.
 
 import { copyText, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
@@ -9,10 +9,10 @@ import { ask, feedback, isRight, known, said } from "./question.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
 import { lecturesOf, minutesUntil } from "./times.js";
 
-const PATIENCE = 60_000; // milliseconds until what is to be looked at must be there
-const SETTLED = 700; // milliseconds after which what stands above it has its height
-const BUSY = "Your own run is still going on. Stop it, then press “Show it again”.";
-// These elements use Page Up and Page Down themselves.
+const PATIENCE = 60_000; // milliseconds after which the element to look at must exist
+const SETTLED = 700; // milliseconds after which the parts above the element have their final height
+const BUSY = "Your own run is still in progress. Stop it, then press “Show it again”.";
+// These elements use Page Up and Page Down for themselves.
 const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
 
 function inAddress(lesson, step, lecture) {
@@ -24,10 +24,10 @@ function inAddress(lesson, step, lecture) {
   history.replaceState(history.state, "", url);
 }
 
-// On narrow screens the bar covers the foot of the page.
+// On narrow screens the bar covers the lower part of the page.
 const isBelow = () => matchMedia("(max-width: 1079px)").matches && !document.body.hasAttribute("data-projector");
 
-// Waits until the element is drawn, then scrolls to it and frames it.
+// Waits until the element is drawn, then scrolls to it and draws a frame around it.
 let newest = null;
 function lookAt(selector) {
   for (const element of document.querySelectorAll(".lesson-look")) element.classList.remove("lesson-look");
@@ -51,7 +51,7 @@ function lookAt(selector) {
   else scrollTo(0, 0);
 }
 
-// Presses a button that a step presses by itself, once the fields have the step's values.
+// Presses the button that a step names, as soon as the fields have the step's values.
 function press(selector) {
   const asked = newest;
   const wait = () => {
@@ -59,12 +59,12 @@ function press(selector) {
     /** @type {HTMLButtonElement | null} */
     const button = document.querySelector(selector);
     if (button?.checkVisibility() && !button.disabled) button.click();
-    else requestAnimationFrame(wait); // its tab's script is on its way
+    else requestAnimationFrame(wait); // the script of its tab is still being loaded
   };
   wait();
 }
 
-// Hides elements that would give away an open question's answer, or that do not belong to a shown answer.
+// Hides elements that would reveal the answer to an open question, or that do not belong to a shown answer.
 const veil = document.createElement("style");
 function hide(selector) {
   veil.textContent = selector ? `${selector}, ${selector} * { visibility: hidden !important; }` : "";
@@ -78,9 +78,9 @@ export class Bar {
     this.element = element.querySelector(".lesson");
     this.lessons = lessons;
     this.lectures = lecturesOf(lessons);
-    this.lecture = null; // the lecture that is given, one of these
+    this.lecture = null; // the lecture in progress, one of these
     this.moved = moved;
-    this.hall = null; // a class that predicts in place of this visitor: { isShown(lesson, step), show() }
+    this.hall = null; // a class that predicts instead of this visitor: { isShown(lesson, step), show() }
     this.lesson = null;
     this.step = 0;
     this.shown = false; // whether the answer is shown although nothing was predicted
@@ -119,7 +119,7 @@ export class Bar {
     return this.shown || this.given !== undefined;
   }
 
-  // The place of the lesson in the lecture that is given.
+  // The place of the lesson in the current lecture.
   get stop() {
     return this.lecture?.stops.find(({ lesson }) => lesson === this.lesson);
   }
@@ -142,7 +142,7 @@ export class Bar {
     if (!this.stop) this.lecture = null; // the lesson is not part of the lecture
     this.element.hidden = false;
     document.body.dataset.lesson = id;
-    dispatchEvent(new Event("resize")); // the page has less room now
+    dispatchEvent(new Event("resize")); // now the page has less room
     inAddress(this.lesson, this.step, this.lecture);
     this.draw();
     this.setUp();
@@ -213,7 +213,7 @@ export class Bar {
     this.reveal();
   }
 
-  // Shows the answer, with the visitor's prediction if there is one. A class sees its answers together.
+  // Shows the answer and the visitor's prediction, if there is one. A class sees its answers together.
   reveal() {
     if (this.hall) return this.hall.show();
     this.shown = true;
@@ -222,11 +222,11 @@ export class Bar {
     this.bring(this.find(".outcome"));
   }
 
-  // Scrolls to an element of the bar in a short window.
+  // Scrolls to an element of the bar if the window is short.
   bring(element) {
     const body = this.find(".body");
     const { top, height } = body.getBoundingClientRect();
-    const zoom = height / body.offsetHeight; // rectangles are enlarged on a projector, scrollTop is not
+    const zoom = height / body.offsetHeight; // a projector enlarges rectangles, but not scrollTop
     body.scrollTop += (element.getBoundingClientRect().top - top) / zoom - 8;
   }
 
@@ -242,15 +242,15 @@ export class Bar {
     this.find(".words").replaceChildren(...words.map((text) => make("p", "", text)));
     this.drawQuestion(question);
     this.find(".back").disabled = step === 0;
-    this.find(".share").hidden = Boolean(this.lecture); // its room is taken by the minute
+    this.find(".share").hidden = Boolean(this.lecture); // the minute of the lecture takes the room of this element
     this.find(".show").hidden = this.isEnd;
     const next = this.find(".next");
     const open = question && !this.revealed;
     setText(next, this.isEnd ? this.onward() : open && !this.lecture ? "Skip" : "Next");
-    next.classList.toggle("skip", Boolean(open)); // the answer is more important than this button
+    next.classList.toggle("skip", Boolean(open)); // the answer needs the room of this button
   }
 
-  // The words of Next at the end of a lesson.
+  // The label of the Next button at the end of a lesson.
   onward() {
     if (this.lecture) return this.following ? "Next" : "End of the lecture";
     return this.following ? "Next lesson" : "All lessons";
@@ -305,10 +305,9 @@ export class Bar {
       forget(id);
       this.open(id);
     };
-    return [
-      ...(this.hall ? [] : [["Predict once more", again]]),
-      ...(more ? [[more.label, () => show(more)]] : []),
-    ].map(([label, act]) => this.button(label, act));
+    return [...(this.hall ? [] : [["Predict again", again]]), ...(more ? [[more.label, () => show(more)]] : [])].map(
+      ([label, act]) => this.button(label, act),
+    );
   }
 
   button(label, act, question = null) {

@@ -6,7 +6,7 @@ const sum = (parts) => parts.reduce((total, [, value]) => total + Number(value),
 const longest = (rows) =>
   Math.max(...rows.flatMap(({ bars = [], stack = [] }) => [...bars.map((each) => sum([each])), sum(stack)]), 1e-9);
 
-// A line of parts, [actor, value], one after the other, and its words.
+// A line of parts, [actor, value], one after the other, and the words for them.
 function bar(parts, words, most) {
   const line = make("span", "amount");
   for (const [actor, value] of parts) {
@@ -19,21 +19,21 @@ function bar(parts, words, most) {
   return line;
 }
 
-// A text, and the part of it that the other texts do not share.
+// A text, in two parts: the beginning that all texts share, and the rest.
 function written([shared, own]) {
   const line = make("span", "text", shared);
   line.append(make("u", "", own));
   return line;
 }
 
-// The contents of a row: a text, one stack of parts, or some bars. isOpen: whether its words are left out.
+// The contents of a row: a text, one stack of parts, or several bars. isOpen: whether its words are left out.
 function contents({ bars, stack, text, words }, most, isOpen) {
   if (text) return [written(isOpen ? ["", ""] : text)];
   if (stack) return [bar(stack, isOpen ? "" : words, most)];
   return bars.map(([actor, value, said]) => bar([[actor, value]], isOpen ? "" : (said ?? value), most));
 }
 
-// What the colours of the board's stacks mean.
+// The meaning of the colours in the board's stacks.
 function legend(rows) {
   const names = new Map(rows.flatMap(({ stack = [] }) => stack.map(([actor, , name]) => [name, actor])));
   const list = make("p", "legend");
@@ -76,6 +76,6 @@ export function measuredBoard(board, { rows, passes, model }) {
       const words = count === 1 ? ms.toFixed(2) : `${ms.toFixed(2)}, ${(ms / one).toFixed(1)} times one row`;
       return { ...row, bars: [["target", String(ms), words]] };
     }),
-    note: `Measured just now where this page is served, on ${model}; the fastest of ${passes} passes.`,
+    note: `Measured just now on this page's server, with ${model}; the fastest of ${passes} passes.`,
   };
 }

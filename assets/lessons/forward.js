@@ -1,4 +1,5 @@
-// Lesson 0's measurement on the server. A button starts it; updates bring the place in line and then the times.
+// Lesson 0's measurement on the server. A button starts it. Updates bring the place in the waiting line, then
+// the times.
 
 import { stream } from "../shared/server.js";
 import { place } from "../shared/waiting.js";

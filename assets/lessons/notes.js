@@ -1,10 +1,11 @@
-// The presenter's notes: a window for the lecturer's own screen, which follows the lesson and can move it.
+// The presenter's notes: a window for the lecturer's own screen. It follows the lesson and has buttons that
+// move it.
 
 import { make, setText } from "../shared/view.js";
 import { minutesOf, minutesUntil, noteAt, spoken } from "./times.js";
 
 const NAME = "specdec-notes"; // the window's name, by which a reloaded page finds it
-const EVERY = 1000; // milliseconds between two looks at the clock
+const EVERY = 1000; // milliseconds between two updates of the clock
 const COLOURS = ["--paper", "--ink", "--muted", "--line"];
 const STYLE = `
   body { margin: 0; padding: 20px 24px; font: 20px/1.45 system-ui, sans-serif; background: var(--paper); color: var(--ink); }
@@ -17,7 +18,7 @@ const STYLE = `
 `;
 
 let view = null; // the parts of the open window, by name, and the window itself
-let began = null; // { name, at }: the lecture or the lesson that is going on, and when it was opened
+let began = null; // { name, at }: the current lecture or lesson, and when it was opened
 let entered = 0; // when the current step was opened
 
 // Opens the window or brings it to the front. Returns false if the browser opens none.
@@ -52,7 +53,7 @@ function build(opened, bar) {
 
 const named = (...names) => Object.fromEntries(names.map((name) => [name, make("p", name)]));
 
-// Updates the notes; the bar calls it at each step.
+// Updates the notes. The bar calls this function at each step.
 export function follow(bar) {
   const name = bar.lecture ? `lecture ${bar.lecture.minutes}` : (bar.lesson?.id ?? null);
   if (name !== (began?.name ?? null)) began = name && { name, at: Date.now() };
@@ -75,6 +76,6 @@ function tick({ lesson, step, lecture, stop }) {
   const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
   setText(
     view.clock,
-    `This step ${here}${own ? ` of ${own} min` : ""}; the ${lecture ? "lecture" : "lesson"} ${all}, until here ${planned} min planned.`,
+    `This step ${here}${own ? ` of ${own} min` : ""}; the ${lecture ? "lecture" : "lesson"} ${all}, ${planned} min were planned until here.`,
   );
 }

@@ -1,4 +1,4 @@
-// The list of lessons in its tab, and the functions with which other code opens a lesson.
+// The list of lessons in its tab, and the functions by which other scripts open a lesson.
 
 import { project } from "../page/projector.js";
 import { offer, tell } from "../page/setup.js";
@@ -15,7 +15,7 @@ import { printSheet } from "./sheet.js";
 import { lastStep } from "./steps.js";
 
 let bar = null;
-const steps = observable(); // announces each opened step, and the end
+const steps = observable(); // the event that announces each opened step, and the end
 let arrive;
 export const arrived = new Promise((done) => (arrive = done)); // resolves when the lesson of the address is open
 
@@ -23,15 +23,15 @@ export const arrived = new Promise((done) => (arrive = done)); // resolves when 
 export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
 export const onStep = steps.subscribe;
 
-// Lets a class predict instead of the visitor; the lecturer then shows the answers. hall: { isShown(lesson, step),
-// show() }, or null to let the visitor predict alone again.
+// Lets a class predict instead of the visitor. The lecturer then shows the answers. hall: { isShown(lesson,
+// step), show() }, or null if the visitor predicts alone again.
 export function teach(hall) {
   if (!bar) return void arrived.then(() => teach(hall));
   bar.hall = hall;
   if (bar.lesson) refresh();
 }
 
-// Scrolls the bar to what it shows.
+// Scrolls the bar to the part that it shows.
 export const bring = (element) => bar.bring(element);
 
 export function refresh() {
@@ -39,7 +39,7 @@ export function refresh() {
   bar.setUp();
 }
 
-// Opens a lesson at a step, counted from 0. shown: show the answer of the step's question.
+// Opens a lesson at a step, counted from 0. shown: whether to show the answer of the step's question.
 export async function goTo(lesson, step = 0, shown = false) {
   await arrived;
   bar.open(lesson, step, shown);
@@ -89,7 +89,7 @@ function card(lesson, number) {
   return item;
 }
 
-// The card of the lectures: the route of the short one, with the minute at which each lesson begins.
+// The card of the lectures: the lessons of the short one, with the minute at which each begins.
 function drawLectures(card) {
   const [short, whole] = bar.lectures;
   setText(card.querySelector("h3"), `A lecture of ${short.minutes} minutes`);
@@ -124,7 +124,7 @@ export async function mount(element) {
     lessons.forEach((lesson, i) => {
       const [note, start] = items[i].querySelectorAll(".progress, .start");
       setText(note, `${done[i]} of ${lesson.questions.length} questions answered`);
-      setText(start, done[i] === 0 ? "Start" : done[i] < lesson.questions.length ? "Go on" : "Read again");
+      setText(start, done[i] === 0 ? "Start" : done[i] < lesson.questions.length ? "Continue" : "Read again");
       start.setAttribute("aria-label", `${start.textContent}: ${lesson.title}`);
     });
     again.hidden = done.every((count) => count === 0);
@@ -133,7 +133,8 @@ export async function mount(element) {
   mountBoard(element.querySelector(".board"));
 }
 
-// The part “board” of a set-up, { name }: a board of the lesson that is open; none without a name.
+// The part “board” of a set-up, { name }: the name of a board of the open lesson; without a name there is no
+// board.
 function mountBoard(element) {
   const button = element.querySelector("button");
   let board = null;
@@ -150,7 +151,7 @@ function mountBoard(element) {
   button.addEventListener("click", begin);
   onForward(draw);
   offer("board", {
-    get: () => ({}), // a lesson's step opens the board, so the address needs no entry
+    get: () => ({}), // a step of the lesson opens the board, so the address needs no entry for it
     set: ({ name }) => {
       board = bar.lesson?.boards[name] ?? null;
       draw();

@@ -11,7 +11,7 @@ function stored() {
     const value = JSON.parse(localStorage.getItem(PLACE));
     return value && typeof value === "object" ? value : {};
   } catch {
-    return {}; // the browser stores nothing, or the stored value is foreign
+    return {}; // the browser stores nothing, or another program wrote the stored value
   }
 }
 
@@ -19,7 +19,7 @@ function keep() {
   try {
     localStorage.setItem(PLACE, JSON.stringify(answers));
   } catch {
-    // then the predictions last as long as the page
+    // the browser stores nothing: the predictions last as long as the page
   }
   progress.notify();
 }
@@ -31,7 +31,7 @@ export function answer(lesson, question, value) {
   keep();
 }
 
-// Deletes the answers of one lesson, or of all.
+// Deletes the answers of one lesson, or of all lessons.
 export function forget(lesson) {
   if (lesson) delete answers[lesson];
   else answers = {};

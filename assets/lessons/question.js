@@ -17,7 +17,7 @@ export function said(question, value) {
 export const isRight = (question, value) =>
   isChoice(question) ? value === question.answer : Math.abs(value - question.answer) <= question.close + 1e-9;
 
-// The feedback in one friendly sentence: right, or the distance from the answer.
+// The feedback in one friendly sentence: the prediction is right, or how far it is from the answer.
 export function feedback(question, value) {
   const answer = said(question, question.answer);
   if (isRight(question, value)) {

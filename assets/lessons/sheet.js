@@ -1,4 +1,4 @@
-// A lesson on paper: questions, a figure and room for answers. The answers are on a page of their own.
+// A lesson on paper: questions, a figure, and room for answers. The right answers are on a separate page.
 
 import { make } from "../shared/view.js";
 import { drawBoard } from "./board.js";

@@ -1,5 +1,5 @@
-// The steps of a lesson without a page: what each step shows and what was predicted. Step 0 is read, steps 1 ... ask,
-// and the last one sums up.
+// The steps of a lesson, independent of the page: what each step shows, and what was predicted. Step 0 is
+// read, the next steps ask questions, and the last one sums up.
 
 import { isRight, said } from "./question.js";
 
@@ -28,10 +28,7 @@ export function summary(lesson, found) {
   const right = answered.filter((outcome) => outcome.right).length;
   const skipped = found.length - answered.length;
   const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; ${skipped} of ${found.length} were skipped` : ""}.`;
-  return [
-    `That was it: ${lesson.gist}`,
-    answered.length > 0 ? score : "You predicted no answer. These are the answers:",
-  ];
+  return [`In short: ${lesson.gist}`, answered.length > 0 ? score : "You predicted no answer. These are the answers:"];
 }
 
 // The outcome of a question in words, for the list at the end.

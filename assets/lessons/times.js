@@ -1,9 +1,9 @@
-// The presenter's notes of a lesson's steps and their planned times, without a page.
+// The presenter's notes of a lesson's steps and their planned times, independent of the page.
 
 import { said } from "./question.js";
 import { lastStep, questionAt } from "./steps.js";
 
-// The minutes planned for a step. The summary is one sentence and has no minutes of its own.
+// The minutes planned for a step. The summary is one sentence, for which no time is planned.
 export const minutesOf = (lesson, step) =>
   step === 0 ? lesson.minutes : step === lastStep(lesson) ? 0 : questionAt(lesson, step).minutes;
 
@@ -27,7 +27,8 @@ export function noteAt(lesson, step) {
   const coming = questionAt(lesson, step + 1);
   return {
     place: `step ${step + 1} of ${last + 1}`,
-    say: step === last ? "Which answer surprised you? Open that step again with Look again." : (question ?? lesson).say,
+    say:
+      step === last ? "Which answer surprised you? Open that step again with “Look again”." : (question ?? lesson).say,
     ask: question ? question.ask : step === last ? lesson.gist : lesson.read,
     answer: question ? `Answer: ${said(question, question.answer)}. ${question.why}` : "",
     coming: coming ? `Next: ${coming.ask}` : step === last ? "" : "Next: the summary.",

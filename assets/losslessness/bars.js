@@ -1,13 +1,13 @@
-// Observed shares beside exact probabilities as SVG: one bar per outcome, with its tokens below it.
+// Observed shares and exact probabilities as SVG: one bar per outcome, with its tokens below it.
 
 import { drawAxis, hatching, setAll, svg, ticks } from "../shared/drawing.js";
 import { fillRows, setText } from "../shared/view.js";
 
 const MARGIN = { left: 44, right: 8, top: 10 };
 const LEAST = 120; // pixels of the bars
-const LINE = 18; // pixels of a level of labels that lie
-const LETTER = 7.2; // pixels of a letter, at most
-const NARROWEST = 13; // pixels that a standing label needs
+const LINE = 18; // pixels of a level of horizontal labels
+const LETTER = 7.2; // most pixels of a letter
+const NARROWEST = 13; // pixels that a vertical label needs
 
 // Tokens of outcome number i of `size ** length`, in counting order.
 export function tokensOf(i, size, length) {
@@ -19,7 +19,7 @@ export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
 
 export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
 
-// The largest share on the axis. It is fixed unless a bar is longer.
+// The largest share on the axis. It is fixed, unless a bar is longer.
 function ceiling(distribution, counts, n) {
   const most = Math.max(...distribution.map((p, i) => Math.max(p * 1.3, n > 200 ? (counts[i] / n) * 1.05 : 0)));
   return (
@@ -27,8 +27,9 @@ function ceiling(distribution, counts, n) {
   );
 }
 
-// The labels below the bars: one level for each token of an outcome, with the last token nearest to the bars. A level
-// is left out if its labels fit neither horizontally nor vertically. y: distance from the foot of the bars.
+// The labels below the bars: one level for each token of an outcome, with the last token nearest to the bars.
+// A level is left out if its labels fit neither horizontally nor vertically. y: distance from the lower end
+// of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];
@@ -84,7 +85,8 @@ export class Bars {
     element.append(hatching("lossless-hatch"), this.grid, this.outcomes, this.rules, this.labels);
   }
 
-  // length: tokens of an outcome; lit: the outcome under inspection. Returns the number of levels with labels.
+  // length: tokens of an outcome; lit: the outcome under inspection. Returns the number of levels with
+  // labels.
   draw({ distribution, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
     const { planned, height: below } = levels(this.tokens, length, inner);

@@ -12,7 +12,7 @@ import { Bars, beyond, spread, tokensOf } from "./bars.js";
 import { begin, clearPast, isActive, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
-const DECADES = 12; // powers of ten on the axis of p-values; smaller ones are drawn at the bottom
+const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
 const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
 const CHECKS = [
   "method",
@@ -64,7 +64,7 @@ class Lossless {
     const element = this.find(".verdict");
     setText(element, text);
     element.className = `verdict ${kind}`;
-    // a screen reader announces the begin and the end of a check, not every number
+    // a screen reader announces the start and the end of a check, not every number
     element.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
     const error = this.find(".lossless-error");
     setText(error, state.message);
@@ -92,7 +92,7 @@ class Lossless {
     write(".decodes", some ? count(decodes) : "–");
     write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
     write(".statistic", freedom > 0 ? statistic(value) : "–");
-    write(".freedom", freedom > 0 ? `${freedom} degrees of freedom: about ${freedom} if all is right` : "");
+    write(".freedom", freedom > 0 ? `${freedom} degrees of freedom: about ${freedom} for a right decoder` : "");
     write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
     write(".speed", blockEfficiency(emitted, calls));
     write(".calls", some ? this.callsIn(setup, calls, accepting) : "");
@@ -102,7 +102,7 @@ class Lossless {
     const made = `${count(calls)} target calls`;
     return setup.method === "ar"
       ? `${made}, nothing drafted`
-      : `${made}; a draft accepted in ${share(accepting / calls)} of them`;
+      : `${made}; ${share(accepting / calls)} of them accept a draft`;
   }
 
   drawBars(width, height) {
@@ -120,7 +120,9 @@ class Lossless {
         : `${distribution.length} possible continuations.`;
     const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
     const missing =
-      this.levels < setup.tokens ? ` In each group the last token goes ${this.props.tokens.join(", ")}.` : "";
+      this.levels < setup.tokens
+        ? ` In each group, the last tokens are in the order ${this.props.tokens.join(", ")}.`
+        : "";
     setText(this.find(".spread"), seen + order + missing);
   }
 
@@ -147,7 +149,7 @@ class Lossless {
 
   writeTable() {
     const details = this.find(".outcome-table");
-    // A closed table is not updated, and an open one waits for the end of the check, because it would flicker.
+    // A table that is closed, or open during a check, is not updated. An open table would flicker.
     if (!details.open || isActive()) return;
     const { distribution, counts, decodes: n } = state;
     const rows = distribution.map((p, i) => {
@@ -217,7 +219,7 @@ class Lossless {
 
 const FORM = "lossless";
 
-// Shows the controls that the choices need.
+// Shows only the controls that the chosen settings need.
 function mountForm({ faults, words }) {
   const field = (name) => fieldOf(FORM, name);
   const info = (name, text) => setText(field(name).element.querySelector(".info"), text);
@@ -244,7 +246,8 @@ export function mount(element, props) {
   const [start, halt] = ["lossless-run", "lossless-stop"].map(
     (id) => /** @type {HTMLButtonElement} */ (document.getElementById(id)),
   );
-  // On a phone the view is below the controls, so the page scrolls to it after the buttons have moved.
+  // On a phone the view is below the controls. After a press on Run, the page scrolls to the view once the
+  // buttons have moved.
   start.addEventListener("click", () => {
     begin(valuesOf(FORM));
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));

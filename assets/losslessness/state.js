@@ -9,7 +9,7 @@ const empty = () => ({
   run: null, // id of the check
   phase: "idle", // idle, recorded, waiting, running, done, stopped, error
   message: "",
-  place: null, // while waiting: { number, of, seconds }, the place in line
+  place: null, // while waiting: the place in the waiting line, { number, of, seconds }
   setup: null,
   tree: null, // { k, levels }
   tables: null, // probabilities of target and draft, by row
@@ -28,7 +28,7 @@ export const { subscribe, notify } = observable();
 const live = new Live(state, apply, notify);
 export const { isActive } = live;
 
-// Shows the recorded check: before the visitor's first check, or again for a lesson that speaks of it.
+// Shows the recorded check: before the visitor's first check, or again for a lesson that is about it.
 export function showRecorded(check, again = false) {
   if (again && !isActive()) Object.assign(state, empty());
   if (state.run === null) Object.assign(state, check);

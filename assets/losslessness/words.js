@@ -5,7 +5,7 @@ import { place } from "../shared/waiting.js";
 export const count = (number) => number.toLocaleString("en");
 export const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
 
-const SMALLEST = 1e-12; // smaller p-values are written as “below” this one
+const SMALLEST = 1e-12; // smaller p-values are written as “below” this number
 
 export function pValue(p) {
   if (p < SMALLEST) return "< 1e-12";
@@ -22,7 +22,7 @@ const result = ([value, freedom, p]) =>
 
 export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 
-const RECORDED = "This check is a recorded one: press “Run the check” for your own.";
+const RECORDED = "This is a recorded check. Press “Run the check” for your own.";
 
 // kind: the mark of the verdict; text: its sentence.
 export function verdict(state, { alarm, faults }) {
@@ -38,7 +38,7 @@ export function verdict(state, { alarm, faults }) {
   if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
   const early =
     decodes < setup.decodes
-      ? ` The server was busy, so the clock ended the check after ${count(decodes)} of ${count(setup.decodes)} decodes, whatever the counts were.`
+      ? ` The server was busy, so the check ended at its time limit, after ${count(decodes)} of ${count(setup.decodes)} decodes. The counts did not influence this.`
       : "";
   const found = finished(
     result(chi_square),
@@ -60,15 +60,15 @@ function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
   if (alarmed)
     return {
       kind: "rejected",
-      text: `✗ A difference: ${numbers}. A right decoder gives this once in ${count(Math.round(1 / alarm))} checks. Try other seeds: if it comes again, the decoder is wrong.${early}`,
+      text: `✗ A difference: ${numbers}. A right decoder gives this once in ${count(Math.round(1 / alarm))} checks. Try other seeds. If they show a difference again, the decoder is wrong.${early}`,
     };
   if (fault)
     return {
       kind: "",
-      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(decodes)} decodes of this set-up do not show it: a check that finds nothing does not prove that there is nothing.${early}`,
+      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(decodes)} decodes of this set-up do not show it. A check that finds no error does not prove that there is none.${early}`,
     };
   return {
     kind: "accepted",
-    text: `✓ No difference found: ${numbers}. It would take more decodes to see a smaller difference, if there is one.${early}`,
+    text: `✓ No difference found: ${numbers}. A smaller difference would need more decodes to be seen.${early}`,
   };
 }

@@ -1,4 +1,5 @@
-// The fields of the page's forms: what they hold, what is wrong with it, and how the address reads and writes it.
+// The fields of the page's forms: their values, the errors in them, and how the address reads and writes
+// them.
 
 import { setText } from "../shared/view.js";
 import { differing, readAll, written, wrong } from "./setup_fields.js";
@@ -44,14 +45,14 @@ class Field {
     this.tell(this.mistake);
   }
 
-  // What is wrong with the number that is typed, or an empty text.
+  // The error in the typed number, or an empty text.
   get mistake() {
     const [{ value, disabled }] = this.controls;
     const isUnused = disabled || (value === "" && this.described.default === null);
     return this.described.kind === "number" && !isUnused ? wrong(value, this.described) : "";
   }
 
-  // Shows what is wrong beside the field.
+  // Shows the error beside the field.
   tell(message) {
     const line = this.element.querySelector(".wrong");
     if (!line) return;
@@ -79,12 +80,12 @@ export const fieldOf = (form, name) => forms[form]?.[name];
 export const valuesOf = (form) =>
   Object.fromEntries(Object.entries(forms[form] ?? {}).map(([name, field]) => [name, field.value]));
 
-// Offers every form of `fields`, { form: { name: description } }, to the address. changed() is called after each change.
-// assign(form, values, isBase) sets some fields of a form; values of a base stay out of the address, which names the run
-// that they belong to.
+// Registers the forms of `fields`, { form: { name: description } }, as parts of the address. changed() is
+// called after each change. assign(form, values, isBase) sets some fields of a form. If isBase, these values
+// stay out of the address, which names the run that they belong to.
 export function mountFields({ fields, alone, follows }, offer, changed) {
   const base = {}; // base values by form
-  const touched = new Set(); // what the visitor set before this script ran wins over the address
+  const touched = new Set(); // values that the visitor set before this script ran take precedence over the address
   for (const [form, of] of Object.entries(fields)) {
     forms[form] = {};
     for (const [name, described] of Object.entries(of)) {
@@ -95,7 +96,8 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
       field.element.addEventListener("input", changed);
     }
   }
-  // Values that were computed for others of their form. Without one, or with an empty one, it is computed again.
+  // Values that were computed from other fields of their form. If such a value is missing or empty, it is
+  // computed again.
   const following = (form) => (form === alone ? Object.entries(follows) : []);
 
   function put(form, values) {
@@ -121,8 +123,8 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
     touched.clear(); // the page has opened
   }
 
-  // The values of a form that the address must contain: those that differ from the base, or from the default without a
-  // base. A link must open, so what is wrong stays out of it.
+  // The values of a form that the address must contain: those that differ from the base, or without a base
+  // from the default. Invalid values are left out, because a link must open.
   function get(form) {
     const of = fields[form];
     const now = valuesOf(form);

@@ -1,4 +1,4 @@
-// The server's models and the progress of a load. Names were typed by people, so they are only inserted as text.
+// The server's models and the progress of a load. Names are inserted only as text, because people typed them.
 
 import { stream } from "../shared/server.js";
 import { state as run, subscribe } from "../shared/store.js";
@@ -10,7 +10,7 @@ import { onTab } from "./tabs.js";
 const CAPABILITY = {
   tree: "checks a whole tree of drafts in one evaluation",
   sequence: "checks a single sequence of drafts in one evaluation",
-  ar: "can't check drafts: one token after the other",
+  ar: "can't check drafts: it writes one token after the other",
 };
 const OUTCOME = {
   ready: ({ title, seconds }) => `${title} is loaded (${seconds.toFixed(0)} s).`,
@@ -20,7 +20,7 @@ const OUTCOME = {
 
 const NO_LONGER = "You chose other models: press “Load and measure”.";
 const SAME =
-  "The draft is the target itself: every guess is right, but each costs as much as a call, so that nothing is gained.";
+  "The draft is the target itself. Every guess is right, but each costs as much as a call, so nothing is gained.";
 
 const bytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(n / 1e6).toFixed(1)} MB`);
 const STAGE = {
@@ -30,7 +30,7 @@ const STAGE = {
   checking: ({ name }) => `Checking what ${name} can do`,
 };
 
-// A model's name for people: of a folder or file, the last part of its path.
+// A model's name for people. For a folder or file it is the last part of its path.
 const short = (name) => (/^[/.~]|\/.*\/|\.gguf$/.test(name) ? name.split("/").at(-1) : name);
 
 function lines({ role, name, dtype, device, capability, note }) {
@@ -38,7 +38,7 @@ function lines({ role, name, dtype, device, capability, note }) {
   return [role === "target" ? "Target" : "Draft", short(name), facts.join("; ")];
 }
 
-const EVERY = 3000; // milliseconds between two looks at a load that somebody else began
+const EVERY = 3000; // milliseconds between two requests for the state of a load that somebody else began
 
 export const isLoadActive = ({ status }) => ["loading", "cancelling"].includes(status);
 
@@ -80,15 +80,16 @@ function draw(element, state) {
   setText(element.querySelector(".outcome"), OUTCOME[state.status]?.(state) ?? "");
   const error = element.querySelector(".models-error");
   const failed =
-    state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The pair in use stays.` : "";
+    state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The present pair stays in use.` : "";
   setText(error, state.refused ?? failed);
   error.hidden = error.textContent === "";
 }
 
-// Receives the state of the visitor's own load, and asks for that of another one until it ends.
+// Receives the updates of the visitor's own load. For a load of somebody else, asks for the state until the
+// load ends.
 class Watch {
   timer = 0;
-  leave = null; // ends the visitor's own load
+  leave = null; // the function that ends the visitor's own load
 
   constructor(server) {
     this.server = server;
@@ -111,7 +112,7 @@ class Watch {
     if (document.hidden && this.timer !== 0) return;
     const state = await this.server.state({}).catch(() => ({}));
     if (state.models) this.see(state);
-    else this.later(EVERY); // the server is busy or gone, which other parts of the page report
+    else this.later(EVERY); // the server is busy or not reachable, which other parts of the page report
   }
 
   load(choice) {
@@ -135,7 +136,7 @@ class Watch {
     this.hear(await this.server.cancel({ key }).catch(() => ({ error: "The server did not answer. Try again." })));
   }
 
-  // told: the state, or { error }.
+  // told: the state of the load, or { error }.
   hear(told) {
     if (told.error) show({ refused: told.error });
     else this.see(told);
@@ -145,7 +146,8 @@ class Watch {
 const FORM = "live";
 const CHOICE = ["pair", "target", "draft", "dtype", "device"];
 
-// The words about the chosen pair. They are asked for when the panel is in sight: counting memory is slow.
+// The description of the chosen pair. It is requested only when the panel is visible, because computing the
+// memory is slow.
 function describe(element, server, own) {
   let described = "";
   return async () => {
@@ -161,8 +163,8 @@ function describe(element, server, own) {
   };
 }
 
-// If somebody else loaded another pair, the visitor's own run is the first to show it, and the server is asked. Each run
-// is compared once: an older run may show the pair before.
+// If somebody else loaded another pair, the visitor's next run is the first to show this, and then the server
+// is asked. Each run is compared only once, because an older run may show the pair before.
 export function mountComparison(look) {
   let compared = null;
   subscribe(() => {
@@ -173,14 +175,14 @@ export function mountComparison(look) {
   });
 }
 
-// A pair without a draft has copies of the text as its guesses.
+// For a pair without a draft model, the guesses are copied from the text.
 function follow(models) {
   const { drafter } = valuesOf(FORM);
   const [from, to] = models.length === 1 ? ["model", "copies"] : ["copies", "model"];
   if (models.length > 0 && drafter === from && models.length !== before) decode.assign({ drafter: to }, false);
   before = models.length || before;
 }
-let before = 2; // models
+let before = 2; // names of models
 
 // props.own: the choice of models by their names.
 export function mountModels(element, { own }, server) {

@@ -1,4 +1,4 @@
-// Which pair of models is shown, and which one Generate would run where that is another one.
+// The pair of models that is shown, and the pair that Generate would use if that is another one.
 
 import { state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
@@ -9,7 +9,8 @@ const OURS = {
   "stories/target": { family: "Story models", size: "15M" },
   "stories/draft": { family: "Story models", size: "0.7M" },
 };
-const FORMAT = /(\.gguf|[-._](i?q\d\w*|b?f16|f32)|[-_](instruct|chat|it|gguf))$/i; // an ending that says no size
+// A last part of a name that says no size.
+const FORMAT = /(\.gguf|[-._](i?q\d\w*|b?f16|f32)|[-_](instruct|chat|it|gguf))$/i;
 
 // A model's name without its folder, format and training: { family, size }, both for people.
 function partsOf(name) {
@@ -36,9 +37,9 @@ export function pairWords(models) {
   return `${named(large)} checks, ${isFamily ? small.size : named(small)} guesses`;
 }
 
-// Where the shown run comes from. A file says nothing about its machine.
+// Where the shown run comes from. For a file, the machine is unknown.
 function origin({ recorded, run, setup }) {
-  if (!setup || !recorded) return run === "kept" ? "your run on this server, before" : "this server, now";
+  if (!setup || !recorded) return run === "kept" ? "your earlier run on this server" : "this server, now";
   return recorded.name === "file" ? "from a file" : "recorded on two CPU cores";
 }
 

@@ -1,14 +1,15 @@
-// Projector mode: the page as one slide that fills the screen. Esc or its button ends it.
+// Projector mode: the page as one slide that fills the screen. Esc or the button “Leave” ends it.
 
 import { tell } from "./setup.js";
 import { misfit } from "./setup_fields.js";
 import { openTab } from "./tabs.js";
 
-// The slide's size in pixels of the page, before it is enlarged. A lesson beside it needs a wider slide.
+// The slide's size in pixels of the page, before it is enlarged. With a lesson beside it the slide must be
+// wider.
 const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
 const isOn = () => document.body.hasAttribute("data-projector");
 
-// Enlarges the slide as far as all of it stays in sight, or makes it smaller on a small screen.
+// Enlarges the slide as far as all of it stays visible, or makes it smaller on a small screen.
 function fit() {
   const { width, height } = slide();
   const zoom = Math.min(innerWidth / width, innerHeight / height);
@@ -23,7 +24,7 @@ function inAddress(on) {
   history.replaceState(history.state, "", url);
 }
 
-// The slides of the open tab: its parts that name one. The parts of other slides are hidden.
+// The slides of the open tab: the parts that name a slide. The parts of other slides are hidden.
 function slidesOf(menu) {
   const chosen = new Map(); // the chosen slide of each tab
   const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];
@@ -48,14 +49,14 @@ function slidesOf(menu) {
     chosen.set(tab, /** @type {HTMLElement} */ (part).dataset.slide);
     show();
   });
-  const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // after the tab is there
+  const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // when the tab is there
   // The whole body is observed, because the tabs may not be there yet.
   new MutationObserver(later).observe(document.body, { attributeFilter: ["aria-selected"], subtree: true });
   addEventListener("slides", later);
   return show;
 }
 
-// Begins projector mode where the page offers it: not on a phone.
+// Begins projector mode if the page offers it, which it does not on a phone.
 export function project() {
   /** @type {HTMLButtonElement | null} */
   const enter = document.querySelector("#projector .enter");
@@ -75,7 +76,7 @@ export function mountProjector(element) {
     scrollTo(0, 0);
   }
 
-  // Some browsers refuse full screen. The page is enlarged all the same.
+  // If the browser refuses full screen, the page is enlarged within the window.
   async function start() {
     set(true);
     await document.documentElement.requestFullscreen?.().catch(() => {});

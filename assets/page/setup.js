@@ -1,4 +1,4 @@
-// The whole setup of the page in its address. components/page/setup.py describes how a part takes part.
+// The whole set-up of the page in its address. components/page/setup.py describes how a part joins.
 
 import { observable } from "../shared/observable.js";
 import { make, setText } from "../shared/view.js";
@@ -6,8 +6,8 @@ import { mountFields, valuesOf } from "./fields.js";
 import { misfit, unknown, written } from "./setup_fields.js";
 import { goToTab } from "./tabs.js";
 
-const LONGEST = 4000; // characters of an address: servers refuse long ones
-const SETTLED = 400; // milliseconds after the last touch until the address is written
+const LONGEST = 4000; // most characters of an address, because servers refuse longer ones
+const SETTLED = 400; // milliseconds after the last input until the address is written
 const KEPT = ["tab", "projector", "lecture", "lesson", "step"]; // names in the address that other code writes and reads
 const foreign = (name) => KEPT.includes(name) || /^(__|utm_|view$|deep_link$|logs$)/.test(name);
 
@@ -15,7 +15,7 @@ const parts = new Map(); // the registered parts by name
 const waiting = new Map(); // values of parts that are not registered yet
 const alone = new Map(); // the field names of parts without a prefix
 const opened = [...new URLSearchParams(location.search)]; // the address with which the page was opened
-const early = []; // messages from before the message box existed
+const early = []; // messages that came before the message box existed
 let telling = (messages) => void early.push(...messages);
 let following = false; // whether the address follows changes
 
@@ -32,8 +32,8 @@ function fromAddress(part) {
   return entries.length > 0 ? Object.fromEntries(entries) : undefined;
 }
 
-// Registers a part. names: its names if they have no prefix in the address. Returns whether the address had values for
-// it.
+// Registers a part. names: its names if they have no prefix in the address. Returns whether the address had
+// values for the part.
 export function offer(part, { get, set }, names) {
   if (names) alone.set(part, names);
   const values = waiting.get(part) ?? (parts.has(part) ? undefined : fromAddress(part));
@@ -56,7 +56,7 @@ async function apply(part, values) {
 // Shows messages about invalid values in the address.
 export const tell = (messages) => telling(messages);
 
-// Sets parts, given as { part: { key: text } }, now or as soon as each one is registered.
+// Sets parts, which are given as { part: { key: text } }: now, or as soon as each is registered.
 function open(values) {
   for (const [part, texts] of Object.entries(values)) {
     if (parts.has(part)) apply(part, texts);
@@ -64,7 +64,7 @@ function open(values) {
   }
 }
 
-// Messages about names of the address that no part has, and about an unknown tab.
+// Messages about names in the address that no part has, and about an unknown tab.
 function strangers({ names, views, tabs }) {
   const wanted = new URLSearchParams(location.search).get("tab");
   const tab = wanted === null || tabs.includes(wanted) ? [] : [misfit("tab", wanted, `one of ${tabs.join(", ")}`)];
@@ -72,10 +72,11 @@ function strangers({ names, views, tabs }) {
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
-// The fields of the Decode tab: assign(values, isBase) sets some, now() returns all, or null before they are registered.
+// The fields of the Decode tab. assign(values, isBase) sets some of them. now() returns all, or null before
+// they are registered.
 export const decode = { assign: (values, isBase) => {}, now: () => null };
 const heardOf = observable();
-// Calls `listener` after each change of any form, and once they are there.
+// Calls `listener` after each change of any form, and once when the forms are registered.
 export function onFields(listener) {
   heardOf.subscribe(listener);
   if (following) listener(null);
@@ -89,7 +90,8 @@ export function show({ tab: wanted, parts: values = {} }) {
   open(values);
 }
 
-// A link of the page to one of its views opens the view, with the values in the link, without a reload: a run goes on.
+// A link of the page to one of its views opens the view with the link's values. The page is not reloaded, so
+// a run continues.
 function follow(event) {
   const { target, ctrlKey, metaKey, shiftKey } = event;
   const link = target.closest?.('a[href^="?tab="]');
@@ -112,8 +114,8 @@ const now = (part) => {
   return Object.fromEntries(values.map(([key, value]) => [key, written(value)]));
 };
 
-// Sets `values`, { part: ... }, for a while. Parts that are no longer among them get their old values back. The run
-// that is shown is no setting and stays.
+// Sets `values`, { part: ... }, until the next call. Parts that are no longer among them get their old values
+// back. The shown run is not a setting and stays.
 export function lend(values) {
   for (const part of Object.keys(values)) if (!lent.has(part) && part !== "run") lent.set(part, now(part));
   for (const [part, before] of [...lent]) {
@@ -123,7 +125,7 @@ export function lend(values) {
   }
 }
 
-// Removes the longest of our texts from an address that is too long for servers. Returns their names.
+// Removes the page's longest texts from an address that is too long for servers. Returns their names.
 function shorten(url) {
   const size = (name) => encodeURIComponent(url.searchParams.get(name)).length;
   const ours = [...parts.keys()].flatMap((part) =>
@@ -138,7 +140,8 @@ function shorten(url) {
   return left;
 }
 
-// The page's address with the current setup, and the names of values that are too long for it. Names of others stay.
+// The page's address with the current set-up, and the names of values that are too long for it. Names of
+// other scripts stay in it.
 function address() {
   const url = new URL(location.href);
   for (const [part, { get }] of parts) {
@@ -151,7 +154,7 @@ function address() {
   return { url, left };
 }
 
-// The link to share: the setup without the view of its owner, such as projector mode.
+// The link to share: the set-up without the sender's own view, such as projector mode.
 function link() {
   const { url, left } = address();
   for (const name of ["projector", "lecture", "lesson", "step"]) url.searchParams.delete(name);
@@ -164,7 +167,7 @@ export function writeAddress() {
   if (url.href !== location.href) history.replaceState(history.state, "", url);
 }
 
-// Any input may have changed the setup, so the setup is read once all input has stopped.
+// Any input may have changed the set-up. The set-up is therefore read when the inputs have stopped.
 let timer = null;
 function touched() {
   clearTimeout(timer);
@@ -172,7 +175,7 @@ function touched() {
 }
 const TOUCHES = ["input", "change", "click", "keyup", "pointerup"];
 
-// Messages accumulate until the visitor dismisses them. Each is shown once.
+// Messages accumulate until the visitor dismisses them. Each message is shown only once.
 function messenger(box) {
   const list = box.querySelector("ul");
   box.querySelector(".dismiss").addEventListener("click", () => {
@@ -188,7 +191,8 @@ function messenger(box) {
 
 export const copyLink = () => copyText(link().text);
 
-// Copies a link and returns whether the browser allowed it. If not, a dialog shows the whole link, selected.
+// Copies a link and returns whether the browser allowed it. If not, a dialog shows the whole link as selected
+// text.
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -203,7 +207,7 @@ function showText(text) {
   const dialog = make("dialog", "copy-text");
   const field = Object.assign(make("textarea"), { value: text, readOnly: true, rows: 4 });
   const close = Object.assign(make("button", "", "Close"), { type: "button" });
-  dialog.append(make("p", "", "This browser does not let the page copy. Copy it from here:"), field, close);
+  dialog.append(make("p", "", "This browser does not let the page copy the link. Copy it from here:"), field, close);
   close.addEventListener("click", () => dialog.close());
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
@@ -214,7 +218,7 @@ function showText(text) {
 
 async function copied(status) {
   const { text, left } = link();
-  const without = left.length > 0 ? ` Without ${left.join(", ")}: too long for a link.` : "";
+  const without = left.length > 0 ? ` The link does not contain ${left.join(", ")}, because it would be too long.` : "";
   setText(status, ((await copyText(text)) ? "Copied." : "") + without);
   setTimeout(() => setText(status, ""), 4000);
 }
@@ -225,7 +229,7 @@ export function mountSetup(element, props) {
   following = true;
   tell([...early, ...strangers(props)]);
   const changed = () => {
-    touched(); // also what no visitor touched: a run sets the tree that it measured
+    touched(); // the visitor may have touched nothing: a run sets the tree that it measured
     heardOf.notify(null);
   };
   if (props.alone in props.fields) decode.now = () => valuesOf(props.alone);

@@ -14,8 +14,8 @@ export function shown(text) {
   return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
 }
 
-// A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a seed,
-// stay whole.
+// A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a
+// seed, keep all digits.
 /**
  * @param {unknown} value
  * @returns {string}
@@ -80,7 +80,8 @@ const RIGHT = {
   names: ({ fewest, longest }) => `${fewest} to ${longest} names with commas between them`,
 };
 
-// field: { kind, default, ... } as components/page/setup.py describes it. RangeError with a message if it does not fit.
+// Reads the text of a field. field: { kind, default, ... } as components/page/setup.py describes it.
+// RangeError with a message if the text does not fit.
 export function read(name, text, field) {
   const value = READERS[field.kind](text, field);
   if (value !== undefined) return value;
@@ -88,16 +89,16 @@ export function read(name, text, field) {
   throw new RangeError(misfit(name, text, `${RIGHT[field.kind](field)}${instead}`));
 }
 
-// What would be right for a number's text, or an empty text if it fits.
+// The description of a right number if this text is none, otherwise an empty text.
 export const wrong = (text, field) => (readNumber(text, field) === undefined ? `Give ${rangeOf(field)}.` : "");
 
-// The message for a value that does not fit; `right` describes a valid value.
+// The message for a value that does not fit. `right` describes a valid value.
 /**
  * @param {string} name
  * @param {string} text
  * @param {string} right
  */
-export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address does not fit: give ${right}.`;
+export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address is not valid: give ${right}.`;
 
 // All fields of an object of texts: { values, messages }. A missing or invalid value is replaced by its default.
 /**
@@ -139,4 +140,4 @@ export function differing(values, fields) {
  * @param {string[]} known
  */
 export const unknown = (name, known) =>
-  `${shown(name)} in the address is no setting of this page, so it was left out. There are: ${known.join(", ")}.`;
+  `${shown(name)} in the address is not a setting of this page, so it was left out. The settings are: ${known.join(", ")}.`;

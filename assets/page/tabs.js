@@ -1,5 +1,6 @@
-// The places of the page and the views of each, as rows of tabs. The address names the open view, `/?tab=race`; without a
-// name the first one is open. A row is one stop of the Tab key; the arrow keys, Home and End move within it.
+// The places of the page and the views of each, as rows of tabs. The address names the open view,
+// `/?tab=race`; without a name the first view is open. The Tab key reaches a row once; the arrow keys, Home
+// and End move within it.
 
 import { observable } from "../shared/observable.js";
 
@@ -16,11 +17,12 @@ const opened = observable();
 export const onTab = opened.subscribe;
 export const openTab = () => views().find(({ hidden }) => !hidden);
 
-// Opens the view of this name; an unknown name opens the first one. A place opens next time at the view that it showed.
+// Opens the view of this name; an unknown name opens the first view. A place opens later at the view that it
+// showed last.
 export function showTab(name) {
   const all = views();
   const wanted = all.find((view) => idOf(view) === name) ?? all[0];
-  if (!wanted) return; // a panel that is served alone
+  if (!wanted) return; // the panel may be served alone
   for (const view of all) view.hidden = view !== wanted;
   for (const tab of tabs()) {
     const isOpen = viewsOf(tab).includes(idOf(wanted));
@@ -34,15 +36,15 @@ export function showTab(name) {
   opened.notify(wanted);
 }
 
-// The view that an address names. The codecs were once part of the experiments' tab, and an old address of them opens
-// their tab.
+// The view that an address names. The codecs were once part of the experiments' tab. An old address of theirs
+// opens their present tab.
 function named(address) {
   const asked = new URLSearchParams(address);
   const isOfCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));
   return asked.get("tab") === "experiments" && isOfCodecs ? "codecs" : asked.get("tab");
 }
 
-// Opens a view and writes its name into the address, so that the browser's Back returns to the one before.
+// Opens a view and writes its name into the address, so that the browser's Back returns to the view before.
 export function goToTab(name) {
   showTab(name);
   const url = new URL(location.href);

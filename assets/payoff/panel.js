@@ -1,5 +1,6 @@
-// Will drafting pay? The pair that is loaded is measured, or single values of a set-up are changed; the server computes
-// all numbers and sentences. What is known of the pair on this computer is said first: its measurement or the last run.
+// Will drafting pay? The loaded pair is measured, or single values of a set-up are changed. The server
+// computes all numbers and sentences. The panel first says what is known of the pair on this computer, from
+// its measurement or the last run.
 
 import { isLoadActive, onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
@@ -18,7 +19,7 @@ const times = (value) => `${value.toFixed(2)}×`;
 const percent = (value) => (value < 0.005 ? "under 1%" : `${(100 * value).toFixed(0)}%`);
 const SHOWN = { acceptance: percent, draft_step: (value) => value.toFixed(3), rest: (value) => value.toFixed(3) };
 
-// The points where the speed-up crosses that of plain decoding.
+// The points at which the speed-up crosses that of plain decoding.
 function crossings(curve) {
   return curve.slice(1).flatMap(([k, , speedUp], i) => {
     const [before, , last] = curve[i];
@@ -42,7 +43,7 @@ function fillCurve({ data, layout }, { curve, drafted, speed_up: speedUp }) {
 const namesOf = (models) => models.map(({ name }) => name).join("\n");
 
 const gainOf = ({ speed_up: gain, drafted }) =>
-  drafted > 0 ? `${gain.toFixed(2)} times plain decoding` : "no gain, plain decoding is as fast";
+  drafted > 0 ? `${gain.toFixed(2)} times plain decoding` : "no gain, because plain decoding is as fast";
 
 function gainWords({ times: gain, low, high, isBusy }) {
   const range = `${low.toFixed(1)} to ${high.toFixed(1)}`;
@@ -56,15 +57,15 @@ export function mount(element, props, server) {
   const rows = inputs.filter(({ name }) => name === "rows");
   const select = find("select.preset");
   const asker = new Asker(find(".error-box"), find(".drawn"));
-  let [preset, answer] = [null, null]; // no preset: the pair that is loaded, before it is measured
+  let [preset, answer] = [null, null]; // no preset: the loaded pair, which is not measured yet
   /** @type {Record<string, any>} */
   let changes = {};
-  let again; // the timer of the next question while the pair is measured
-  let measured = null; // the answer about the pair that is loaded
-  let news = { models: [], status: "rest" }; // of the models
+  let again; // the timer of the next question during a measurement
+  let measured = null; // the answer about the loaded pair
+  let news = { models: [], status: "rest" }; // names of the models
   let last = null; // the speed of the visitor's last run, and its models
 
-  // What is known of the pair on this computer.
+  // The known gain of the pair on this computer.
   function say() {
     const words = pairWords(news.models);
     const isKnown = last?.models === namesOf(news.models);
@@ -94,7 +95,7 @@ export function mount(element, props, server) {
     if (preset === props.here && !measured) load(null, {});
   }
 
-  // Another pair is loaded: figures of the pair before are not this one's.
+  // Another pair was loaded. The figures of the pair before do not apply to it.
   function take(now) {
     const isFirst = news.models.length === 0 && now.models.length > 0;
     const isOther = !isFirst && namesOf(now.models) !== namesOf(news.models);
@@ -128,7 +129,7 @@ export function mount(element, props, server) {
 
   function ask() {
     clearTimeout(again);
-    if (preset === props.here && news.models.length === 0) return; // they are asked for
+    if (preset === props.here && news.models.length === 0) return; // the user asked for these values
     const use = (next) => {
       progress(next.measuring);
       if (next.measuring) {
@@ -148,7 +149,7 @@ export function mount(element, props, server) {
   function show() {
     const { values, curve, least_acceptance: least, dearest_draft: dearest } = answer;
     for (const input of inputs) {
-      // A number that is being typed stays as it is.
+      // A number that is being typed is not changed.
       const value = input.name === "rows" ? values.rows[rows.indexOf(input)] : values[input.name];
       if (!(input === document.activeElement && input.name in changes) || input.type === "range")
         input.value = input.type === "number" ? Number(value.toPrecision(3)) : value;

@@ -9,8 +9,8 @@
 
 import { differing, readAll } from "../page/setup_fields.js";
 
-// panel: { here, example, presets, limits, state(): { preset, changes }, load(preset, changes) }. limits: [least, most] by
-// the name of a value.
+// panel: { here, example, presets, limits, state(): { preset, changes }, load(preset, changes) }. limits:
+// [least, most] by the name of a value.
 export function setupOf(panel) {
   const number = (name) => ({
     kind: "number",

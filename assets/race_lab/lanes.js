@@ -1,4 +1,4 @@
-// The drawn race: one lane per token, bars up to e / q and e / p, and a ring at e that can be dragged.
+// The drawn race: one row per token, with bars up to e / q and e / p and a ring at e that can be dragged.
 
 import { hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { onSize } from "../shared/lab_view.js";
@@ -8,7 +8,7 @@ import { arrival, first } from "./model.js";
 
 const AXIS = 42;
 const SMALLEST = 0.001;
-const STEP = 1.1; // an arrow key multiplies or divides e by this
+const STEP = 1.1; // an arrow key multiplies or divides e by this factor
 
 function axisEnd(tokens) {
   const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
@@ -16,7 +16,7 @@ function axisEnd(tokens) {
   return raceEnd(times, Math.max(2 * last, 1.1 * Math.max(...tokens.map(({ e }) => e))));
 }
 
-// The lanes divide the height of the drawing, which the style sheet sets.
+// The rows share the height of the drawing, which the style sheet sets.
 function measures(element, count) {
   const height = Math.min(86, (parseFloat(getComputedStyle(element).maxHeight) - AXIS) / count);
   return { height, bar: Math.min(24, (height - 14) / 2) };
@@ -113,7 +113,7 @@ export class Lanes {
     this.set(i, steps[event.key]);
   }
 
-  // The axis is fixed while a ring is dragged; otherwise the ring would move under the finger.
+  // The axis is fixed while a ring is dragged. Otherwise the ring would move under the finger.
   set(i, e) {
     const most = this.dragged < 0 ? 100 : this.end;
     this.tokens()[i].e = Math.min(Math.max(e, SMALLEST), most);
@@ -133,7 +133,7 @@ export class Lanes {
     if (!this.width) return;
     const tokens = this.tokens();
     this.left = Math.min(110, 0.25 * this.width);
-    this.room = this.width - this.left - 64; // room for the time behind the longest bar
+    this.room = this.width - this.left - 64; // room for the time after the longest bar
     if (this.dragged < 0) this.end = axisEnd(tokens);
     const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
     this.measures = measures(this.svg, tokens.length);
@@ -147,7 +147,7 @@ export class Lanes {
     const { height, bar } = this.measures;
     const middle = (i + 0.5) * height;
     const part = (selector) => group.querySelector(selector);
-    const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // characters that fit
+    const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // the number of characters that fit
     const characters = [...token.name];
     setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
     setAll(part(".name"), { x: this.left - 8, y: middle + 5, "text-anchor": "end" });
@@ -157,7 +157,7 @@ export class Lanes {
     const x = this.x(token.e);
     setAll(part(".shared"), { x1: x, x2: x, y1: middle - bar - 6, y2: middle + bar + 6 });
     const said = { e: `e = ${digits(token.e)}`, q: "", p: "" };
-    // a lesson's question may hide the arrivals, because it asks for them
+    // a question of a lesson may hide the arrivals, because it asks for them
     if (!document.body.hasAttribute("data-veil"))
       for (const side of ["q", "p"]) said[side] = `, e / ${side} = ${digits(finite(arrival(token.e, token[side])))}`;
     setAll(part(".handle"), {

@@ -9,7 +9,7 @@
 export const arrival = (e, probability) => (probability > 0 ? e / probability : Infinity);
 export const exponential = () => -Math.log1p(-Math.random());
 
-export const START_SEED = 20; // seed of the first race, whose arrivals are all visible
+export const START_SEED = 20; // seed of the first race, all of whose arrivals are visible
 
 // `count` exponentials for a seed. Each uses 32 bits of Mulberry's generator, which is enough for a drawing.
 /**
@@ -37,7 +37,7 @@ export function first(tokens, side) {
   return times.indexOf(Math.min(...times));
 }
 
-// `values` with entry i set to `value`; the other entries share the rest in the proportions of `base`.
+// `values` with entry i set to `value`. The other entries share the rest in the proportions of `base`.
 /**
  * @param {number[]} base
  * @param {number} i
@@ -83,7 +83,8 @@ export function fromStep(step, visible) {
   return [...tokens, rest(tokens)];
 }
 
-// The other tokens arrive after both winners, as in the run, with an exponential from there on.
+// The other tokens arrive after both winners, as in the run: their exponential is added to the time of the
+// winners.
 function rest(tokens) {
   const left = (side) => Math.max(0, 1 - tokens.reduce((sum, token) => sum + token[side], 0));
   const [p, q] = [left("p"), left("q")];

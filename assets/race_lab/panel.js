@@ -1,4 +1,5 @@
-// The race laboratory: distributions set by hand, one race on shared exponentials with GSD beside it, and many races.
+// The race laboratory: distributions that the visitor sets, one race on shared exponential random numbers
+// with GSD beside it, and many races.
 
 import { offer } from "../page/setup.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
@@ -80,7 +81,7 @@ class RaceLab {
   listenToPresets() {
     presetMenu(this.find(".presets select"), this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
-    // The selected position, or the last one before it in its round for which the small model raced.
+    // The selected position, or the last one before it in its round at which the small model drafted.
     const step = () =>
       selectedRound()
         ?.steps.slice(0, run.selected.step + 1)
@@ -90,8 +91,8 @@ class RaceLab {
       onFrame(() => {
         button.disabled = !usable();
         button.title = usable()
-          ? "The position selected there, or the last drafted one before it: its likeliest tokens, the others as one"
-          : "Generate a text there first and select a position that was drafted";
+          ? "Copies the selected position, or the last drafted one before it: its likeliest tokens, and all others as one token"
+          : "First generate a text in the Decode tab, and select a position with drafts";
       }),
     );
     button.addEventListener("click", () => {
@@ -99,7 +100,7 @@ class RaceLab {
       const { position } = step();
       this.set(
         fromStep(step(), visible),
-        `Position ${position} of the Decode tab's run, with its own e: the likeliest tokens. All other tokens are one, “other”, which arrives after both winners, as in the run.`,
+        `Position ${position} of the Decode tab's run, with the run's e: the likeliest tokens. All other tokens are one token, “other”, which arrives after both winners, as in the run.`,
       );
     });
   }
@@ -115,7 +116,7 @@ class RaceLab {
         this.own();
       } else this.rename(i, visible(event.target.value));
     });
-    // The other tokens keep their proportions over one whole drag, even through 1.
+    // During a whole drag the other tokens keep their proportions, even if the dragged one reaches 1.
     rows.addEventListener("pointerdown", (event) => {
       const { side } = event.target.dataset;
       this.base = side ? this.tokens.map((token) => token[side]) : null;
@@ -153,13 +154,13 @@ class RaceLab {
     this.lawsChanged();
   }
 
-  // After a change by hand the tokens are no example any more.
+  // After a change by hand, the tokens are no longer those of an example.
   own() {
     this.dropPreset();
     this.lawsChanged();
   }
 
-  // A name changes no probability, so the measured races stay.
+  // A new name changes no probability, so the measured races stay.
   rename(i, name) {
     this.tokens[i].name = name;
     this.dropPreset();
@@ -190,7 +191,7 @@ class RaceLab {
     this.own();
   }
 
-  // The other tokens take over the removed token's probability in proportion to their own.
+  // The other tokens take over the removed token's probability, in proportion to their own.
   remove(i) {
     if (this.tokens.length <= FEWEST) return;
     for (const side of Object.keys(SIDES)) this.setProbability(i, side, 0);
@@ -219,7 +220,7 @@ class RaceLab {
     this.ask("exact");
   }
 
-  // seed: repeats an earlier simulation. Without it a seed is drawn.
+  // seed: repeats an earlier simulation. Without a seed, one is drawn.
   simulate(seed = null) {
     this.find(".run-many").disabled = true;
     this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));

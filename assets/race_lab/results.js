@@ -1,4 +1,4 @@
-// Ten thousand races: measured acceptance with exact values and bounds, in two figures and a table.
+// Ten thousand races: the measured acceptance, with exact values and bounds, in two figures and a table.
 
 import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
@@ -8,7 +8,7 @@ import { legend } from "../shared/legend.js";
 import { fillTable, setText } from "../shared/view.js";
 
 const SECONDS = 1.6; // duration of the measured curves' animation
-const FIRST = 10; // first number of races drawn: earlier intervals cover nearly the whole axis
+const FIRST = 10; // the first number of races that is drawn, because earlier intervals cover nearly the whole axis
 const METHODS = ["ersd", "gsd"];
 
 const share = (value) => `${(100 * value).toFixed(1)}%`;
@@ -48,14 +48,15 @@ function fillByIndex({ data, layout }, result) {
     const hovertext = rows.map((row, index) => `${NAMES[method]}, index ${index}: ${interval(row)}`);
     Object.assign(data[i], { x, y: rows.map(([rate]) => rate), error_y, hovertext });
     const exact = result.by_index[method];
-    const beside = i === 0 ? -0.175 : 0.175; // above the method's own bar
+    const beside = i === 0 ? -0.175 : 0.175; // the label is above the method's own bar
     const text = exact.map((value, index) => `${NAMES[method]}, index ${index}, exact: ${share(value)}`);
     Object.assign(data[2 + i], { x: exact.map((_, index) => index + beside), y: exact, hovertext: text });
   });
   layout.xaxis.range = [-0.5, result.by_index.ersd.length - 0.5];
 }
 
-// A sentence that says whether the exact value lies in the measured 95% interval; one in twenty does not.
+// A sentence that says whether the exact value lies in the measured 95% interval. One in twenty does not
+// contain it.
 function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];
@@ -81,7 +82,7 @@ export class Results {
     legend(this.find(".by-index-legend"), props.by_index.data, () => this.byIndex.draw());
   }
 
-  // Shows the exact values, with the measured ones if there are any.
+  // Shows the exact values, and the measured ones if there are any.
   show(result) {
     this.result = result;
     cancelAnimationFrame(this.frame);

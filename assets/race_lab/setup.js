@@ -13,9 +13,9 @@ const fieldsOf = (presets, { u, many }) => ({
   p: WEIGHTS,
   q: WEIGHTS,
   e: { kind: "list", default: null, least: 0.001, most: 100, fewest: 2, longest: MOST },
-  seed: SEEDS, // of the drawn race
+  seed: SEEDS, // the seed of the drawn race
   u: { kind: "number", default: u, least: 0, most: 1 },
-  many: { ...SEEDS, default: many, least: 1 }, // of the 10,000 races
+  many: { ...SEEDS, default: many, least: 1 }, // the seed of the 10,000 races
 });
 
 const column = (tokens, name) => tokens.map((token) => Number(token[name].toPrecision(5)));
@@ -31,7 +31,9 @@ function own({ p, q, tokens, e }) {
 
 function sameLength(name, list, length) {
   if (list.length !== length)
-    throw new RangeError(`race.${name} has ${list.length} entries for ${length} tokens: give one for each.`);
+    throw new RangeError(
+      `race.${name} has ${list.length} entries for ${length} tokens: give one entry for each token.`,
+    );
 }
 
 // Scales the values to sum 1, because rounded digits need not add up to 1.
@@ -44,7 +46,7 @@ function scaled(name, weights) {
   return weights.map((weight) => weight / sum);
 }
 
-// start: { u, many } of the laboratory when it was opened.
+// start: the values { u, many } with which the laboratory opened.
 export function setupOf(lab, start) {
   const fields = fieldsOf(lab.presets, start);
 

@@ -1,9 +1,9 @@
-// The data and the sentence of the figure of several drafts, without the page.
+// The data and the sentence of the figure of several drafts, independent of the page.
 
 import { INDEPENDENT, METHODS as NAMES } from "../shared/catalogue.js";
 
-const OPTIMA = ["optimum", "drawn"]; // of drafts without replacement, and of independent draws
-const TOLD = 3; // drafts in the sentence
+const OPTIMA = ["optimum", "drawn"]; // methods with drafts without replacement, and methods with independent draws
+const TOLD = 3; // number of drafts in the sentence
 
 export const share = (value) => `${(100 * value).toFixed(1)}%`;
 
@@ -13,7 +13,7 @@ const rules = (drafts) => Object.keys(NAMES).filter((name) => name in drafts);
 export const columns = (drafts) => [...rules(drafts), ...OPTIMA];
 
 export function fillDrafts({ data, layout }, drafts) {
-  const curves = [...OPTIMA, ...rules(drafts)]; // in the figure's order
+  const curves = [...OPTIMA, ...rules(drafts)]; // the methods in the figure's order
   curves.forEach((name, i) => {
     const y = drafts[name];
     const text = y.map((value, n) => `${data[i].name}, ${n + 1} ${n ? "drafts" : "draft"}: ${share(value)}`);
@@ -29,7 +29,7 @@ export function draftsSentence(drafts, n = TOLD) {
   const at = (name) => share(drafts[name][n - 1]);
   const of = (optimum, independent, how) => {
     const names = rules(drafts).filter((name) => INDEPENDENT.includes(name) === independent);
-    return `${names.map((name) => `${NAMES[name]} ${at(name)}`).join(" and ")}, of at most ${at(optimum)} ${how}`;
+    return `${names.map((name) => `${NAMES[name]} ${at(name)}`).join(" and ")}, where at most ${at(optimum)} is possible ${how}`;
   };
   return `With ${n} drafts: ${of("optimum", false, "without replacement")}; ${of("drawn", true, "with independent draws")}.`;
 }

@@ -24,7 +24,7 @@ export const STATUSES = {
 export const METHOD_SENTENCES = {
   autoregressive: "Autoregressive decoding: the target alone, one token per target call.",
   GSD: "Greedy speculative decoding: accept a draft with probability p / q, or sample from the residual.",
-  ERSD: "Exponential-race speculative decoding: both models race on the same noise; the winner of both is kept.",
+  ERSD: "Exponential-race speculative decoding: both models race on the same noise. A token that wins both is kept.",
   Traversal: "Traversal verification: decide on whole paths, leaves first; on a sequence this is block verification.",
   SpecInfer:
     "SpecInfer's multi-step speculative sampling: test independent drafts one by one, each against the residual of those before it.",

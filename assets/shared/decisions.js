@@ -1,11 +1,12 @@
-// A round as its decisions, in order. They are the smallest steps of time on the page.
+// A round as a list of decisions in order. A decision is the smallest step of time on the page.
 
 /** @import { Decision, Node, Round } from "../types.d.ts" */
 
 const known = new WeakMap();
 
-// draft (the tree is drafted, nothing checked), rejected (one of GSD's tests fails), or the kind of an
-// emitted token. `step` is the position it is about; `trial` the number of GSD's test, null without one.
+// The kind of a decision: draft (the tree is drafted, nothing is checked yet), rejected (one of GSD's tests
+// fails), or the kind of an emitted token. `step` is the position of the decision; `trial` is the number of
+// GSD's test, or null.
 /**
  * @param {Round} round
  * @param {string} method
@@ -44,8 +45,8 @@ export function emission(all, step) {
   return all.findLastIndex((decision) => decision.step === step && !["draft", "rejected"].includes(decision.kind));
 }
 
-// Whether a node has turned out wrong: it failed its own test, or none of its siblings was right. The record calls
-// every sibling of an accepted token rejected, even those that were never tested.
+// Whether a node has turned out wrong: it failed its own test, or none of its siblings was right. The record
+// calls every sibling of an accepted token rejected, even a sibling that was never tested.
 /**
  * @param {Node} node
  * @param {Round} round

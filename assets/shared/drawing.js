@@ -1,4 +1,4 @@
-// Tools for SVG figures. They reuse a few elements, so that ten rounds a second cost little.
+// Tools for SVG figures. They reuse a few elements, so that ten rounds a second cost little time.
 
 import { fillRows, setText } from "./view.js";
 
@@ -18,8 +18,8 @@ export function setAll(element, attributes) {
   }
 }
 
-// The end of a race's time axis. Late arrivals would squeeze the early ones: if the axis for all times would be much
-// longer than `enough`, it ends there and the longer bars are cut.
+// The end of a race's time axis. Late arrivals would make the early ones too small. If the axis for all times
+// were much longer than `enough`, it ends there, and the longer bars are cut.
 export function raceEnd(times, enough) {
   const longest = Math.max(...times);
   return longest <= 2.5 * enough ? 1.02 * longest : enough;
@@ -33,7 +33,7 @@ export function ticks(end, count) {
   return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
 }
 
-// The lines of an axis with their texts. place(value): the attributes of the line and of the text.
+// The lines of an axis with their labels. place(value): the attributes of the line and of the label.
 export function drawAxis(group, values, place, label) {
   const create = () => {
     const mark = svg("g");
@@ -48,7 +48,7 @@ export function drawAxis(group, values, place, label) {
   });
 }
 
-// A pattern of stripes for fills, so that they can be told apart without colour. The style sheet colours its parts.
+// A pattern of stripes for fills, so that they differ without colour. The style sheet colours its parts.
 export function hatching(id) {
   const defs = svg("defs");
   const size = { width: 5, height: 5 };

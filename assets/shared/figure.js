@@ -1,4 +1,4 @@
-// A plotly figure that keeps its zoom and hover when its data changes.
+// A plotly figure that keeps its zoom and its hover label when its data changes.
 
 import { resolved } from "./colours.js";
 
@@ -19,7 +19,7 @@ function loadPlotly(url) {
 const CONFIG = {
   displaylogo: false,
   displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
-  responsive: false, // redrawn by the ResizeObserver below
+  responsive: false, // the ResizeObserver below draws again
   doubleClick: false, // handled below: plotly would return to an older round's range
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d"],
   toImageButtonOptions: { format: "svg" },
@@ -47,7 +47,8 @@ export class Figure {
       this.Plotly = Plotly;
       this.draw();
     });
-    // Nothing is drawn off the screen. A missed update is drawn when the figure becomes visible.
+    // Nothing is drawn while the figure is off the screen. A missed update is drawn when the figure becomes
+    // visible.
     new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "100px" }).observe(element);
     new ResizeObserver(() => this.resized()).observe(element);
     // Gradio switches the theme by a class of the body.
@@ -122,7 +123,7 @@ export class Figure {
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: GRID, linecolor: GRID });
     // plotly compares traces by identity, so changed traces are new objects.
     const [traces, looks] = [data, layout].map((part) => resolved(part, colourOf));
-    const copy = structuredClone(looks); // the skeleton keeps its own ranges, which zooming out shows again
+    const copy = structuredClone(looks); // the skeleton keeps its own ranges, to which zooming out returns
     for (const [axis, range] of Object.entries(this.zoom)) copy[axis].range = [...range];
     await this.Plotly.react(this.element, traces, copy, (this.options ??= this.config()));
     if (!this.listening) this.listen();

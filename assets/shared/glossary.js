@@ -1,15 +1,16 @@
-// The definition of every term of the page, one sentence each. It appears at elements with [data-term] and at the
-// places below.
+// The definition of every term of the page, one sentence each. It is shown at elements with [data-term] and
+// at the places below.
 
 import { METHOD_SENTENCES, METHODS } from "./catalogue.js";
 import { make } from "./view.js";
 
 export const TERMS = {
   ...METHOD_SENTENCES,
-  topology: "The shape of the draft: one token, a row, several alternatives, or a tree of both.",
+  topology: "The shape of the draft: one token, a sequence, several alternatives, or a tree of both.",
   k: "How many tokens the draft proposes for one target call.",
   race: "Each token draws one random number e and arrives at e / probability; the first to arrive is the sample.",
-  arrival: "The time e / q in the draft's race, e / p in the target's: likelier tokens arrive earlier.",
+  arrival:
+    "The time of a token in a race: e / q in the draft's race, e / p in the target's. Likelier tokens tend to arrive earlier.",
   accepted: "The draft proposed this token, and the target accepts it.",
   rejected: "The draft proposed this token, and the target rejects it; everything below it in the tree is lost too.",
   correction: "The winner of the target's race, when no drafted token is that winner (ERSD).",
@@ -17,18 +18,19 @@ export const TERMS = {
     "The target's probabilities minus the draft's, where positive, scaled to sum to 1; GSD draws from it after a rejection.",
   bonus: "One more token from the target, after every token of a drafted path was accepted.",
   sampled: "Written by the target alone: nothing was drafted for it.",
-  path: "A line of drafted tokens through the tree, from the text so far to a leaf.",
+  path: "A sequence of drafted tokens in the tree, from the text so far to a leaf.",
   plain:
-    "Autoregressive decoding: the large model (target) alone, one call for each token. Measured here with the same prompt and seed.",
+    "Autoregressive decoding: the large model (target) alone, with one call for each token. It is measured here with the same prompt and seed.",
   distribution: "The probabilities of all tokens that may come next: P is the target's, Q is the draft's.",
   "child index": "Number of a drafted alternative among its siblings, from 0, in the order in which they were drafted.",
-  acceptance: "How often a drafted token is accepted; R(i) is that of the alternative with index i.",
+  acceptance: "How often a drafted token is accepted. R(i) is the acceptance of the alternative with index i.",
   optimum:
     "The highest acceptance that any lossless rule can have; it depends on P, Q and the number of drafted alternatives.",
   entropy: "How uncertain a distribution is, in bits: 0 if one outcome is certain, 1 for a fair coin.",
   TV: "Total variation: half the sum of all |p − q|, from 0 for equal distributions to 1 for disjoint ones.",
   D_KL: "Kullback–Leibler divergence of P from Q in bits: 0 if they are equal, infinite if Q lacks a token that P has.",
-  "n-grams": "Repeats what followed the last occurrence of the newest words; this needs no second model.",
+  "n-grams":
+    "A drafter that repeats the words after the last occurrence of the newest words. It needs no second model.",
   watermark:
     "A hidden mark in a text that can only be found with its key; here the key is the seed of the random numbers.",
   "p-value": "The probability of a deviation at least this large if the decoder is right.",
@@ -41,7 +43,7 @@ export const TERMS = {
     "The paper's block efficiency: how many tokens one target call yields on average; 1 without a draft, at most one more than a path is long.",
 };
 
-// Gradio's own labels and the choices of methods, which cannot carry [data-term].
+// Gradio's own labels and the choices of methods. They cannot have [data-term].
 const PLACES = {
   ...Object.fromEntries(
     Object.entries(METHODS).map(([value, name]) => [
@@ -54,7 +56,7 @@ const PLACES = {
   "#baseline label": "plain",
 };
 
-// An element with a term and its definition.
+// Shows the definition of an element's term.
 export function term(name, text) {
   const word = Object.assign(make("dfn", "", text), { tabIndex: 0 });
   word.dataset.term = name;
@@ -67,7 +69,7 @@ const NAMED = new RegExp(
   "iu",
 );
 
-// The parts of a sentence for `element.append`, with its terms explained.
+// A sentence for `element.append`, in which terms have their definitions.
 /** @param {string} text */
 export const explained = (text) =>
   text.split(NAMED).map((part, i) => (i % 2 === 0 ? part : term(NAMES.get(part.toLowerCase()), part)));

@@ -15,7 +15,8 @@ export function onSize(element, draw) {
 
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-// Fills the menu of examples. Values that were set by hand are an entry of their own, which cannot be chosen.
+// Fills the menu of examples. Values that were set by hand have an entry of their own, which cannot be
+// chosen.
 export function presetMenu(select, presets, load) {
   select.append(...presets.map(({ id, name }) => new Option(name, id)));
   select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
@@ -24,8 +25,8 @@ export function presetMenu(select, presets, load) {
 
 const UNANSWERED = "The server did not answer. Try again.";
 
-// Questions to the server. They are sent one at a time, and of those that come meanwhile only the last one is sent. An
-// error is shown in `box`; `busy` is marked while an answer is awaited.
+// Questions to the server. They are sent one at a time. Of the questions that come meanwhile, only the last
+// one is sent. An error is shown in `box`; `busy` is marked while an answer is awaited.
 export class Asker {
   number = 0;
   asking = null;
@@ -35,19 +36,20 @@ export class Asker {
     this.busy = busy;
   }
 
-  // Drops the answers that are on their way.
+  // Ignores the answers that have not come yet.
   forget() {
     this.number += 1;
   }
 
-  // question(): sends it. use(answer): called with the answer to the newest question, unless it is an error.
+  // question(): sends the question. use(answer): called with the answer to the newest question, unless it is
+  // an error.
   async ask(question, use) {
     const number = ++this.number;
     this.busy?.setAttribute("aria-busy", "true");
     if (this.asking) await this.asking.catch(() => {});
     if (number !== this.number) return;
     this.asking = question();
-    const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // Gradio answers nothing offline
+    const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // offline Gradio gives no answer
     if (number !== this.number) return;
     this.busy?.setAttribute("aria-busy", "false");
     this.tell(answer.error ?? "");

@@ -3,7 +3,8 @@
 // Invisible characters and those that reorder the text around them: controls, overrides of the writing direction.
 const HIDDEN =
   /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u115F\u1160\u17B4\u17B5\u180E\u200B\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
-// Joiners, direction marks and variation selectors are parts of words and emoji. They are hidden only by themselves.
+// Joiners, direction marks and variation selectors are parts of words and emoji. They are hidden only if they
+// stand alone.
 const JOINING = /^[\u061C\u200C-\u200F\uFE00-\uFE0F]+$/u;
 const SPECIAL = new RegExp(`(\\r\\n|\\n|${HIDDEN.source})`, "u");
 
@@ -15,7 +16,8 @@ function picture(char) {
   return HIDDEN.test(char) ? named(char) : char;
 }
 
-// A token on one line: spaces, line ends and controls become visible symbols, and many spaces their number.
+// A token on one line: spaces, line ends and controls become visible symbols. Many spaces become their
+// number.
 /**
  * @param {string} text
  * @returns {string}
@@ -27,7 +29,8 @@ export function visible(text) {
   return shown.replace(/␣{3,}/g, (spaces) => `␣×${spaces.length}`); // an indentation
 }
 
-// A token in quotes for a sentence, isolated from the direction of the text around it. length: as for `shortened`.
+// A token in quotes for a sentence. The direction of the text around it does not change it. length: as for
+// `shortened`.
 /**
  * @param {string} text
  * @param {number} [length]
@@ -45,7 +48,7 @@ export function shortened(text, length) {
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
 }
 
-// Adds text so that a copy gives the original, while line ends and controls are visible.
+// Adds text in which line ends and controls are visible. A copy of it gives the original text.
 export function appendText(element, text) {
   for (const part of text.split(SPECIAL)) {
     if (part === "") continue;

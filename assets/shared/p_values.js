@@ -1,4 +1,5 @@
-// p-values that fall as more is counted, on a logarithmic axis, above the level below which they mean something.
+// A drawing of p-values against a count, on a logarithmic axis, with the level below which they are
+// significant.
 
 import { drawAxis, SHAPES, setAll, svg, ticks } from "./drawing.js";
 import { setText } from "./view.js";
@@ -13,7 +14,8 @@ const superscript = (number) => [...String(number)].map((sign) => "⁰¹²³⁴�
 export const decades = (values) => Math.max(FEWEST, Math.ceil(Math.max(...values.map(power))));
 
 export class PValues {
-  // names: those of the lines. level: the p-value that counts, and levelName its name. counted: what is counted.
+  // names: the names of the lines. level: the significant p-value; levelName: its name. counted: what is
+  // counted.
   constructor(element, { names, level, levelName, counted }) {
     this.svg = element;
     this.level = level;
@@ -31,8 +33,8 @@ export class PValues {
     setText(this.axis, counted);
   }
 
-  // lines: for each name, its points [number, p-value]. most: the largest number. low: powers of ten below 1; smaller
-  // p-values lie at the bottom. chosen: the line in front. here: the number that is marked, or null.
+  // lines: for each name, its points [number, p-value]. most: the largest number. low: powers of ten below 1;
+  // smaller p-values are drawn at the bottom. chosen: the line in front. here: the marked number, or null.
   draw(lines, { most, low, chosen = 0, here = null }, width, height) {
     const [right, bottom] = [width - MARGIN.right, height - MARGIN.bottom];
     const x = (number) => MARGIN.left + ((right - MARGIN.left) * number) / most;

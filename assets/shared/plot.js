@@ -5,7 +5,7 @@ import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
 import { fillTable, make, setText } from "./view.js";
 
-// A folded table for readers who cannot see the plot. A long one can be scrolled by keys too.
+// A folded table for readers who cannot see the plot. A long table can also be scrolled by keys.
 export function tableOf(element, { caption, columns, rows }) {
   const table = make("table");
   table.append(make("caption", "", caption), make("thead"), make("tbody"));
@@ -19,7 +19,8 @@ export function tableOf(element, { caption, columns, rows }) {
   element.replaceChildren(table);
 }
 
-// One figure of a laboratory: title, description, legend, plot and table. `show` displays another view in it.
+// One figure of a laboratory: title, description, legend, plot and table. `show` displays another view in the
+// same place.
 export class Plot {
   constructor(plotly, view) {
     this.element = make("article", "plot");
@@ -50,6 +51,6 @@ export class Plot {
     tableOf(this.parts.table, view.table);
     this.figure.skeleton = view.figure;
     legend(this.parts.legend, view.figure.data, () => this.figure.draw());
-    this.figure.zoomOut(); // also draws the figure
+    this.figure.zoomOut(); // this also draws the figure
   }
 }

@@ -1,17 +1,17 @@
-// The page's way to its server: questions with one answer, and streams of updates.
+// The connection of the page to its server: questions with one answer, and streams of updates.
 
 const at = (address) => new URL(address, document.baseURI).href;
 
-// On a Space whose GPU is lent, the hub's page around this one knows the visitor. Its headers make a run count as the
-// visitor's own. `@gradio/client` asks for them in the same way.
+// On a Space with a shared GPU, the hub's page around this one knows the visitor. With its headers, a run
+// counts as the visitor's own. `@gradio/client` asks for these headers in the same way.
 const SUPPORTED = "supports-zerogpu-headers";
 const HUB = "https://huggingface.co";
 let hubAnswers = false;
-let isLeaving = false; // the browser breaks all streams of a page that is left
+let isLeaving = false; // when a page is left, the browser closes all its streams
 export function prepareServer() {
   addEventListener("beforeunload", () => {
     isLeaving = true;
-    setTimeout(() => (isLeaving = false), PATIENCE); // the visitor may stay
+    setTimeout(() => (isLeaving = false), PATIENCE); // the visitor may stay on the page
   });
   if (parent === window || !location.hostname.endsWith(".hf.space")) return;
   addEventListener("message", ({ data, origin }) => {
@@ -19,7 +19,7 @@ export function prepareServer() {
   });
   parent.postMessage(SUPPORTED, HUB);
 }
-const PATIENCE = 2000; // milliseconds that the hub's page has to answer
+const PATIENCE = 2000; // milliseconds within which the hub's page must answer
 
 function hubHeaders() {
   if (!hubAnswers) return {};
@@ -44,7 +44,8 @@ async function post(address, value, headers = {}) {
   });
 }
 
-// The functions of a panel: `await server.exact({ p, q })`. An answer is plain data; { error } says what was wrong.
+// The functions of a panel: `await server.exact({ p, q })`. An answer is plain data, or { error } with a
+// message.
 export function serverOf(panel) {
   const ask = (name) => async (question) => {
     const answer = await post(`ask/${panel}/${name}`, question ?? null);
@@ -55,10 +56,11 @@ export function serverOf(panel) {
   return new Proxy({}, { get: (_, name) => (name === "then" ? undefined : ask(String(name))) });
 }
 
-export const LOST = "The connection to the server is lost. What came until now stays here.";
+export const LOST = "The connection to the server is lost. The results so far stay here.";
 const NOT_BEGUN = "The server did not answer. Try again.";
-const BROKE_OFF = "The server ended this before it was complete. Try again.";
-const SILENCE = 60_000; // milliseconds without a sign of life, which comes every 15 seconds, until a stream counts as lost
+const BROKE_OFF = "The server ended the work before it was complete. Try again.";
+// Milliseconds without any message until a stream counts as lost; the server sends one every 15 seconds.
+const SILENCE = 60_000;
 
 // Begins a stream of the server. values: its parameters by name. update(text): called with each update, in order.
 // ended(message): called once, with an empty message if the stream is complete. Returns a function that closes the
@@ -71,7 +73,7 @@ export function stream(name, values, { update, ended }) {
   function close() {
     isClosed = true;
     clearTimeout(timer);
-    // The work of a stream that is not open yet ends as soon as it was opened and closed.
+    // A stream that is not open yet is first opened and then closed, which ends its work on the server.
     if (source?.readyState === EventSource.CONNECTING) source.onopen = () => source.close();
     else source?.close();
   }
@@ -104,7 +106,8 @@ export function stream(name, values, { update, ended }) {
       update(JSON.parse(data)[0]);
     });
     source.addEventListener("complete", () => end(""));
-    // An error with data is a message of the server. One without is of the connection, which would begin anew.
+    // An error with data is a message of the server. An error without data is one of the connection, which
+    // would start again.
     source.addEventListener("error", (event) =>
       end(/** @type {MessageEvent} */ (event).data === undefined ? LOST : BROKE_OFF),
     );

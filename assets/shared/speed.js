@@ -5,13 +5,13 @@
 import { INVARIANT } from "./catalogue.js";
 import { decodingSeconds } from "./totals.js";
 
-const LEAST = 3; // repeats that a statement needs at least
-const MANY = 5; // from this many repeats on, the interval leaves out the lowest and the highest
-const TOO_WIDE = 1.5; // an interval whose ends have this ratio says nothing
+const LEAST = 3; // least number of repeats for a statement
+const MANY = 5; // from this number of repeats on, the interval leaves out the lowest and the highest
+const TOO_WIDE = 1.5; // if the ends of an interval have this ratio, it is too wide for a statement
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-// The rounds and tokens that all repeats decoded. Of long runs only the beginning is repeated.
+// The numbers of rounds and tokens that all repeats decoded. For long runs only the beginning is repeated.
 function shared({ rounds, timings }) {
   const calls = Math.min(...timings.map(({ run }) => run.length));
   const tokens = sum(rounds.slice(0, calls).map((round) => round.tokens.length));
@@ -26,8 +26,9 @@ function ratios(run) {
   );
 }
 
-// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the lanes as drawn, and the range of
-// the repeats. null if there are too few repeats; `isBusy` if they vary too much for a statement.
+// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the drawn timelines, and
+// the range of the repeats. null if there are too few repeats; `isBusy` if they vary too much for a
+// statement.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function speed(run) {
   if (run.timings.length < LEAST || run.rounds.length === 0) return null;
@@ -40,9 +41,9 @@ export function speed(run) {
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
 
-// The seconds of each round and of each token of plain decoding: medians of all repeats, scaled so that together they
-// have the median time of the whole repeats. The latest result is cached, because a playing clock needs it in every
-// frame.
+// The seconds of each round and of each token of plain decoding: medians of all repeats, scaled so that
+// together they have the median time of the complete repeats. The latest result is cached, because the clock
+// needs it in every frame.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function durations({ rounds, baseline, timings }) {
   const key = [rounds, rounds.length, baseline, baseline.length, timings];
@@ -57,7 +58,7 @@ export function durations({ rounds, baseline, timings }) {
 }
 let latest = { key: [], seconds: { run: [], plain: [] } };
 
-// repeats: the seconds of each round in each repeat, maybe of the first rounds only.
+// repeats: the seconds of each round in each repeat, perhaps only of the first rounds.
 function typical(rounds, repeats) {
   const medians = rounds.map((_, i) => median(repeats.map((seconds) => seconds[i])));
   const count = Math.min(rounds.length, ...repeats.map(({ length }) => length));
@@ -75,7 +76,7 @@ function median(numbers) {
 /** @param {{ baseline: Round[] }} run */
 export const isMeasured = ({ baseline }) => (baseline.at(-1)?.finish ?? null) !== null;
 
-// Why there is no comparison with plain decoding.
+// The reason why there is no comparison with plain decoding.
 export function missingWords({ baseline: { length }, setup, phase, recorded }) {
   return length > 0 || (setup.baseline && phase === "done" && !recorded)
     ? `Plain decoding was stopped after ${length} token${length === 1 ? "" : "s"}, so there is no comparison.`
@@ -84,26 +85,31 @@ export function missingWords({ baseline: { length }, setup, phase, recorded }) {
 
 const idsOf = (rounds) => rounds.flatMap(({ tokens }) => tokens.map(({ id }) => id));
 
-// The number of tokens that a run and plain decoding have in common, place by place.
+// The number of positions at which a run and plain decoding have the same token.
 /** @param {{ rounds: Round[], baseline: Round[] }} run */
 export function equalTokens({ rounds, baseline }) {
   const plain = idsOf(baseline);
   return idsOf(rounds).filter((id, i) => id === plain[i]).length;
 }
 
-// The result of a run in words: "1.6 times as fast (1.5 to 1.7), the same text". Empty if it cannot be said.
+// The result of a run in words: "1.6 times as fast (1.5 to 1.7), the same text". Empty if it is not known.
 export function resultWords(run) {
   const found = speed(run);
   if (found === null || found.isBusy) return "";
   const isSame = equalTokens(run) === idsOf(run.rounds).length;
-  const text = isSame ? "the same text" : INVARIANT.includes(run.setup.method) ? "" : "another text, as likely";
+  const text = isSame
+    ? "the same text"
+    : INVARIANT.includes(run.setup.method)
+      ? ""
+      : "another text of the same distribution";
   const words = [speedWords(found), text].filter(Boolean).join(", ");
   return words[0].toUpperCase() + words.slice(1);
 }
 
 const rounded = (value) => value.toFixed(1);
 
-// The speed in words: "1.3 times as fast (1.2 to 1.4)", without an interval whose ends are equal in these digits.
+// The speed in words: "1.3 times as fast (1.2 to 1.4)". The interval is left out if its ends are equal in
+// these digits.
 /** @param {{ times: number, low: number, high: number }} found */
 export function speedWords({ times, low, high }) {
   const interval = rounded(low) === rounded(high) ? "" : ` (${rounded(low)} to ${rounded(high)})`;

@@ -1,5 +1,5 @@
-// The page's store: the trace of a run, live or recorded, and the selection in it. Views read it and listen for
-// changes. Time in a run is counted in decisions (decisions.js).
+// The page's store: the trace of a run, live or recorded, and the selection in it. Views read it and listen
+// for changes. Time in a run is counted in decisions (decisions.js).
 
 /** @import { Decision, Lit, Round, State } from "../types.d.ts" */
 
@@ -11,12 +11,12 @@ import { Live } from "./updates.js";
 const empty = () => ({
   run: null, // id of the run
   phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
-  place: null, // while waiting, the place in line: { number, of, seconds }
+  place: null, // while waiting, the place in the waiting line: { number, of, seconds }
   early: false, // whether Stop was pressed before the run had begun
   message: "",
   setup: null,
   rounds: [],
-  baseline: [], // rounds of plain decoding, and the times of both in repeats
+  baseline: [], // rounds of plain decoding, and the times of both in all repeats
   timings: [],
   prefillSeconds: 0,
   recorded: null, // the description of a loaded run: name, title, look, round, step, twin
@@ -35,7 +35,7 @@ export function receive(text) {
   if (live.run) live.receive(text);
 }
 
-// Shows a run by all its updates, as if it had been begun here.
+// Shows a run by all its updates, as if the visitor had begun it on this page.
 export function receiveAll(updates) {
   live.run = `given ${(given += 1)}`;
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
@@ -54,8 +54,8 @@ function notify() {
   changes.notify(state);
 }
 
-// The visitor pressed Generate: a run with these settings, the parameters of the endpoint. The model may still be busy
-// with another visitor's run. Returns the run's name.
+// The visitor pressed Generate: begins a run with these settings, the parameters of the endpoint. The model
+// may still be busy with another visitor's run. Returns the run's name.
 export function begin(settings) {
   const name = live.begin("decode", settings);
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
@@ -66,7 +66,8 @@ export function begin(settings) {
 // A waiting run continues to wait while a recorded run is shown.
 const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
 
-// The visitor pressed Stop. The shown rounds stay. While times are being measured, the text is complete already.
+// The visitor pressed Stop. The shown rounds stay. While the times are measured, the text is already
+// complete.
 export function stop() {
   if (active()) {
     live.stop();
@@ -78,7 +79,8 @@ export function stop() {
   notify();
 }
 
-// Takes the place of the run that is shown. A run that was refused, say because a number was out of range, does not.
+// Replaces the shown run by the new one. A run that was refused, say because a number was out of range,
+// replaces nothing.
 function open({ run, phase, message }) {
   if (phase === "error") {
     Object.assign(state, { phase, place: null, message });
@@ -105,9 +107,9 @@ function selectLatest() {
   place(round, lastDecision(round));
 }
 
-// Selects the place at which a run comes to rest. A recorded run names its most instructive place. The last rounds of
-// any run may lack room for a whole tree, and one that ends the text accepts a token that nobody sees. Other runs
-// therefore rest at the end of the last whole tree.
+// Selects the place at which a finished run is shown. A recorded run names its most instructive place. Other
+// runs are shown at the end of the last whole tree: the last rounds may lack room for a whole tree, and a
+// round that ends the text accepts a token that nobody sees.
 function rest() {
   const { recorded, rounds } = state;
   state.veiled = false;
@@ -118,7 +120,7 @@ function rest() {
   place(round, lastDecision(round));
 }
 
-// Shows the whole run where it comes to rest, and follows further rounds.
+// Shows the whole run at this place, and follows further rounds.
 export function showAll() {
   toEnd();
   if (active() || state.rounds.length === 0) return;
@@ -216,7 +218,7 @@ export function moveRound(by) {
   else seek(inside ? round : round + by);
 }
 
-// The whole rounds up to the selected decision. Numbers must not reveal what the text hides.
+// The complete rounds up to the selected decision. Numbers must not reveal text that is still hidden.
 export function shownRounds() {
   if (!state.veiled) return state.rounds.length;
   const { round } = state.selected;
@@ -259,23 +261,24 @@ export function unpark() {
   notify();
 }
 
-// The tree that was measured for the visitor's last run if it had these settings, else `tree`. withoutK: the topologies
-// that have no k.
+// The tree that was measured for the visitor's last run if that run had these settings, otherwise `tree`.
+// withoutK: the topologies that have no k.
 export function chosenTree(tree, names, values, withoutK) {
   const { setup } = parked ?? state;
   const same = (name, i) => (name === "k" && withoutK.includes(setup.topology)) || setup[name] === values[i];
   return setup?.tree && names.every(same) ? setup.tree : tree;
 }
 
-// Whether this is the run that the visitor has begun last.
+// Whether this is the run that the visitor began last.
 export const isBegun = (run) => run === live.run;
 
 export const hasParked = () => parked !== null;
-// Whether the model is working for this visitor. A visitor in line can still play recorded runs.
+// Whether the model is working for this visitor. A waiting visitor can still play recorded runs.
 export const isActive = () => active() && state.phase !== "waiting";
 // Whether the visitor expects an answer from the server.
 export const isExpecting = () => active();
-// Whether an answer is on its way. A finished text is finished, also while plain decoding is still timed behind it.
+// Whether an answer is still being written. A complete text counts as finished, even while plain decoding is
+// timed.
 export const isWriting = () => active() && state.phase !== "baseline";
 
 // The highlighted place, shared by all panels: {round, path, step, token_id, index, kind}, or null.

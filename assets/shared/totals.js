@@ -15,7 +15,7 @@ export const blockEfficiency = (tokens, calls) => (calls > 0 ? (tokens / calls).
 /** @param {Round} round */
 export const decodingSeconds = ({ seconds }) => seconds.draft + seconds.evaluate + seconds.verify;
 
-// Sums over rounds. They are kept between updates, so that each round is read once.
+// Sums over rounds. They are kept between updates, so that each round is read only once.
 export class Totals {
   constructor() {
     const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
@@ -24,11 +24,11 @@ export class Totals {
     this.seconds = seconds;
     this.indices = [];
     this.kinds = {};
-    // of rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
+    // over the rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
     this.histogram = [];
     this.depth = 0;
     this.drafted = 0;
-    // of positions with drafts whose optimum is known; and how many have one that is not
+    // over the positions with drafts: the number whose optimum is known, and the number of the others
     this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
   }
 
@@ -62,7 +62,7 @@ export class Totals {
       index.accepted += status === "accepted";
     }
     for (const { optimum, kind, winner_q } of round.steps ?? []) {
-      // Compare's rounds have none
+      // the rounds of Compare have none
       if (typeof optimum !== "number") {
         this.reached.unknown += Number(optimum === null && typeof winner_q === "number");
         continue;
@@ -92,7 +92,8 @@ export class Totals {
     return STAGES.reduce((sum, stage) => sum + this.seconds[stage], 0);
   }
 
-  // Seconds of decoding: what this page collects to show it is left out, on both sides.
+  // Seconds of decoding. The time in which this page collects its data is left out, for the run and for plain
+  // decoding.
   get decoding() {
     return this.total - this.seconds.rest;
   }

@@ -6,7 +6,8 @@ import { RECORD } from "./record.js";
 import { SETTINGS } from "./settings.js";
 
 export const MOST_BYTES = 5_000_000;
-const MOST_CHARACTERS = 200_000; // of one text; a browser needs half a minute to lay out a million short lines
+// Characters of one text; a browser needs half a minute to lay out a million short lines.
+const MOST_CHARACTERS = 200_000;
 
 class Mistake extends Error {}
 
@@ -39,7 +40,7 @@ function fits(value, { type, enum: names, minimum = -Infinity, maximum = Infinit
   return number && minimum <= value && value <= maximum;
 }
 
-// Checks a value against the schema of its field. `where` is its place in the file.
+// Checks a value against the schema of its field. `where` is the value's place in the file.
 function check(value, field, where) {
   if (value === null && field.nullable) return;
   if (field.record) {
@@ -63,8 +64,8 @@ function checkRecord(value, name, where) {
 function checkTree(paths, where) {
   const seen = new Set([""]);
   paths.forEach((path, i) => {
-    must(path.length > 0 && seen.has(path.slice(0, -1).join()), where(i), path, "below a node that stands before it");
-    must(!seen.has(path.join()), where(i), path, "there once");
+    must(path.length > 0 && seen.has(path.slice(0, -1).join()), where(i), path, "below a node that comes before it");
+    must(!seen.has(path.join()), where(i), path, "listed once");
     seen.add(path.join());
   });
   return seen;
@@ -80,10 +81,10 @@ function checkRound(item, i, rounds = "rounds") {
     steps === 0 || steps === item.tokens.length,
     `${where}.steps`,
     steps,
-    `empty or one for each of the ${item.tokens.length} tokens`,
+    `0 or ${item.tokens.length}, one for each token`,
   );
   const pieces = item.tokens.map((token) => token.text).join("");
-  must(item.text === pieces, `${where}.text`, item.text, `that of its tokens, ${show(pieces)}`);
+  must(item.text === pieces, `${where}.text`, item.text, `the text of its tokens, ${show(pieces)}`);
   const seen = checkTree(
     item.nodes.map((node) => node.path),
     (j) => `${where}.nodes[${j}].path`,

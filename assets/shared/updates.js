@@ -1,5 +1,5 @@
-// What the server streams to this page for a visitor: a run, a comparison, a check. One at a time of each; a new one
-// ends the one before.
+// The updates that the server streams to this page for a visitor: of a run, a comparison or a check. There is
+// only one run, comparison and check at a time; a new one ends the one before.
 
 import { stream } from "./server.js";
 
@@ -8,8 +8,9 @@ export class Live {
   number = 0;
   close = () => {};
 
-  // progress: { run, phase, place, message }, the run that is shown. apply(update) processes one update. fail(message)
-  // ends the run early. open(update) is called before the first update of a run is applied; false rejects the update.
+  // progress: { run, phase, place, message }, the state of the shown run. apply(update) processes one update.
+  // fail(message) ends the run early. open(update) is called before the first update of a run is applied; if
+  // it returns false, the update is rejected.
   constructor(progress, apply, notify, fail = null, open = null) {
     this.progress = progress;
     this.apply = apply;
@@ -20,14 +21,14 @@ export class Live {
 
   isActive = () => ["waiting", "choosing", "running", "baseline"].includes(this.progress.phase);
 
-  // Begins a run of this name at the server, with these parameters, and returns its name in the page.
+  // Begins a run of this name at the server, with these parameters. Returns the run's name in the page.
   begin(name, values) {
     this.close();
     const run = `run ${(this.number += 1)}`;
     this.run = run;
     this.close = stream(name, values, {
       update: (text) => this.receive(text),
-      ended: (message) => this.isActive() && this.breakOff(message || "The server ended this early. Try again."),
+      ended: (message) => this.isActive() && this.breakOff(message || "The server ended the work early. Try again."),
     });
     return run;
   }

@@ -33,8 +33,9 @@ export function onFrame(draw) {
 // Registers a function that measures places and sizes. It is called in the same frame, after all writes.
 export const onceDrawn = (look) => looks.push(look);
 
-// Writes a text only if it changed, so that the browser lays out nothing and screen readers stay quiet. An existing
-// text node is changed in place: a new node would make the browser match `:has` rules again.
+// Writes a text only if it changed, so that the browser need not lay out the page again and screen readers
+// stay silent. An existing text node is changed in place, because a new node would make the browser match
+// `:has` rules again.
 export function setText(element, text) {
   if (element.textContent === text) return;
   const [only, other] = element.childNodes;
@@ -49,7 +50,8 @@ export function make(tag, className, text) {
   return element;
 }
 
-// Gives `parent` exactly as many children as there are items and fills each one. Existing children are reused.
+// Gives `parent` exactly as many children as there are items, and fills each child. Existing children are
+// reused.
 export function fillRows(parent, items, create, fill) {
   while (parent.childElementCount > items.length) parent.lastElementChild.remove();
   while (parent.childElementCount < items.length) parent.append(create());

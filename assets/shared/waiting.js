@@ -1,4 +1,4 @@
-// The place in the line for the model, in words. Long waits are rounded.
+// The place in the waiting line of the model, in words. Long waits are rounded.
 export function place({ number, of, seconds }) {
   const line = `place ${number} of ${of}`;
   if (seconds === null) return line;

@@ -1,5 +1,5 @@
-// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag, buttons. Marks and labels keep their size; only positions
-// move.
+// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag and buttons. Marks and labels keep their size; only
+// their positions change.
 
 const MOST = 24;
 
@@ -33,7 +33,8 @@ export class Zoom {
     if (name === "reset") this.reset();
   }
 
-  // The plain wheel scrolls the page. With Ctrl, which a pinch on a touchpad also sends, it zooms the drawing.
+  // The plain wheel scrolls the page. The wheel with Ctrl zooms the drawing. A pinch on a touchpad sends the
+  // same event.
   wheel(event) {
     if (!event.ctrlKey) return;
     event.preventDefault();

@@ -5,9 +5,9 @@ import { placeRows } from "../shared/tree_rows.js";
 import { fillRows, setText } from "../shared/view.js";
 
 const MARGIN = { left: 16, right: 40, top: 32, bottom: 18 };
-const WIDEST = 170; // pixels between two depths, at most
-const TALLEST = 96; // and between two rows
-const CLEAR = 22; // pixels above a labelled node without another one
+const WIDEST = 170; // most pixels between two depths
+const TALLEST = 96; // most pixels between two rows
+const CLEAR = 22; // pixels above a labelled node that has no other node there
 const LABEL = { width: 40, height: 14 };
 
 // Nodes { path, acceptance, children } from rows [parent, child index], in which parents come first.
@@ -49,8 +49,8 @@ function endOf(node) {
   return node.parent ? [{ from: node, kind: "accept", depth: node.depth + 1 }] : [];
 }
 
-// The labels that overlap no other label and no node. The newest node's label comes first, then those in the queue's
-// order.
+// The labels that overlap no other label and no node. The newest node's label comes first, then the labels in
+// the queue's order.
 export function thinned(nodes) {
   const kept = [];
   const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;
@@ -79,7 +79,7 @@ const arc = (from, to, size) => {
   const lift = Math.min(22, 3.5 * size);
   return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${((from.x + to.x) / 2).toFixed(1)} ${(from.y - lift).toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
 };
-// An edge goes right, down, right, so that parallel branches never overlap.
+// An edge goes right, down, then right again, so that parallel branches never overlap.
 const branch = (from, to) =>
   `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
 
@@ -103,7 +103,7 @@ export class Growth {
     setAll(this.svg, { width, height });
     const [across, down] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
     const step = { x: Math.min(WIDEST, across / Math.max(depth, 1)), y: Math.min(TALLEST, down / Math.max(rows, 1)) };
-    const first = MARGIN.top + (down - rows * step.y) / 2; // a low tree is centred
+    const first = MARGIN.top + (down - rows * step.y) / 2; // a tree of few rows is centred
     const seen = (item) =>
       Object.assign(item, this.zoom.apply(MARGIN.left + item.depth * step.x, first + item.row * step.y));
     nodes.forEach(seen);

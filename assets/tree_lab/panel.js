@@ -1,5 +1,5 @@
-// The tree laboratory: acceptance set by hand, the growth of the best tree, and its tokens per call beside other
-// trees'.
+// The tree laboratory: the acceptance that the visitor sets, the growth of the best tree, and the tokens per
+// call of the best tree and of other trees.
 
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
@@ -14,7 +14,7 @@ import { Growth, nodesOf } from "./growth.js";
 import { setupOf } from "./setup.js";
 
 const MOST = 384;
-const TAIL = 24; // child indices beyond those with a slider
+const TAIL = 24; // number of child indices beyond those with a slider
 const SMALLEST = 1e-7;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -27,7 +27,7 @@ export function acceptance(rates, tail) {
   return [...rates, ...later];
 }
 
-// The highest rate of slider i with which all rates sum to 1 at most.
+// The highest rate of slider i such that all rates sum to at most 1.
 export function room(rates, tail, i) {
   const whole = sum(acceptance(rates, tail));
   const own = i === rates.length - 1 ? sum(acceptance([rates[i]], tail)) : rates[i];
@@ -132,7 +132,8 @@ class TreeLab {
     const [slider, number] = this.find(".grow").querySelectorAll("input");
     slider.addEventListener("input", () => this.setK(Number(slider.value)));
     for (const input of [slider, number]) input.addEventListener("pointerdown", () => this.pause());
-    number.addEventListener("focus", () => this.pause()); // otherwise the next update would overwrite the typed number
+    // Without this, the next update would overwrite the typed number.
+    number.addEventListener("focus", () => this.pause());
     number.addEventListener("change", () => {
       this.setK(Number(number.value));
       number.value = this.k; // restores the drawn number if the typed one is too large
@@ -149,7 +150,7 @@ class TreeLab {
     this.find(".node-table").addEventListener("toggle", () => this.redraw());
   }
 
-  // id: the example's id if the rates are those of an example.
+  // id: the example's id, if the rates are those of an example.
   load({ id = null, rates, tail, note }) {
     Object.assign(this, { preset: id, rates: [...rates], tail });
     this.find(".presets select").value = id ?? "own";
@@ -174,8 +175,8 @@ class TreeLab {
     this.treeOfK();
   }
 
-  // The animation is slow while the tree is small, then faster. If the visitor prefers reduced motion, it takes a few
-  // large steps.
+  // The animation is slow while the tree is small, then faster. If the visitor prefers reduced motion, it has
+  // only a few large steps.
   play() {
     if (this.k === MOST) this.setK(1);
     setText(this.find(".play"), "Pause");
@@ -195,7 +196,7 @@ class TreeLab {
 
   changed() {
     this.drawRates();
-    this.trees.forget(); // trees of the old rates
+    this.trees.forget(); // trees of the earlier rates
     const use = (result) => {
       this.result = result;
       this.treeOfK();
@@ -207,8 +208,8 @@ class TreeLab {
     return acceptance(this.rates, this.tail);
   }
 
-  // The tree with k nodes. Nested trees are one list whose first k nodes are drawn. Other trees are requested one by
-  // one.
+  // The tree with k nodes. If the best trees are nested, they are one list, whose first k nodes are drawn.
+  // Otherwise each tree is requested.
   treeOfK() {
     if (!this.result) return;
     this.trees.forget();
@@ -261,7 +262,7 @@ class TreeLab {
     });
     const left = Math.max(0, 1 - sum(vector));
     const [lost, uncertainty] = this.find(".left-over").children;
-    setText(lost, `In ${(100 * left).toFixed(1)}% no child is accepted, however many there are.`);
+    setText(lost, `In ${(100 * left).toFixed(1)}% of the cases no child is accepted, however many there are.`);
     uncertainty.hidden = !this.result;
     if (this.result) setText(uncertainty.lastElementChild, digits(this.result.entropy));
   }
@@ -273,7 +274,7 @@ class TreeLab {
     const { tokens, how, order } = this.result;
     const at = (name) => digits(tokens[name][this.k]);
     const newest = this.nodes.at(-1);
-    const added = order ? ` The newest token is ${newest.depth} deep and adds ${digits(newest.acceptance)}.` : "";
+    const added = order ? ` The newest token is at depth ${newest.depth} and adds ${digits(newest.acceptance)}.` : "";
     setText(
       this.find("[aria-labelledby=lab-tree-title] .verdict"),
       `k = ${this.k}: the best tree yields ${at("optimal")} tokens per target call; SpecInfer's tree ${at("specinfer")}, a sequence ${at("sequence")}, a batch ${at("batch")}.${added}`,

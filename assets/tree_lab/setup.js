@@ -19,7 +19,7 @@ function own(rates, tail, length) {
   const whole = rates.reduce((sum, rate) => sum + rate, later);
   if (whole > 1.0001)
     throw new RangeError(
-      `trees.rates = “${written(rates)}” add up to ${digits(whole)}: at most one child is accepted, so they may add up to 1.`,
+      `trees.rates = “${written(rates)}” add up to ${digits(whole)}: at most one child is accepted, so they may add up to at most 1.`,
     );
   const padded = [...rates, ...Array(length - rates.length).fill(0)];
   return { rates: padded.map((rate) => rate / Math.max(1, whole)), tail, note: "" };

@@ -1,4 +1,4 @@
-// The watermark of the Decode tab's run: its tokens with their scores, and the p-value after each token.
+// The watermark of the Decode tab's run: the tokens with their scores, and the p-value after each token.
 
 import { Drawing } from "../shared/drawing.js";
 import { Asker } from "../shared/lab_view.js";
@@ -37,7 +37,7 @@ class Watermark {
     this.find("details").addEventListener("toggle", () => this.writeTable());
     const inspect = ({ target }) => this.light(target.closest?.("[data-number]"));
     for (const event of ["pointerover", "click"]) this.find(".scored").addEventListener(event, inspect);
-    // asked only while the panel is visible
+    // requested only while the panel is visible
     new IntersectionObserver(([{ isIntersecting }]) => {
       this.seen = isIntersecting;
       this.follow();

@@ -3,7 +3,7 @@
 import { METHODS } from "../shared/catalogue.js";
 import { digits } from "../shared/labels.js";
 
-const HIGHEST = 6; // higher scores are drawn equally dark
+const HIGHEST = 6; // higher scores are not drawn darker
 
 /** @param {number} score */
 export const level = (score) => Math.min(1, score / HIGHEST);
@@ -37,8 +37,8 @@ export const many = (number) =>
  */
 export function about(setup, tokens, p, certain) {
   const run = `The Decode tab’s run: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
-  const proof = p < certain ? "." : ": no proof.";
-  const chance = `Of texts written without the seed, one in ${many(1 / p)} scores as high${proof}`;
+  const proof = p < certain ? "." : ", so this is no proof.";
+  const chance = `One in ${many(1 / p)} texts that were written without the seed scores as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }
 

@@ -1,4 +1,4 @@
-"""`python -m components.be_draft`: the panel alone."""
+"""`python -m components.be_draft` serves this panel alone."""
 
 from functools import partial
 

@@ -35,8 +35,8 @@ _TEMPLATE = f"""
       <select class="opening" aria-label="Story">{_STORIES}</select>
       <select class="temperature" aria-label="Temperature" title="Temperature">{_HEAT}</select>
       <button type="button" class="anew">New story</button></header>
-    <p class="lead">Or the next few: you are the draft. One {frame.term("call", "target call")} reads all of
-      them, keeps them as far as it would have written the same, and adds one token of its own.</p>
+    <p class="lead">Or type the next few words: you are the draft. One {frame.term("call", "target call")}
+    checks all of them, keeps the first ones that the target would have written too, and adds one token.</p>
     <div class="writing" role="region" tabindex="0" aria-label="The story so far"><span class="prompt"></span
       ><span class="tokens"></span><span class="typing" aria-hidden="true"></span></div>
     <p class="verdict" role="status"></p>
@@ -60,7 +60,7 @@ _TEMPLATE = f"""
   </section>
 
   <section class="card same" aria-labelledby="you-draft-same">
-    <h2 id="you-draft-same">And without you?</h2>
+    <h2 id="you-draft-same">The text without your guesses</h2>
     <p class="outcome" role="status"></p>
     <p class="plain"></p>
   </section>

@@ -25,15 +25,15 @@ from specdec.text import TextStream
 from specdec.topology import Path
 
 MOST_WRITTEN, MOST_OPENING, MOST_TYPED, MOST_GUESSED = 64, 200, 80, 12
-"""Limits: tokens of a story so far, characters of an opening and of the typed words, tokens of the typed
-words.
+"""Limits: the tokens of a story so far, the characters of an opening and of the typed words, and the tokens
+of the typed words.
 """
 
 _Token = Annotated[int, Field(ge=0)]
 
 
 class Story(Question):
-    """What decides a story: its opening, the seed and the target's temperature."""
+    """The values that decide a story: its opening, the seed and the target's temperature."""
 
     prompt: Annotated[str, Field(max_length=MOST_OPENING)]
     seed: Annotated[int, Field(ge=0, lt=2**53)]
@@ -67,7 +67,8 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
         whether the story is over.
         """
         small, prompt_ids = _begun(pair, asked)
-        # The error names an id that is no token. The slice keeps the ids before it out of the message.
+        # The error message names an id that is no token. The slice keeps the ids before it out of the
+        # message.
         written = small.encode(asked.written) if asked.written else []
         ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
         readings = _readings(small, asked.typed, ids)
@@ -127,7 +128,7 @@ def story_models(pair: Pair) -> ModelPair:
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
     embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
     small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()
-    assert isinstance(small, ModelPair), "a pair in this process"
+    assert isinstance(small, ModelPair), "the pair is in this process"
     return small
 
 

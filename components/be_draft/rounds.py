@@ -66,8 +66,7 @@ def played(
 
 
 class Kept(NamedTuple):
-    """The result of one drafter in one round. accepted: its accepted tokens; seconds: the time it took to
-    draft."""
+    """The result of one drafter in one round. accepted: number of accepted tokens; seconds: time to draft."""
 
     drafted: int
     accepted: int

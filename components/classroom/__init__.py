@@ -1,1 +1,1 @@
-"""A class that answers together: a lecturer leads through a lesson, students answer on their own devices."""
+"""A class answers together: a lecturer goes through a lesson, and students answer on their own devices."""

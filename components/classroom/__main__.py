@@ -1,4 +1,4 @@
-"""`python -m components.classroom`: lessons with a class, and nothing else of the page."""
+"""`python -m components.classroom` serves the lessons with a class, without the rest of the page."""
 
 from functools import partial
 

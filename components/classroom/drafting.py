@@ -25,13 +25,13 @@ from specdec.pair import ModelPair
 from specdec.trace import Token
 
 MOST_CHARACTERS = 24
-"""Characters of one proposal."""
+"""Most characters of one proposal."""
 MOST_PROPOSALS = 8
 """Most different proposals in the tree. Those that most students made are taken."""
 LONGEST = 96
-"""The text ends after this many tokens."""
+"""The text ends after at most this many tokens."""
 _MOST_TOKENS = 6
-"""Tokens of one proposal, and of the rest of a word that the target began."""
+"""Most tokens of one proposal, and of the rest of a word that the target began."""
 _MARKS = 2
 """Most combining marks on a letter. Languages that people type on a phone need no more."""
 _SAMPLING: dict[str, Any] = {"temperature": 0.7}

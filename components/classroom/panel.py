@@ -1,4 +1,4 @@
-"""The lecturer's side: opens a room beside the lessons, and shows it above whatever tab is open."""
+"""The lecturer's side: opens a room beside the lessons, and shows the room above every tab."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TAB = """
 <section aria-labelledby="teach-title">
   <div class="closed">
     <h2 id="teach-title">With a class</h2>
-    <p>Students answer on their own phones, without names or accounts: one answer a browser. You lead; the
-      answers stand beside the right one when you show it.</p>
+    <p>Students answer on their own phones, without names or accounts. Each browser counts as one student.
+    You choose the question and show the right answer with the class's answers beside it.</p>
     <button type="button" class="open" disabled>Open a room</button>
   </div>
   <div class="opened" hidden>
@@ -54,9 +54,9 @@ _BAR = """
 <dialog class="class-draft" aria-labelledby="class-draft-title">
   <button type="button" class="close" aria-label="Close">×</button>
   <header><h2 id="class-draft-title">You are the draft</h2><p class="room"></p></header>
-  <p class="lead">What most of you guess is the tree that the target checks.
-    <span class="token accepted">Amber</span> is yours, <span class="token correction">blue</span> the
-    target's; the text is the same as without you.</p>
+  <p class="lead">The target checks your most frequent guesses as one tree.
+    <span class="token accepted">Amber</span> tokens are yours, <span class="token correction">blue</span>
+    ones the target's. Your guesses don't change the text.</p>
   <form class="begin">
     <label>The text begins
       <input type="text" maxlength="400" value="Once upon a time, there was a little"></label>

@@ -46,12 +46,12 @@ Question = tuple[str, int]
 
 
 Whom = Literal["all", "lecturer"]
-"""The people who have something new to see."""
+"""The people in a room for whom there is something new."""
 
 
 class Place(NamedTuple):
-    """The lecturer's place in a lesson. Step 0 is the introduction, 1 ... are questions, the last one is the
-    summary. shown: whether the answer is visible."""
+    """The lecturer's place in a lesson. Step 0 is the introduction, the next steps are questions, and the
+    last step is the summary. shown: whether the answer is visible."""
 
     lesson: str
     step: int
@@ -166,8 +166,8 @@ class Room:
         return sum(now - last_request < PRESENT for last_request in self._last_looks)
 
     def lead(self, place: Place) -> None:
-        """Move the class to this place. A question whose answer was shown stays closed until it is asked
-        again."""
+        """Move the class to this place. A question whose answer was shown stays closed until the lecturer
+        asks it again."""
         question = place[:2]
         if place.shown:
             self._shown.add(question)
@@ -203,7 +203,7 @@ class Room:
         self._change("lecturer")
 
     def propose(self, token: str, number: int, text: str) -> None:
-        """Record a student's guess of the next words, for the round of that number."""
+        """Record a student's guess of the next words, for the round with that number."""
         student = self.student(token)
         if self.drafting is None:
             raise HTTPException(409, "the class does not draft at the moment")
@@ -226,7 +226,7 @@ class Room:
         self._change()
 
     def changed(self) -> None:
-        """Note that students now see something else."""
+        """Count a change that students see."""
         self._change()
 
     def _change(self, to: Whom = "all") -> None:

@@ -21,12 +21,12 @@ def _lessons() -> dict[str, dict[str, Any]]:
 def checked(place: Place) -> Place:
     """The place if it exists. ValueError names the value that does not fit."""
     if place.lesson not in _lessons():
-        raise ValueError(f"lesson = {place.lesson!r:.60} is none of {', '.join(_lessons())}")
+        raise ValueError(f"lesson = {place.lesson!r:.60} is not one of {', '.join(_lessons())}")
     last = len(_lessons()[place.lesson]["questions"]) + 1
     if not 0 <= place.step <= last:
-        raise ValueError(f"step = {place.step!r:.60} is not from 0 to {last}")
+        raise ValueError(f"step = {place.step!r:.60} is not a number from 0 to {last}")
     if place.shown and _question(place) is None:
-        raise ValueError(f"step {place.step} asks nothing whose answer could be shown")
+        raise ValueError(f"step {place.step} has no question, so there is no answer to show")
     return place
 
 
@@ -34,17 +34,17 @@ def check_answer(place: Place, value: float) -> float:
     """Check an answer to the question at this place. ValueError says what a valid answer is."""
     question = _question(checked(place))
     if question is None:
-        raise ValueError(f"step {place.step} asks nothing")
+        raise ValueError(f"step {place.step} has no question")
     if "choices" in question:
         if value not in range(len(question["choices"])):
             raise ValueError(
-                f"value = {value:g} is not the number of a choice, 0 to {len(question['choices']) - 1}"
+                f"value = {value:g} is not the number of a choice, from 0 to {len(question['choices']) - 1}"
             )
         return value
     least, most, step = question["range"]
     steps = (value - least) / step
     if not least <= value <= most or not math.isclose(steps, round(steps), abs_tol=1e-6):
-        raise ValueError(f"value = {value:g} is not from {least:g} to {most:g} in steps of {step:g}")
+        raise ValueError(f"value = {value:g} is not a number from {least:g} to {most:g} in steps of {step:g}")
     return round(least + round(steps) * step, 9)
 
 
@@ -55,7 +55,7 @@ def content(place: Place) -> dict[str, Any]:
     words = (
         lesson["read"]
         if place.step == 0
-        else f"That was it: {lesson['gist']}"
+        else f"In short: {lesson['gist']}"
         if question is None
         else question["ask"]
     )

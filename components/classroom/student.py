@@ -25,7 +25,7 @@ _PAGE = """<!doctype html>
     <button type="submit">Join</button>
   </form>
   <p class="message error-box" role="alert" hidden></p>
-  <section class="lesson" aria-label="What the class is at" hidden>
+  <section class="lesson" aria-label="The current step" hidden>
     <p class="place"></p>
     <h2 tabindex="-1"></h2>
     <div class="words"></div>
@@ -37,7 +37,7 @@ _PAGE = """<!doctype html>
     <form class="propose" hidden>
       <label for="proposal">What comes next?</label>
       <input id="proposal" type="text" autocomplete="off" autocapitalize="none" spellcheck="false"
-        maxlength="24" placeholder="a word, or a sign">
+        maxlength="24" placeholder="a word or a punctuation mark">
       <button type="submit" class="reveal">Send</button>
     </form>
     <div class="outcome" role="status"></div>
@@ -47,7 +47,7 @@ _PAGE = """<!doctype html>
   <footer hidden>
     <button type="button" class="back">Back</button>
     <button type="button" class="on">Next</button>
-    <a class="whole" target="_blank" rel="noopener">On the page</a>
+    <a class="whole" target="_blank" rel="noopener">Open in the full page</a>
     <button type="button" class="follow">Follow again</button>
   </footer>
   <noscript>This page needs JavaScript.</noscript>

@@ -1,4 +1,4 @@
-"""The data that a room sends to its lecturer and its students."""
+"""The data that a room sends to its lecturer and to its students."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that wait for news of a room. They belong to one event loop."""
+"""Requests that wait for news of a room. All of them belong to one event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from components.classroom.rooms import Room, Whom
 
 MOST = 3
-"""Waiting requests of one token, one for each tab. One more ends the oldest."""
+"""Most waiting requests of one token, which has one for each tab. A further request ends the oldest."""
 
 
 class Waiting:
@@ -18,7 +18,8 @@ class Waiting:
         self._waiting: WeakKeyDictionary[Room, dict[str, list[asyncio.Future[None]]]] = WeakKeyDictionary()
 
     async def news(self, room: Room, token: str, seconds: float) -> None:
-        """Wait until the person with this token has something new to see, or for at most so many seconds."""
+        """Wait until the person with this token has something new to see, or until this many seconds have
+        passed."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         others = self._waiting.setdefault(room, {}).setdefault(token, [])

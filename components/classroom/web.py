@@ -5,8 +5,9 @@
     POST  class/join, answer, propose                          actions of a student
     GET   class/now?room=&since=                               the view of the room
 
-`class/now` answers when there is a version newer than `since`, or after a while. It is a plain request that
-waits, because every proxy passes on its answer at once. The header `x-class-token` identifies the client.
+`class/now` answers when the room has a version newer than `since`, or after a while. It is a plain request
+that waits, because every proxy passes its answer on immediately. The header `x-class-token` identifies the
+client.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Hall:
     def __init__(self, pair: Pair, rooms: Rooms | None = None):
         self.pair = pair
         self.rooms = Rooms() if rooms is None else rooms
-        self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after the other
+        self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after another
         self._waiting = Waiting()
         self._looks = Buckets(lambda: _LOOKS)
 
@@ -126,7 +127,7 @@ class Hall:
     def _led(self, token: str, code: str) -> Room:
         room = self.rooms.known(_code(code), token)
         if not room.leads(token):
-            raise HTTPException(403, "only the lecturer of this room can do that")
+            raise HTTPException(403, "Only the lecturer of this room can do that.")
         return room
 
     async def _step(self, asked: _Step, token: _Token = "") -> _Said:
@@ -153,9 +154,9 @@ class Hall:
         room = self._led(token, asked.room)
         text = _drafting(room)
         if not text.proposed:
-            raise HTTPException(409, "nobody has proposed anything yet")
+            raise HTTPException(409, "nobody has sent a guess yet")
         if text.result is not None or text.checking:
-            raise HTTPException(409, "this round was checked already")
+            raise HTTPException(409, "this round has already been checked")
         text.checking = True
         room.changed()
         try:
@@ -203,7 +204,7 @@ class Hall:
         self.rooms.known(_code(asked.room), token).propose(token, asked.number, asked.text)
         return {}
 
-    # ------------------------------------------------------------ what there is to see
+    # ------------------------------------------------------------ the state of a room
 
     async def _now(
         self, room: Annotated[str, Query(max_length=24)], since: str = "", token: _Token = ""
@@ -220,7 +221,7 @@ class Hall:
 
 def _drafting(room: Room) -> drafting.Drafting:
     if room.drafting is None:
-        raise HTTPException(409, "the class does not draft at the moment")
+        raise HTTPException(409, "the class is not drafting now")
     return room.drafting
 
 

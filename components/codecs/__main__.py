@@ -1,4 +1,4 @@
-"""`python -m components.codecs`: the panel alone."""
+"""`python -m components.codecs` serves this panel alone."""
 
 from components.codecs.panel import panel
 from components.server.standalone import serve

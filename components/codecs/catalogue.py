@@ -1,5 +1,7 @@
-"""The codecs on the page: names, related decoding methods, bounds of the entropy of their indices, and the
-distributions that visitors send as weights."""
+"""The codecs on the page: their names, the related decoding methods, and the bounds of their indices'
+entropy.
+
+Also the distributions that visitors send as weights."""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ BOUNDS: dict[str, tuple[Callable[[float], float], float, str]] = {
     "greedy_rejection": (
         theory.greedy_rejection_entropy_bound,
         theory.GREEDY_REJECTION_CONSTANT,
-        "Equation 7, whose O(1) is taken as 1 + log₂(e + 1) from Goc and Flamich, 2024",
+        "Equation 7, with O(1) taken as 1 + log₂(e + 1) from Goc and Flamich, 2024",
     ),
     "poisson_functional": (
         theory.pfr_entropy_bound,
@@ -30,8 +32,8 @@ Weight = Annotated[float, Field(ge=0, lt=1e9)]
 
 
 def shares(name: str, weights: Sequence[float]) -> list[float]:
-    """The weights scaled to sum to 1. ValueError where all are 0."""
+    """The weights scaled to sum to 1. ValueError if all are 0."""
     total = math.fsum(weights)
     if not total:
-        raise ValueError(f"all weights of {name} are 0; one at least must be above")
+        raise ValueError(f"all weights of {name} are 0; at least one must be above 0")
     return [weight / total for weight in weights]

@@ -18,7 +18,7 @@ MOST_TOKENS = 20
 _SHOWN = 12
 """The number of indices that are shown."""
 _COUNTED = 64
-"""Indices whose probabilities are computed one by one; entropies include those beyond in closed form."""
+"""Indices whose probabilities are computed one by one. Entropies include all later indices in closed form."""
 
 _Weights = Annotated[list[Weight], Field(min_length=2, max_length=MOST_TOKENS)]
 
@@ -70,13 +70,15 @@ def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int)
     drawn, counted = _REPLACEMENT[method]
     lead = (
         f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
-        f"bits, never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
+        f"bits, never below D_KL. Without replacement, {counted}, H[R] = {both.entropy_without:.2f} bits"
     )
     if both.entropy_without >= both.kl - 1e-9:
         return f"{lead}; here it is not below D_KL either."
     return (
-        f"{lead}, which is below D_KL. That breaks no theorem: D_KL ≤ H holds for independent proposals. "
-        f"Here no token is counted twice, so there are only {tokens} indices and H ≤ log₂ {tokens} = "
+        f"{lead}, which is below D_KL. This contradicts no theorem: D_KL ≤ H holds for independent "
+        f"proposals. "
+        f"Without replacement no token is counted twice, so there are only {tokens} indices and H ≤ log₂ "
+        f"{tokens} = "
         f"{math.log2(tokens):.2f} bits, however far Q is from P."
     )
 
@@ -84,8 +86,8 @@ def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int)
 _REPLACEMENT = {
     "greedy_rejection": ("as greedy rejection draws its proposals", "as GSD drafts its children"),
     "poisson_functional": (
-        "counting every point of the Poisson process",
-        "without points that repeat an earlier token, which is how ERSD's children and the index above count",
+        "which counts every point of the Poisson process",
+        "which counts only points with a new token, like ERSD's children and the index above",
     ),
 }
-"""How an index is counted, with replacement and without."""
+"""How an index is counted: with and without replacement."""

@@ -1,4 +1,4 @@
-"""Figures of the codec laboratory: pure functions, numbers -> plotly figure."""
+"""Figures of the codec laboratory: pure functions that turn numbers into plotly figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from specdec.figures.looks import BOUND, INK, axes, hollow, line
 def bits_so_far(
     sent: Sequence[float], ideal: Sequence[float], kl: Sequence[float], bound: Sequence[float]
 ) -> go.Figure:
-    """Bits of the first n tokens: sent, ideal by Zipf's law, D_KL, and the bound of the index's entropy."""
+    """Bits of the first n tokens: as sent, ideal by Zipf's law, D_KL, and the upper bound of the index's
+    entropy."""
     count = list(range(1, len(sent) + 1))
     curves = [
         line("upper bound of H[index]", BOUND, "dash", count, bound),
@@ -39,8 +40,8 @@ def index_distributions(with_replacement: Sequence[float], without: Sequence[flo
 
 
 def tunstall_rates(ks: Sequence[int], rates: Sequence[float], entropy: float, k: int) -> go.Figure:
-    """Bits per symbol of the codes with each k, above the source's entropy; the chosen code is marked."""
-    figure = axes("inner nodes k beside the root", "bits a symbol", 320)
+    """Bits per symbol of the codes with each k, above the source's entropy. The chosen code is marked."""
+    figure = axes("inner nodes k, without the root", "bits per symbol", 320)
     figure.add_trace(line("rate", INK, "solid", ks, rates))
     figure.add_trace(line("entropy", BOUND, "dash", [ks[0], ks[-1]], [entropy, entropy]))
     chosen = go.Scatter(name="this code", legendgroup="this code", x=[k], y=[rates[list(ks).index(k)]])

@@ -1,6 +1,6 @@
-"""Channel simulation and Tunstall codes on the page: a sentence from Alice to Bob, its bits counted.
+"""Channel simulation and Tunstall codes on the page: Alice sends Bob a sentence, and its bits are counted.
 
-The sentences are recorded (`record`), so no model is needed. The panel asks the server for `sent`,
+The sentences are recorded (`record_sentences`), so no model is needed. The panel asks the server for `sent`,
 `distributions` and `tunstall`. Their answers are plain data from `specdec.channel`. `assets/codecs/panel.js`
 draws them.
 """
@@ -27,11 +27,12 @@ PRESETS = [
 _TEMPLATE = f"""
 <section aria-labelledby="codec-title">
   <h2 class="visually-hidden" id="codec-title">Codecs</h2>
-  <p class="lead">Speculative decoding is related to channel simulation, which sends samples. Alice
+  <p class="lead">Speculative decoding is related to channel simulation, a way to send random samples in few
+  bits. Alice
     knows the target's {frame.term("distribution")} P of the next token. Bob knows only the draft's
     distribution Q. Both draw the same proposals from Q with shared randomness. Alice sends the
     <b>{frame.term("index")}</b> of a proposal that is a sample of P. The index tells Bob the token. The
-    paper has this in {paper.reference("Section 4, equations 6 to 8")}, and Tunstall codes in
+    paper explains this in {paper.reference("Section 4, equations 6 to 8")}, and Tunstall codes in
     {paper.reference("Appendix C")}.</p>
   <p class="message error-box" role="alert" hidden></p>
 
@@ -50,7 +51,8 @@ _TEMPLATE = f"""
     <div class="message-of-one" aria-live="polite"></div>
     <div class="two">
       <div>
-        <p class="key">In bits: H is an {frame.term("entropy")}, {frame.term("D_KL")} how far P is from Q.</p>
+        <p class="key">All values are in bits. H is an {frame.term("entropy")}; {frame.term("D_KL")} says how
+        far P is from Q.</p>
         <div class="scroll wrap"></div>
         <details open><summary>Table of the tokens</summary><div class="scroll tokens-table"></div></details>
       </div>
@@ -60,7 +62,7 @@ _TEMPLATE = f"""
 
   <div class="part" data-slide="With and without replacement">
     <h3>With and without replacement</h3>
-    <p class="key">Weights of P and Q; they are scaled to sum to 1. Choose a token above to see its
+    <p class="key">P and Q are given as weights, which are scaled to sum to 1. Choose a token above to see its
       distributions here.</p>
     <div class="fields"><label>Distributions <select class="preset"></select></label></div>
     <div class="two">
@@ -71,8 +73,8 @@ _TEMPLATE = f"""
 
   <div class="part" data-slide="Tunstall code">
     <h3>Tunstall code</h3>
-    <p>Variable to fixed: the word is cut into phrases, the leaves of a tree whose inner nodes are the optimal
-      draft tree, and each phrase becomes a codeword of equal length.</p>
+    <p>A Tunstall code cuts the word into phrases of different lengths and writes each as a codeword of the
+    same length. The phrases are the leaves of a tree whose inner nodes form the optimal draft tree.</p>
     <div class="fields">
       <label>Weights of a, b, … <input type="text" class="weights" value="0.7, 0.2, 0.1" size="18"></label>
       <label>k <input type="number" class="k" min="0" max="64" step="1" value="7"></label>
@@ -100,6 +102,6 @@ def panel() -> frame.Part:
         functions=[sent, distributions, tunstall],
         plotly=assets.file_url(assets.PLOTLY),
         sentences=sentences,
-        codecs=[[method, f"{NAMES[method]} ({RELATIVES[method]}'s relative)"] for method in channel.METHODS],
+        codecs=[[method, f"{NAMES[method]} (related to {RELATIVES[method]})"] for method in channel.METHODS],
         presets=PRESETS,
     )

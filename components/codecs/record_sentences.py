@@ -1,8 +1,8 @@
-"""Record the sentences of the codec tab: `python -m components.codecs.record_sentences`, half a minute.
+"""Record the sentences of the codec tab: `python -m components.codecs.record_sentences` takes half a minute.
 
 The embedded pair writes each sentence through a codec. At every position Alice has P, the target's
-distribution of its likeliest tokens (top-k sampling), and Q, the draft's distribution, in which all other
-tokens are one entry that Alice never chooses. Both texts continue with the token that the codec sends.
+distribution of its likeliest tokens (top-k sampling), and Bob has Q, the draft's distribution. In Q all other
+tokens are one entry, which Alice never chooses. Both texts continue with the token that the codec sends.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
 
 
 def target_and_draft(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
-    """The most likely tokens of P in order, and p and q over them. The last entry stands for all other
-    tokens.
+    """The most likely tokens of P in decreasing order, and p and q of them. The last entry stands for all
+    other tokens.
     """
     p, q = (next_token(pair, model, ids) for model in (pair.target, pair.drafting))
     tokens = p.topk(TOP_K).indices.tolist()

@@ -1,4 +1,4 @@
-"""A recorded sentence from Alice to Bob, token by token, with its bits."""
+"""A recorded sentence that Alice sends to Bob, token by token, with its bits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from specdec.figures.looks import skeleton
 
 View = dict[str, Any]
 _SHOWN = 12
-"""Proposals of a message that are shown."""
+"""Most proposals of a message that are shown."""
 
 
 @cache
@@ -31,7 +31,7 @@ def recorded() -> dict[str, Any]:
 
 
 class Sentence(Question):
-    """A recorded sentence by its number. seed: None means the recorded seed."""
+    """Send a recorded sentence, which is given by its number. seed: None means the recorded seed."""
 
     sentence: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
@@ -39,16 +39,16 @@ class Sentence(Question):
 
 @answers
 def sent(asked: Sentence) -> Answer:
-    """One recorded sentence through its codec, token by token."""
+    """Send one recorded sentence through its codec, token by token."""
     sentences = recorded()["sentences"]
     if asked.sentence >= len(sentences):
-        raise ValueError(f"sentence = {asked.sentence} is not there; the last one is {len(sentences) - 1}")
+        raise ValueError(f"sentence = {asked.sentence} does not exist; the last one is {len(sentences) - 1}")
     sentence = sentences[asked.sentence]
     seed = recorded()["seed"] if asked.seed is None else asked.seed
     method, positions = sentence["method"], sentence["positions"]
     messages = [
         channel.ENCODERS[method](at["p"], at["q"], seed, n) for n, at in enumerate(positions)
-    ]  # Alice, who knows p
+    ]  # Alice's side: she knows p
     kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in positions]
     zipf = channel.zipf_distribution(sum(kls) / len(kls))
     tokens = [_token(at, seed, n, messages[n], kls[n], zipf, method) for n, at in enumerate(positions)]
@@ -76,7 +76,7 @@ def _token(
     """One message: Alice's index, its bits, and the token that Bob decodes with q and the seed alone."""
     decode, index = channel.DECODERS[method], message.index
     received = decode(index, at["q"], seed, n)
-    assert received == message.token_id, "Bob's token is not Alice's"
+    assert received == message.token_id, "Bob decodes Alice's token"
     return {
         "id": received,
         "text": at["texts"][received],
@@ -100,23 +100,23 @@ def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method
     assert channel.decode_indices(coded, len(indices), zipf) == indices
     rows = [
         (
-            "D_KL[P‖Q]: with independent proposals no code needs less on average",
+            "D_KL[P‖Q], the least that a code needs on average if proposals are independent",
             [token["kl"] for token in tokens],
         ),
-        ("H[index], proposals with replacement", [token["entropy_with"] for token in tokens]),
+        ("H[index], if proposals are drawn with replacement", [token["entropy_with"] for token in tokens]),
         (
-            f"its bound D_KL + log₂(D_KL + 1) + {constant:.3g} ({source})",
+            f"upper bound of this entropy: D_KL + log₂(D_KL + 1) + {constant:.3g} ({source})",
             [bound(token["kl"]) for token in tokens],
         ),
         (
-            f"H[R], proposals without replacement, {RELATIVES[method]}'s child index"
-            + (": the index sent here" if method == "poisson_functional" else ""),
+            f"H[R], if proposals are drawn without replacement: R is {RELATIVES[method]}'s child index"
+            + (", which is the index sent here" if method == "poisson_functional" else ""),
             [token["entropy_without"] for token in tokens],
         ),
         ("ideal length by Zipf's law", [token["ideal"] for token in tokens]),
         ("sent token by token, Elias γ", [len(token["bits"]) for token in tokens]),
         (
-            "sent as one message: a range coder with Zipf's law, 32-bit words, a header of 64 bits included",
+            "sent as one message by a range coder with Zipf's law: 32-bit words, with a header of 64 bits",
             [8 * len(coded)],
         ),
     ]
@@ -124,8 +124,9 @@ def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method
 
 
 _AT_LEAST = {
-    "greedy_rejection": "One sentence is one draw and may take less; the mean over many takes D_KL at least.",
-    "poisson_functional": "Repeated proposals are not counted, so the mean over many may lie below D_KL too.",
+    "greedy_rejection": "A single sentence may take less than D_KL, but the mean over many sentences can't.",
+    "poisson_functional": "Repeated proposals are not counted, so even the mean of many sentences may be "
+    "less than D_KL.",
 }
 
 

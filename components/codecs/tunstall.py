@@ -1,4 +1,4 @@
-"""Encodes a word with a Tunstall code, and compares the rates of such codes with the entropy."""
+"""Encode a word with a Tunstall code, and compare the rates of such codes with the entropy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specdec.figures.looks import skeleton
 
 View = dict[str, Any]
 MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
-"""Limits: of a source, its k and its word."""
+"""Limits: the letters of a source, its k, and the letters of its word."""
 
 
 class Word(Question):
@@ -62,9 +62,12 @@ def _letters(symbols: Sequence[int]) -> str:
 def _about_word(letters: int, bits: int, words: Sequence[str], code: channel.TunstallCode) -> str:
     return (
         f"{letters} letters became {len(words)} codewords of {code.codeword_bits} bits, {bits} bits with the "
-        f"header: {bits / letters:.2f} bits a letter. A long text takes {code.rate:.3f} bits a letter; the "
-        f"entropy is {code.entropy:.3f}. A phrase has {code.expected_phrase:.2f} letters on average. A round "
-        "of speculative decoding with this R and this tree yields as many tokens."
+        f"header: {bits / letters:.2f} bits per letter. A long text takes {code.rate:.3f} bits per letter; "
+        f"the "
+        f"entropy is {code.entropy:.3f}. A phrase has {code.expected_phrase:.2f} letters on average, which "
+        f"is also the number of tokens that "
+        "a round of speculative decoding with this R and this tree "
+        f"yields."
     )
 
 
@@ -74,16 +77,16 @@ def _rate_plot(codes: Mapping[int, channel.TunstallCode], k: int) -> View:
     figure = figures.tunstall_rates(list(codes), rates, code.entropy, k)
     return {
         "title": "Rate beside entropy",
-        "sentence": f"With k = {k}: {code.num_codewords} codewords, {code.rate:.3f} bits a letter, "
+        "sentence": f"With k = {k}: {code.num_codewords} codewords, {code.rate:.3f} bits per letter, "
         f"{100 * (code.rate / code.entropy - 1):.1f}% above the entropy of {code.entropy:.3f}."
         if code.entropy
-        else "A source that always says the same has an entropy of 0.",
-        "key": "The rate jumps where one more codeword needs one more bit.",
+        else "A source that always sends the same letter has an entropy of 0.",
+        "key": "The rate jumps where an additional codeword makes all codewords one bit longer.",
         "place": "Paper: Appendix C; the tree is Algorithm 3's optimal draft tree",
         "figure": skeleton(figure),
         "table": {
             "caption": "Codes by k",
-            "columns": ["k", "codewords", "bits a codeword", "letters a phrase", "bits a letter"],
+            "columns": ["k", "codewords", "bits per codeword", "letters per phrase", "bits per letter"],
             "rows": [
                 [
                     str(n),

@@ -1,4 +1,4 @@
-"""`python -m components.compare`: the panel alone."""
+"""`python -m components.compare` serves this panel alone."""
 
 from functools import partial
 

@@ -35,16 +35,16 @@ _ERRORS_SEED = 0x6E6F_6973_7921
 
 
 class Drafts:
-    """The drafts for one pair's target. Everything learnt about a draft is remembered as long as the pair
-    exists."""
+    """The drafts for one pair's target. Measurements of a draft are kept as long as the pair exists."""
 
     def __init__(self, pair: Pair):
         self.pair = pair
-        # A weak reference: a pair that was replaced must be freed.
+        # A weak reference, so that a replaced pair can be freed.
         self._pairs: WeakKeyDictionary[Pair, dict[str, Pair]] = WeakKeyDictionary()
 
     def now(self) -> Drafts:
-        """The drafts of the pair that is current now, even if another pair is loaded meanwhile."""
+        """The drafts of the pair that is current now. They stay the same if another pair is loaded
+        meanwhile."""
         drafts = Drafts(present(self.pair))
         drafts._pairs = self._pairs
         return drafts
@@ -55,7 +55,9 @@ class Drafts:
         if among("draft", name, LABELS) == "own":
             return pair
         if isinstance(pair, zero_gpu.Lender):
-            raise ValueError(f"draft = {name!r}: the GPU is lent for the pair's own draft only; take 'own'")
+            raise ValueError(
+                f"draft = {name!r}: on the shared GPU only the pair's own draft can be used; take 'own'"
+            )
         known = self._pairs.setdefault(pair, {})
         if name not in known:
             known[name] = specdec.ModelPair(pair.target, _draft(pair, name), pair.tokenizer)

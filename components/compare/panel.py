@@ -35,17 +35,18 @@ EXAMPLES = {
     "ERSD, four trees": "ersd.simple.own,ersd.sequence.8.own,ersd.batch.8.own,ersd.specinfer.8.own",
     "GSD, four drafts": _each_draft("gsd"),
 }
-"""Columns in the notation of `assets/compare/columns.js`. The first entry is there when the tab opens."""
+"""Columns in the notation of `assets/compare/columns.js`. The first entry is shown when the tab opens."""
 
 SHARED: dict[bool, dict[str, Any]] = {
     True: {"prompt": controls.QUESTIONS[0], "seed": 7, "length": 64, "temperature": 0.7},
     False: {"prompt": controls.STORIES[0], "seed": 7, "length": 64, "temperature": 1},
 }
-"""The values of the form when the tab opens, by whether the page's models chat."""
+"""The values of the form when the tab opens. The key says whether the page's models chat."""
 RECORDED = {
     chats: ASSETS / "results" / f"{name}.json" for chats, name in ((True, "compare.chat"), (False, "compare"))
 }
-"""The comparison that the tab opens with, by whether the page's models chat. `record` writes it."""
+"""The comparison that the tab opens with, which `record_columns` writes. The key says whether the page's
+models chat."""
 
 _OPTIONS = "".join(
     f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
@@ -80,11 +81,11 @@ _TEMPLATE = f"""
   <div class="side"></div>
   <p class="beside"></p>
   {text.legend("rejected")}
-  <p>Every column goes on from the same prompt and the same seed. ERSD writes what the target alone would
-    write, letter by letter, <b>whatever drafts</b>, even a model with another tokenizer: change the draft,
-    the topology or k of its column and see. GSD writes another text, drawn from the same distribution.</p>
+  <p>All columns have the same prompt and the same seed. ERSD writes what the target alone would write,
+  letter by letter, <b>whatever the draft is</b>, even a model with another tokenizer. Try it: change the
+  draft, the topology or k of an ERSD column. GSD writes another text, drawn from the same distribution.</p>
   <details><summary>Table of these numbers</summary><div class="scroll">
-    <p class="note">There are none yet: press Run.</p></div></details>
+    <p class="note">There are no numbers yet: press Run.</p></div></details>
 </section>
 """
 
@@ -101,9 +102,9 @@ def panel(pair: Pair) -> frame.Part:
 
     drafts = Drafts(pair)
 
-    # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
+    # The function is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
     def compare(request: Request, asked: dict[str, Any]) -> Iterator[str]:
-        """Several methods from one prompt and seed, one after the other. asked: as in
+        """Run several methods one after the other from one prompt and seed. asked: as `request` of
         `components.compare.run.updates`."""
         yield from compare_run.updates(drafts, asked, visitor=seats.visitor(request))
 

@@ -1,6 +1,6 @@
 """Record the comparisons that the tab opens with: `python -m components.compare.record_columns`.
 
-Prompt and seed decide the texts. The seconds belong to the machine that recorded them, and are the medians of
+Prompt and seed decide the texts. The seconds were measured on the recording machine. They are medians of
 several recordings.
 """
 
@@ -38,8 +38,8 @@ def write(pair: Pair) -> None:
 def record(pair: Pair) -> dict[str, Any]:
     """Decode all columns.
 
-    shared: the settings that all columns share; models: the models; lanes: tree and rounds of each column,
-    keyed by the column as it is written in the address.
+    The data has these parts. shared: the settings that all columns share; models: the models; lanes: tree and
+    rounds of each column, by the column in the notation of the address.
     """
     written = next(iter(EXAMPLES.values())).split(",")
     drafted = [column for column in written if column != "ar"]
@@ -56,7 +56,7 @@ def record(pair: Pair) -> dict[str, Any]:
 
 
 def _in_the_middle(recordings: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first recording, each of its rounds with the medians of its seconds in all of them."""
+    """The first recording, with the seconds of each round replaced by their medians over all recordings."""
     for name, lane in recordings[0]["lanes"].items():
         for number, round in enumerate(lane["rounds"]):
             all_seconds = [each["lanes"][name]["rounds"][number]["seconds"] for each in recordings]

@@ -51,7 +51,7 @@ def updates(
 
 def _shared(request: Any) -> VisitorSettings:
     if not isinstance(request, Mapping):
-        raise ValueError(f"a comparison is asked for by names and values, not by {request!r:.80}")
+        raise ValueError(f"a comparison needs an object with names and values, not {request!r:.80}")
     asked: dict[str, Any] = {name: request.get(name) for name in _SHARED}
     return VisitorSettings(method="ar", chat=True, **asked).checked()
 
@@ -59,7 +59,9 @@ def _shared(request: Any) -> VisitorSettings:
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
     """The models to use. ValueError if the reference in the request was measured with other models."""
     if not request.get("reference") and request.get("models") != models:
-        raise ValueError("other models were loaded since these texts were written; press Run to compare anew")
+        raise ValueError(
+            "other models were loaded since these texts were written; press Run to compare again"
+        )
     return models
 
 
@@ -70,7 +72,7 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
     for column in columns:
         if not isinstance(column, Mapping) or not isinstance(column.get("name"), str):
             raise ValueError(f"a column is {column!r:.80}; give name, method, topology, k and draft")
-        words("column", column["name"])  # each of its updates repeats it
+        words("column", column["name"])  # every update of the column repeats the name
     return columns
 
 

@@ -1,4 +1,4 @@
-"""`python -m components.decode`: the panel alone."""
+"""`python -m components.decode` serves this panel alone."""
 
 from functools import partial
 

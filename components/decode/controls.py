@@ -28,7 +28,7 @@ STORIES = [
     "The hungry dog looked for",
     "A bird found a shiny key.",
 ]
-"""Beginnings of stories to go on with."""
+"""Beginnings of stories for the model to continue."""
 QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
 """Questions to ask a chat model."""
 CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
@@ -41,7 +41,7 @@ _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for n
 
 _TURNS = """
 <fieldset class="turns" hidden><legend class="visually-hidden">The next question</legend>
-  <label title="The next question goes on with this conversation"
+  <label title="The next question continues this conversation"
     ><input type="radio" name="turns" checked>Follow-up</label>
   <label title="The next question begins a new conversation"><input type="radio" name="turns">New chat</label>
 </fieldset>
@@ -54,9 +54,9 @@ _SETTINGS = """
 """
 
 MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
-"""The fields that a measured tree depends on, besides the models."""
+"""The fields that a measured tree depends on, in addition to the models."""
 FOLLOWS = {"tree": MEASURED_FOR}
-"""The address fields that each computed value depends on, for `setup.panel`."""
+"""The fields of the address that each computed value depends on, for `setup.panel`."""
 
 _form = Form(PART)
 
@@ -99,13 +99,14 @@ def panel(pair: Pair) -> frame.Part:
 
 
 def _chips(prompts: list[str], kind: str) -> str:
-    """Buttons, each of which runs a prompt."""
+    """Buttons that each run one prompt."""
     buttons = (_CHIP.format(escape(text), escape(_LABELS.get(text, text))) for text in prompts)
     return f'<span class="{kind}">{"".join(buttons)}</span>'
 
 
 def _decoding(opening: dict[str, Any]) -> frame.Part:
-    """The fields for topology, k, length and plain decoding, and for all settings outside `_PLACED`."""
+    """The fields for topology, k, length and plain decoding, and for all settings that are not in
+    `_PLACED`."""
     drafted = {"k": len(opening["paths"]), "max_new_tokens": opening["max_new_tokens"]}
     named = [*("topology", "k", "max_new_tokens"), *(name for name in TABLE if name not in _PLACED)]
     return frame.joined(*(_input(name, drafted.get(name)) for name in named), _input("baseline"))
@@ -128,7 +129,7 @@ _PLACED = {
 
 
 def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
-    """The field of the setting with this name, as its row describes it. value: the first one."""
+    """The field of the setting with this name, as its row describes it. value: the field's first value."""
     row = TABLE[name].described()
     address, label, least, most = (row[key] for key in ("address", "label", "least", "most"))
     value = row["default"] if value is None else value
@@ -150,11 +151,12 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
 
 
 def _first_tree(pair: LazyPair, opening: dict[str, Any]) -> str:
-    """The tree that the hidden field opens with.
+    """The tree in the hidden field when the page opens.
 
-    The field holds the tree that was measured for these settings. It goes into the address, so that a link
-    gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured again.
-    For the story pair, which is loaded later, it is the tree of the run that the page opens with.
+    The field holds the tree that was measured for these settings. The tree is part of the address, so that a
+    link gives the same text under GSD, too. When a setting that the tree depends on changes, the tree is
+    measured again. The story pair is loaded later: its field holds the tree of the run that the page opens
+    with.
     """
     return "" if pair.loaded or pair.chats else topologies.written(Topology(opening["paths"]))
 
@@ -169,7 +171,7 @@ _FEED = """
 def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
 
-    # It is synchronous, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
+    # The function is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
     def decode(request: Request, *values: Any) -> Iterator[str]:
         yield from run.updates(pair, VisitorSettings(*values), visitor=seats.visitor(request))
 

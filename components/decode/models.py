@@ -1,7 +1,8 @@
 """The models that all visitors of this server share: their names, and the form that loads another pair. It is
 a part of the place "Will it pay?" (`components.payoff`).
 
-The browser asks for the state of a load every few seconds (`state`), which occupies nothing on the server.
+The browser asks for the state of a load every few seconds (`state`). Between these requests it occupies
+nothing on the server.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from specdec.checks import among
 from specdec.shipped import CODER
 
 _SHARED = (
-    "Every visitor of this server uses the same pair. Loading another one changes it for all. Running "
-    "generations keep their models."
+    "All visitors of this server use the same pair. If you load another pair, it changes for all of them. "
+    "Running generations keep their models."
 )
 _SHARED_FIXED = "Every visitor of this server uses this pair. The server's operator chose it."
 _DTYPE_INFO = (
-    "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter. In bfloat16 rounding "
-    "changed 22 of 40 texts of up to 140 tokens on the embedded pair with torch's operations, and none with "
-    "the compiled forward."
+    "auto: the type in which the weights are stored. In float32 ERSD's text equals the text of plain "
+    "decoding letter by letter. In bfloat16 rounding changed 22 of 40 texts of up to 140 tokens on the "
+    "embedded pair with torch's operations, and none with the compiled forward pass."
 )
-_CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
-_KEY_INFO = "Printed where the server was started."
+_CHAT_INFO = "The prompt is formatted as a user's message, which these models were trained to answer."
+_KEY_INFO = "The key is printed in the terminal in which the server was started."
 _TEMPLATE = """
 <section class="card" data-slide="The pair" aria-labelledby="models-title">
   <header><h2 id="models-title">Two models</h2></header>
@@ -84,7 +85,7 @@ _KEY = (
     '<input type="password" autocomplete="off"></label>'
     f'<p class="info">{_KEY_INFO}</p></div>'
 )
-"""No link may contain the key, so it is no field of the form."""
+"""No link may contain the key, so the key is not a field of the form."""
 
 
 class Cancel(Question):
@@ -94,7 +95,7 @@ class Cancel(Question):
 
 
 class Named(Question):
-    """A pair to describe, and the device that it would be loaded to."""
+    """A pair to describe, and the device that the pair would be loaded to."""
 
     pair: str
     device: str = "auto"
@@ -104,7 +105,7 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
     """The functions of the panel: `state` of the load, `cancel`, and `about` a pair."""
 
     async def state(_: Any = None) -> Answer:
-        """`Loading.state`."""
+        """The state of the load; see `Loading.state`."""
         return loading.state()
 
     @answers
@@ -120,7 +121,7 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
 
 
 def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
-    """The stream of a visitor who loads a pair."""
+    """The stream with which a visitor loads a pair."""
 
     def load_pair(
         pair: str, target: str = "", draft: str = "", dtype: str = "auto", device: str = "auto", key: str = ""
@@ -149,7 +150,7 @@ def _choice(access: Access, first: str) -> frame.Part:
             "target", "", "Target", placeholder="Qwen/Qwen3-8B, a folder or file", id="target", shown=False
         ),
         _form.text(
-            "draft", "", "Draft", placeholder="empty: copies of the text", info=" ", id="draft", shown=False
+            "draft", "", "Draft", placeholder="empty: copies from the text", info=" ", id="draft", shown=False
         ),
         "<details><summary>More</summary>",
         _form.menu(
@@ -174,7 +175,7 @@ def _choice(access: Access, first: str) -> frame.Part:
 
 @answers
 def about(asked: Named) -> Answer:
-    """Licence and memory of a pair, and the free memory: `words`; and `load`, the words of the button."""
+    """The licence and memory of a pair and the free memory, in words; load: the label of the button."""
     among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
     among("device", asked.device, _devices())
     fetches = asked.pair == CODER and coder.installed() is None
@@ -186,7 +187,7 @@ def _facts(name: str, device: str) -> str:
     if name == OWN:
         return (
             "GGUF files, folders with safetensors or hub ids. The draft may have another tokenizer. Without "
-            "a draft, copies of the text guess."
+            "a draft model, the guesses are copied from the text."
         )
     known = known_pairs.BY_NAME[name]
     if name == CODER:
@@ -195,13 +196,13 @@ def _facts(name: str, device: str) -> str:
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."
     if known.draft is None:
-        where_from = f"its weights come from {smollm2.INSTALL}, else from the hub"
+        where_from = f"its weights come from {smollm2.INSTALL}, otherwise from the hub"
         return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
     from specdec.models import free_memory, memory
 
     on_cpu = free_memory.place(device) == "cpu"
     needs = {f" in {each}": known.memory(each, on_cpu) for each in known_pairs.DTYPES[:2]}
-    gated = "; its licence has to be accepted on the hub first" if known.target.gated else ""
+    gated = "; you must accept its licence on the hub first" if known.target.gated else ""
     return (
         f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}. "
         f"Download {memory.gigabytes(known.stored)}. {_memory(needs, device)}"
@@ -209,7 +210,7 @@ def _facts(name: str, device: str) -> str:
 
 
 def _memory(needs: dict[str, int], device: str) -> str:
-    """The bytes that a pair needs, by what is said after each number, and the memory that is free."""
+    """How much memory a pair needs, and how much is free. needs: bytes, by the text after each."""
     from specdec.models import free_memory, memory
 
     words = " or ".join(f"{memory.gigabytes(bytes)}{after}" for after, bytes in needs.items())

@@ -18,7 +18,7 @@ _TEMPLATE = f"""
     <li><i class="winner draft">◆</i><i class="winner target">★</i>first {frame.term("arrival")}</li>
   </ul>
   <ul class="legend marks test-marks" aria-label="Marks">
-    <li><i class="bar draft"></i>accepted when u falls here: below p / q</li>
+    <li><i class="bar draft"></i>accepted if u falls here: below p / q</li>
     <li><i class="needle"></i>u, a random number</li>
   </ul>
   <p class="note"><span class="numbers"></span> <span class="rule">· the shortest bar wins</span></p>

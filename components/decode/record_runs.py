@@ -38,7 +38,7 @@ NAMES = {
 }
 """The names of target and draft in the records of each pair."""
 MOST_BYTES = 1_000_000
-"""The largest recorded run: the page must start to play it within a second."""
+"""Most bytes of a recorded run, because the page must start to play it within a second."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Moment:
 
 
 OPENING_TOKENS = 128
-"""The most tokens of the opening's answer, which ends before: it has 96. Plain decoding takes one second."""
+"""Most tokens of the opening's answer. The answer ends earlier, after 96 tokens. Plain decoding takes one
+second."""
 
 Finder = Callable[..., Moment | None]
 
@@ -61,8 +62,9 @@ class Wanted:
     """A run to record. `find` gets one run per method and returns the moment that shows the subject best, or
     None.
 
-    topology: None measures the optimal tree of `OPENING_DRAFTS` tokens. seed: try only this one; its text was
-    chosen by reading. pair: its name; the story pair continues a text, and the others are asked a question.
+    topology: None measures the optimal tree of `OPENING_DRAFTS` tokens. seed: try only this seed; its text
+    was chosen by reading several. pair: its name; the story pair continues a text, and the others are asked a
+    question.
     """
 
     name: str
@@ -92,7 +94,7 @@ class Wanted:
 
 
 def telling(run: Generation) -> Moment | None:
-    """A round with a whole tree and as many tokens as possible, whose last token is a word that replaced
+    """A round with a whole tree and as many tokens as possible. Its last token is a word that replaced
     another."""
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
@@ -140,8 +142,8 @@ def drafted(round: Round) -> list[tuple[Any, int]]:
 
 
 def wide_tree(run: Generation) -> Moment | None:
-    """A wide tree's late alternative is accepted. The highest child index wins, then the most accepted
-    tokens."""
+    """A late alternative of a wide tree is accepted. The moment with the highest child index wins, then the
+    one with the most accepted tokens."""
     accepted = [
         (max(node.path), round.num_accepted, round.number)
         for round in run.rounds
@@ -174,8 +176,8 @@ def _time(arrival: float | None) -> float:
 
 
 def _wide(levels: tuple[int, ...]) -> Topology:
-    """A tree whose nodes on the first-child line have `levels[depth]` children each. The other nodes have one
-    child."""
+    """A tree whose nodes on the path of first children have `levels[depth]` children each. All other nodes
+    have one child."""
     paths: list[tuple[int, ...]] = []
     for depth, width in enumerate(levels):
         paths += [(0,) * depth + (index,) for index in range(width)]
@@ -187,15 +189,15 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
 """A tree of 8 tokens, as the page measures it for a good draft."""
 OPENING_DRAFTS = {"smollm2": 4, "coder": 7}
-"""Drafted tokens of the tree of each pair's first run: one call over them and the last token costs little
-more than one over one token.
+"""Drafted tokens of the tree in each pair's first run. A call over them and the last token costs little more
+than a call over one token.
 """
 
 WANTED = [
     Wanted(
         "code",
-        "A model writes code: seven tokens a call",
-        "Code is easy to guess: the small model's next seven tokens are often all right.",
+        "A model writes code: seven tokens per call",
+        "Code is easy to guess: often all seven tokens of the small model are right.",
         None,
         ("ersd",),
         telling,
@@ -207,7 +209,7 @@ WANTED = [
     Wanted(
         "opening",
         "A first look: a chat model answers",
-        "Why faster? A call reads the large model from memory once, for one word or five.",
+        "Why faster? A call reads the large model from memory once, whether it checks one word or five.",
         None,
         ("ersd",),
         telling,
@@ -218,7 +220,8 @@ WANTED = [
     Wanted(
         "story",
         "A first look at the story pair: a tree of six drafted tokens per round",
-        "Amber: drafted by the small model and kept by the large one. Blue: the large one's own.",
+        "Amber tokens: drafted by the small model and kept by the large one. Blue tokens: the large model's "
+        "own.",
         Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 0, 0)]),
         ("ersd",),
         telling,
@@ -229,15 +232,15 @@ WANTED = [
     Wanted(
         "long-run",
         "A long accepted run: five in a row",
-        "The whole sequence is accepted and a bonus comes on top: six tokens for one target call.",
+        "The whole sequence is accepted and a bonus token is added: six tokens for one target call.",
         specdec.topology.sequence(5),
         ("ersd",),
         long_run,
     ),
     Wanted(
         "early-rejection",
-        "An early rejection: one wrong guess and the rest is lost",
-        "The first of four drafted tokens fails its test; the three behind it are never looked at.",
+        "An early rejection: one wrong guess, and the later guesses are lost",
+        "The first of four drafted tokens fails its test; the three after it are never checked.",
         specdec.topology.sequence(4),
         ("gsd",),
         early_rejection,
@@ -246,7 +249,8 @@ WANTED = [
     Wanted(
         "parting",
         "GSD and ERSD differ on the same prompt, seed and draft",
-        "Both drafted the same tree after the same text; here one accepts a token that the other does not.",
+        "Both drafted the same tree after the same text; here one of them accepts a token that the other "
+        "rejects.",
         EIGHT,
         ("gsd", "ersd"),
         parting,
@@ -254,8 +258,8 @@ WANTED = [
     ),
     Wanted(
         "wide-tree",
-        "A wide tree: a late alternative saves the round",
-        "The draft's first choice is wrong, but a later alternative is what the target wanted.",
+        "A wide tree: a later alternative saves the round",
+        "The draft's first choice is wrong, but the target takes a later alternative.",
         _wide((16, 6, 3, 2)),
         ("ersd",),
         wide_tree,
@@ -264,7 +268,8 @@ WANTED = [
     Wanted(
         "nobody-drafted",
         "A correction that nobody drafted",
-        "The winner of the target's race came in far behind in the draft's: no small tree would hold it.",
+        "The winner of the target's race arrived very late in the draft's race, so no small tree would "
+        "contain it.",
         specdec.topology.batch(4),
         ("ersd",),
         undrafted,
@@ -324,7 +329,8 @@ def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
-    """The runs with the highest score of `tries`, or the first that show the subject of ten times as many.
+    """The runs with the highest score among `tries` seeds. If none of them shows the subject, the first runs
+    that do among ten times as many.
 
     ValueError if there are none.
     """
@@ -336,7 +342,7 @@ def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation
         if moment is not None and (wanted.seed is not None or ends_well(runs)):
             scored.append((moment, runs))
     if not scored:
-        raise ValueError(f"none of {10 * tries} runs shows {wanted.name}: try more")
+        raise ValueError(f"none of {10 * tries} runs shows {wanted.name}: try more runs")
     return max(scored, key=lambda pair: pair[0].score)
 
 
@@ -357,14 +363,14 @@ def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
 
 
 def ends_well(runs: list[Generation]) -> bool:
-    """Whether every run has its full length and few line ends, so that it can be read aloud."""
+    """Whether every run has its full length and few line ends. Such a run can be read aloud."""
     return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
 
 
 def write(
     wanted: Wanted, moment: Moment, runs: list[tuple[Generation, Repeats]], folder: Path
 ) -> list[dict[str, Any]]:
-    """Write the runs with their times. Returns their entries of the index.
+    """Write the runs with their times, and return their entries of the index.
 
     ValueError if a run is too large.
     """
@@ -393,7 +399,7 @@ def _rounded(seconds: list[float]) -> tuple[float, ...]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a complete file or leave the old one. ValueError if the disk is full."""
+    """Write the complete file or keep the old one. ValueError if the disk is full."""
     part = path.with_suffix(".part")
     try:
         part.write_text(text + "\n")
@@ -406,9 +412,11 @@ def _write(path: Path, text: str) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Search, record and write the runs that the command line names; the rest of the index stays."""
     parser = argparse.ArgumentParser(description="Record what the page shows without a model.")
-    parser.add_argument("names", nargs="*", help="the runs to record (default: everything)")
-    parser.add_argument("--tries", type=int, default=12, help="runs to choose each from (default: 12)")
-    parser.add_argument("--again", action="store_true", help="keep prompts and seeds where they still do")
+    parser.add_argument("names", nargs="*", help="the runs to record (default: all)")
+    parser.add_argument("--tries", type=int, default=12, help="runs from which each is chosen (default: 12)")
+    parser.add_argument(
+        "--again", action="store_true", help="keep prompts and seeds of runs that still show their subject"
+    )
     options = parser.parse_args(arguments)
     chosen = [each for each in WANTED if not options.names or each.name in options.names]
     try:
@@ -421,7 +429,7 @@ def main(arguments: list[str] | None = None) -> None:
                 if wanted.pair == name:
                     shown = again(pair, wanted) if options.again else None
                     _record(pair, wanted, *(shown or best(pair, wanted, options.tries)))
-        if not options.names:  # Compare's panel imports this folder, so its recording is a command of its own
+        if not options.names:  # Compare's panel imports this folder, so its recording is a separate command
             subprocess.run([sys.executable, "-m", "components.compare.record_columns"], check=True)
             screenshots.take()
     except ValueError as error:

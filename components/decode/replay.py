@@ -43,7 +43,7 @@ _OTHER = f"For a chat model: {smollm2.INSTALL}, and start again."
 
 
 def panel(settings: Sequence[str] = (), chats: bool = True) -> frame.Part:
-    """The list of recorded runs. The first one plays as soon as the page is there.
+    """The list of recorded runs. The first one plays as soon as the page is loaded.
 
     settings: the names of a run's settings in the address. If the address has one of them, no recorded run
     plays. chats: whether the page's models chat.

@@ -1,4 +1,5 @@
-"""What a run gained, in one figure, and what to do next: in the race's place until a visitor asks why."""
+"""The gain of a run in one figure, and what to do next. It stands in place of the race until a visitor asks
+why."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ _TEMPLATE = """
   <p class="reason"><span></span> <a class="pays" hidden>Will it pay for other models?</a></p>
   <p class="next-steps"><button type="button" class="try">Try your own</button>
     <a class="guess" href="?tab=draft">You guess</a></p>
-  <p class="note">Press a word of the text to ask why it stands there.</p>
+  <p class="note">Press a word of the text to see why it was chosen.</p>
 </section>
 """
 

@@ -1,7 +1,7 @@
 """Take the README's pictures: `python -m components.decode.screenshots`. It needs Playwright and Chromium.
 
-A server of this page with SmolLM2 is started for them, and the pictures are written to `assets/screenshots`:
-stills, and the opening as a moving picture.
+The command starts a server of this page with SmolLM2. It writes to `assets/screenshots` still pictures, and a
+moving picture of the opening.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ PICTURES = {
     "desktop": ("", "window.specdec?.store.state.recorded && document.querySelector('#tree .drawing .node')"),
     "compare": ("?tab=compare", "document.querySelectorAll('#compare .tokens .token').length > 100"),
 }
-"""The address of each picture and the condition that it waits for, by name."""
+"""The address of each picture and the condition that must hold before it is taken, by name."""
 MOVING = "opening.webp"
-"""The first seconds of the page, as a new visitor sees them."""
+"""The moving picture of the page's first seconds, as a new visitor sees them."""
 _SECONDS, _EVERY = 22, 0.25
 _MOVING_SIZE: Any = {"width": 1120, "height": 720}
 _MOST_BYTES = 1_500_000
@@ -41,7 +41,7 @@ def take() -> None:
         raise ValueError("the screenshots need Playwright: pip install playwright") from error
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        raise ValueError("the screenshots need Chromium; CHROMIUM names it if it is not on the path")
+        raise ValueError("the screenshots need Chromium; if it is not on the path, set CHROMIUM to its place")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -51,7 +51,8 @@ def take() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             look = {"viewport": SIZE, "reduced_motion": "reduce", "color_scheme": "light"}
-            context = browser.new_context(**look, bypass_csp=True)  # Playwright waits by evaluating texts
+            # Playwright waits by scripts that the page's policy forbids
+            context = browser.new_context(**look, bypass_csp=True)
             _shoot(context.new_page(), f"http://127.0.0.1:{port}/")
             new = browser.new_context(viewport=_MOVING_SIZE, color_scheme="light", bypass_csp=True)
             _film(new.new_page(), f"http://127.0.0.1:{port}/")
@@ -68,9 +69,9 @@ def _shoot(page: Any, address: str) -> None:
         page.goto(address + query)
         page.wait_for_function(there)
         page.wait_for_function(_LOADED)
-        page.keyboard.press("Escape")  # ends the opening's still pictures
+        page.keyboard.press("Escape")  # stops the moving start of the page
         page.mouse.move(0, 0)
-        page.wait_for_timeout(1000)  # fonts and transitions
+        page.wait_for_timeout(1000)  # until fonts are loaded and transitions have ended
         page.screenshot(path=FOLDER / f"{name}.png")
         print(f"written: {name}.png", flush=True)
 

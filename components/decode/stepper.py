@@ -7,7 +7,7 @@ from components.server.standalone import alone
 
 _EFFICIENCY = f"{frame.term('block efficiency', 'tokens')} per {frame.term('call', 'slow call')}"
 _TEMPLATE = f"""
-<section><nav aria-label="Through the run">
+<section><nav aria-label="Player of the run">
   <button type="button" class="play" title="Space" disabled
     ><span class="sign" aria-hidden="true">▶</span> <span class="word">play</span></button>
   <button type="button" class="skip" title="To the end" disabled>Skip</button>

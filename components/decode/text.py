@@ -23,8 +23,8 @@ def _entry(kind: str) -> str:
 
 
 _BLOCK = (
-    "A block is one call of the large model: its width is the time, its ticks are the tokens. "
-    "The amber part is the small model's guessing."
+    "A block is one call of the large model. Its width is the call's time, its ticks are the tokens. In the "
+    "amber part the small model guesses."
 )
 _PLAIN = frame.term("plain")
 _TEMPLATE = f"""
@@ -51,7 +51,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> frame.Part:
-    """The text panel. `assets/decode/text.js` only appends to it."""
+    """The text panel. `assets/decode/text.js` fills it and only ever appends."""
     return frame.panel("text", _TEMPLATE)
 
 

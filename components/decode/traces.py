@@ -16,7 +16,8 @@ FOLDER = assets.ASSETS / "traces"
 INDEX = FOLDER / "index.json"
 
 _DIGITS = 6
-"""Significant digits of a run's numbers in the browser: a file of 17 digits is almost twice as long."""
+"""Significant digits of a run's numbers in the browser. With 17 digits the file would be almost twice as
+long."""
 
 
 def _sent(file: Path) -> str:
@@ -32,12 +33,14 @@ for _file in FOLDER.glob("*.json"):  # the browser loads a run as a file, withou
 
 
 OPENINGS = {True: "code", False: "story"}
-"""The run that a page opens with, by whether its models chat."""
+"""The run that a page opens with. The key says whether its models chat."""
 
 
 def entries(chats: bool = True) -> list[dict[str, Any]]:
-    """The index, from the run that the page opens with. Each entry has a name, a title, the moment to look at
-    (round and step count from 0), and the name of its twin or null."""
+    """The index of the recorded runs. The run that the page opens with comes first.
+
+    Each entry has a name, a title, the moment to look at (round and step count from 0), and the name of its
+    twin or null."""
     listed = json.loads(INDEX.read_text()) if INDEX.exists() else []
     return sorted(listed, key=lambda entry: entry["name"] != OPENINGS[chats])
 

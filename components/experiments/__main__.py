@@ -1,4 +1,4 @@
-"""`python -m components.experiments`: the panel alone."""
+"""`python -m components.experiments` serves this panel alone."""
 
 from components.experiments.panel import panel
 from components.server.standalone import serve

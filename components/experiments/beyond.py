@@ -25,7 +25,7 @@ _PAIRS = {"stories": ("target", "circle"), "smollm2": ("draft", "square"), "rand
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results, if their files are there."""
+    """The views of the committed results whose files exist."""
     paths = [(ASSETS / "results" / f"{name}.json", view) for name, view in _VIEWS.items()]
     return [view(json.loads(path.read_text())) for path, view in paths if path.is_file()]
 
@@ -100,7 +100,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
     ]
     return _view(
         "rounding",
-        "How far rounding parts two texts",
+        "How many tokens rounding changes",
         sentence,
         "Each arithmetic scores the same texts as float32. Circles and squares: the exact probability that "
         "the winners of one race differ, with 95% intervals over texts. Diamonds and crosses: greedy "
@@ -111,7 +111,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
 
 
 def limits(summary: Summary) -> dict[str, Any]:
-    """Upper bounds of tokens per target call beside the optimal tree."""
+    """Upper bounds of tokens per target call, with the measured optimal tree."""
     figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
     for pair, values in summary["pairs"].items():
         rows, (hue, mark) = values["points"], _PAIRS[pair]
@@ -130,7 +130,7 @@ def limits(summary: Summary) -> dict[str, Any]:
     for pair, values in summary["pairs"].items():
         last = values["points"][-1]
         parts.append(f"{number(last['value'])} and {number(last['lemma'])} ({pair})")
-    sentence = f"Tokens per call at k = {last['k']} and Lemma m's limit: {', '.join(parts)}."
+    sentence = f"Tokens per call at k = {last['k']} and the limit of Lemma m: {', '.join(parts)}."
     rows = [
         [pair, str(row["k"]), with_interval(row), *(number(row[field]) for field in _FIELDS.values())]
         for pair, values in summary["pairs"].items()
@@ -141,15 +141,16 @@ def limits(summary: Summary) -> dict[str, Any]:
         "Two kinds of limits",
         sentence,
         "Marks: ERSD on the optimal tree of k tokens, with 95% intervals. Lines: upper bounds; Tunstall is "
-        "Theorem 4.1. Two are for uncoupled drafts, which do not share the target's noise: as Pankratov and "
-        "Alistarh state it, and with the constants of docs/theory.md. GSD and ERSD may pass these two.",
+        "Theorem 4.1. Two bounds are for drafts that do not share the target's random numbers: one as "
+        "Pankratov and Alistarh state it, one with the constants of docs/theory.md. GSD and ERSD may exceed "
+        "these two.",
         figure,
         table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], rows),
     )
 
 
 _STATED = "Pankratov and Alistarh"
-"""With 0 as their constant, which is proved for k >= 3."""
+"""The limit of Pankratov and Alistarh with the constant 0, which is proved for k >= 3."""
 _FIELDS = {
     "Theorem 4.1": "tunstall",
     "Lemma m": "lemma",
@@ -163,12 +164,12 @@ _LIMITS = {
     _STATED: ("as stated", "longdash"),
     "without the target's noise": ("uncoupled", "dashdot"),
 }
-"""Names in the legend and line styles. The renewal bound, which was nowhere tighter than Lemma m, stands in
-the table only."""
+"""Names in the legend and line styles. The renewal bound stands only in the table, because it was nowhere
+tighter than Lemma m."""
 
 
 def lists(summary: Summary) -> dict[str, Any]:
-    """What one race read deep accepts of n drafts, beside n races and the optimum."""
+    """The acceptance of n drafts from one race, from n races, and the optimum."""
     figure = axes("drafts of one position", "probability of acceptance", 400)
     for pair, rows in _by_pair(summary["points"]).items():
         hue, mark = _PAIRS[pair]
@@ -189,7 +190,7 @@ def lists(summary: Summary) -> dict[str, Any]:
         parts.append(f"{number(row['arrivals']['value'])} and {number(row['races']['value'])} ({pair})")
     sentence = (
         f"Four drafts as the first arrivals of one race, or as the winners of four races, are accepted with "
-        f"{'; '.join(parts)}. One race is never behind: that is proved."
+        f"{'; '.join(parts)}. One race never accepts less, which is proved."
     )
     kinds = ("arrivals", "races", "best_of_arrivals", "best_of_draws")
     cells = [
@@ -199,17 +200,18 @@ def lists(summary: Summary) -> dict[str, Any]:
     columns = ["pair", "drafts", "one race", "n races", "best for arrivals", "best for draws"]
     return _view(
         "lists",
-        "One race read deep, or many races",
+        "The first arrivals of one race, or the winners of many races",
         sentence,
-        "Full lines: ERSD's first n arrivals of one race. Dotted: Gumbel list sampling, n independent races. "
-        "Grey: the most that any lossless rule accepts of n arrivals. 95% intervals over texts.",
+        "Full lines: ERSD, whose drafts are the first n arrivals of one race. Dotted lines: Gumbel list "
+        "sampling, whose drafts are the winners of n independent races. Grey lines: the most that any "
+        "lossless rule accepts of n arrivals. 95% intervals over texts.",
         figure,
         table("Probability that one of n drafts is accepted", columns, cells),
     )
 
 
 def ahead(summary: Summary) -> dict[str, Any]:
-    """How often the right continuation was prepared, and the largest gain."""
+    """How often the right continuation was prepared, and the largest possible gain."""
     figure = axes("prepared continuations m", "the right one is among them", 400, xaxis_type="log")
     parts = []
     for pair, values in summary["pairs"].items():
@@ -243,8 +245,8 @@ def ahead(summary: Summary) -> dict[str, Any]:
         "ahead",
         "Drafting while the target verifies",
         sentence,
-        "A round ends at a node with a token of some index; continuations are prepared for the m most "
-        "probable ends. Counted on ERSD's own races, with 95% intervals over texts.",
+        "A round ends at one node with one further token. Continuations are prepared for the m most probable "
+        "ends of the round. The counts are from ERSD's own races, with 95% intervals over texts.",
         figure,
         table("Rounds whose continuation was prepared", columns, cells),
     )

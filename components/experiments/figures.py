@@ -1,4 +1,5 @@
-"""Figures of an experiment's summary (`research.experiments`): pure functions, summary -> plotly figure.
+"""Figures of an experiment's summary (`research.experiments`): pure functions that turn it into plotly
+figures.
 
 Each axis has a name and a unit. Measured values have 95% intervals, and marks and line styles distinguish the
 curves without colour.
@@ -89,7 +90,7 @@ def acceptance_by_index(summary: Summary) -> go.Figure:
 
 
 def gsd_minus_ersd(summary: Summary) -> go.Figure:
-    """The lead of GSD in tokens per target call, on the same prompts and seeds."""
+    """How many tokens per target call GSD yields more than ERSD, on the same prompts and seeds."""
     title = "GSD minus ERSD, tokens per target call"
     figure = axes("drafted tokens k", title, xaxis_type="log")
     for strategy in STRATEGIES:
@@ -117,7 +118,7 @@ def _topology(name: str) -> Look:
 def measured(
     look: Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
-    """Marks with intervals. positive: on a logarithmic axis, where values of 0 or less are left out."""
+    """Marks with intervals. positive: leave out values of 0 or less, which a logarithmic axis can't show."""
     rows_kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
     values = [row["value"] for _, row in rows_kept]
     return go.Scatter(

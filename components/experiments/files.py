@@ -1,4 +1,5 @@
-"""An experiment's file, the shipped one or that of `app.py --results FILE`, as the summary that is shown.
+"""The file of an experiment as the summary that is shown: the shipped file, or that of `app.py --results
+FILE`.
 
 There are two kinds: the summary that `python -m research.experiments --summary` writes, and the JSON lines of
 the runs themselves, which are summarised here.
@@ -40,7 +41,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _object(line: str) -> dict[str, Any]:
-    """A line's JSON object; empty if it is none."""
+    """The JSON object in a line; empty if the line has none."""
     try:
         value = json.loads(line)
     except ValueError:

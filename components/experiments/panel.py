@@ -20,8 +20,8 @@ _TEMPLATE = f"""
   </div>
   <div class="pages">
   <p class="message error-box" role="alert" hidden></p>
-  <p class="lead">Tokens per {frame.term("call", "target call")}, measured beside theory: how much
-    each way of drafting gains from more drafted tokens {frame.term("k")}. The figures are those of the paper,
+  <p class="lead">How many tokens per {frame.term("call", "target call")} each way of drafting gains from
+  more drafted tokens {frame.term("k")}: measurements and theory. The figures are those of the paper,
     {paper.reference("Section 5")}.</p>
   <div class="plots"></div>
   <div class="findings" id="findings" data-slide="Findings" hidden>

@@ -1,4 +1,4 @@
-"""The experiments on the same trees: all rules beside GSD, and the temperature of ERSD's draft.
+"""The experiments on the same trees: all rules compared with GSD, and the temperature of ERSD's draft.
 
 Pure functions turn the summaries of `research.experiments.rules` and `.draft_temperature` into a figure, a
 sentence and a table each.
@@ -25,15 +25,15 @@ DRAFT_TEMPERATURE = ASSETS / "results" / "draft_temperature.json"
 
 Summary = Mapping[str, Any]
 _BESIDE = "gsd"
-_APART = 0.14  # of marks beside each other, in trees
+_APART = 0.14  # distance of neighbouring marks; that of two trees is 1
 FEW = 30
-"""Prompts below which 1.96 standard errors are less than 95% (`specdec.stats.Z`)."""
+"""With fewer prompts than this, 1.96 standard errors cover less than 95% (`specdec.stats.Z`)."""
 _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
-"""Marks and line styles of trees of the same colour."""
+"""Marks and line styles of the trees that have the same colour."""
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results, if their files are there."""
+    """The views of the committed results whose files exist."""
     shown = ((RULES, rules), (DRAFT_TEMPERATURE, draft_temperature))
     return [view(json.loads(path.read_text())) for path, view in shown if path.is_file()]
 
@@ -42,15 +42,15 @@ def views() -> list[dict[str, Any]]:
 
 
 def rules(summary: Summary) -> dict[str, Any]:
-    """Each rule's tokens per target call on each tree, beside GSD's."""
+    """Each rule's tokens per target call on each tree, compared with GSD's."""
     return {
         "id": "rules",
         "method": None,
         "title": "All rules on the same trees",
-        "place": "Beside the paper: python -m research.experiments.rules",
+        "place": "Not in the paper: python -m research.experiments.rules",
         "sentence": rules_sentence(summary),
-        "key": "Above 0: more than GSD on the same prompts and seeds, at temperature 1, with 95% intervals. "
-        "Below each tree: GSD's tokens per target call.",
+        "key": "Marks above 0 yield more than GSD on the same prompts and seeds, at temperature 1, with 95% "
+        "intervals. The number below each tree is GSD's tokens per target call.",
         "figure": skeleton(rules_figure(summary)),
         "table": rules_table(summary),
     }
@@ -84,13 +84,15 @@ def rules_sentence(summary: Summary) -> str:
     same = bool(cold) and all(row["more_than_gsd"]["value"] == 0 for row in cold)
     fewest = min((row["tokens"] for row in cold), default=0)
     rest = (
-        f" At temperature 0 all rules need the same target calls ({fewest:,} tokens a point)." if same else ""
+        f" At temperature 0 all rules need the same target calls ({fewest:,} tokens per point)."
+        if same
+        else ""
     )
-    return f"Most tokens per target call, of {_fewest(warm)} tokens a point: {listed(bests, '; ')}.{rest}"
+    return f"Most tokens per target call, from {_fewest(warm)} tokens per point: {listed(bests, '; ')}.{rest}"
 
 
 def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
-    """The best rule on a tree, then the rules whose 95% interval does not separate them from it."""
+    """The best rule on a tree, then all rules whose difference from it has a 95% interval with 0."""
     there = [row for row in rows if row["tree"] == tree]
     near = [row for row in there if (row["less_than_best"]["low"] or 0) <= 0]
     return [METHODS[row["method"]].name for row in sorted(near, key=lambda row: -row["value"])]
@@ -116,7 +118,7 @@ def rules_table(summary: Summary) -> dict[str, Any]:
             ]
         )
     columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
-    caption = "Tokens per target call; best: no 95% interval separates it from the best there"
+    caption = "Tokens per target call; best: the highest value, or not separated from it by the 95% interval"
     return table(caption, [*columns, "95% interval", "", "tokens"], rows)
 
 
@@ -124,12 +126,12 @@ def rules_table(summary: Summary) -> dict[str, Any]:
 
 
 def draft_temperature(summary: Summary) -> dict[str, Any]:
-    """ERSD's speed against the temperature of its draft; the text is the same."""
+    """ERSD's speed by the temperature of its draft. The text is the same at all of them."""
     return {
         "id": "draft-temperature",
         "method": None,
         "title": "ERSD with a colder or warmer draft",
-        "place": "Beside the paper: python -m research.experiments.draft_temperature",
+        "place": "Not in the paper: python -m research.experiments.draft_temperature",
         "sentence": draft_temperature_sentence(summary),
         "key": "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
         "figure": skeleton(draft_temperature_figure(summary)),
@@ -138,7 +140,7 @@ def draft_temperature(summary: Summary) -> dict[str, Any]:
 
 
 def draft_temperature_figure(summary: Summary) -> go.Figure:
-    """Tokens per target call against the draft's temperature, a curve for each tree."""
+    """Tokens per target call against the draft's temperature, one curve for each tree."""
     figure = axes("temperature of the draft", "tokens per target call", 360)
     for tree in _names(summary["points"], "tree"):
         rows = _rows_with(summary, tree=tree)
@@ -150,7 +152,8 @@ def draft_temperature_figure(summary: Summary) -> go.Figure:
 
 
 def draft_temperature_sentence(summary: Summary) -> str:
-    """The sentence below the figure: the fastest temperature of each tree. It adds that no text changed."""
+    """The sentence below the figure: the fastest temperature of each tree, and the fact that no text
+    changed."""
     parts = []
     for tree in _names(summary["points"], "tree"):
         top = max(_rows_with(summary, tree=tree), key=lambda row: row["value"])
@@ -160,10 +163,10 @@ def draft_temperature_sentence(summary: Summary) -> str:
             f"{top['draft_temperature']:g} on {tree}" + (f" ({sure})" if top["gain"]["value"] else "")
         )
     texts = summary["runs"] // len(summary["points"])
-    few = ": with so few, intervals are rough" if texts < FEW else ""
+    few = "; with so few, the intervals are rough" if texts < FEW else ""
     return (
         f"The temperature with most tokens per target call is {listed(parts)}. All {summary['runs']:,} texts "
-        "were those of autoregressive decoding, token by token. A point has "
+        f"equal those of autoregressive decoding, token by token. A point has "
         f"{texts} texts, {_fewest(summary['points'])} tokens{few}."
     )
 

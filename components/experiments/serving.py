@@ -33,11 +33,11 @@ _LOOKS = (
 _AUTO, _PLAIN = "auto", "0"
 _TICKS = sorted(start * 2**i for start in (100, 150) for i in range(8))
 FULL = 1.1
-"""Times as fast as without drafts, up to which drafting is not worth it."""
+"""Drafting is worth it above this speed-up over decoding without drafts."""
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results, if their file is there."""
+    """The views of the committed results if their file exists."""
     return [view(json.loads(SERVING.read_text()))] if SERVING.is_file() else []
 
 
@@ -48,11 +48,11 @@ def view(summary: Summary) -> dict[str, Any]:
         "id": "serving",
         "method": None,
         "title": "Many texts at once: the best tree shrinks",
-        "place": "Beside the paper: python -m research.experiments.serving",
+        "place": "Not in the paper: python -m research.experiments.serving",
         "sentence": sentence(summary),
-        "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD on "
-        "the optimal tree of k tokens, equal for all texts; k = 0 drafts nothing; all points write the same "
-        "texts. Stars: auto, which divides one budget of rows among the texts, at its mean k. "
+        "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD "
+        "drafts the optimal tree of k tokens, the same for all texts; k = 0 drafts nothing. All points write "
+        "the same texts. Stars: auto, which divides one budget of rows among the texts, drawn at its mean k. "
         f"One core, processor time: {about['processor']}, {about['date']}.",
         "figure": skeleton(figure(summary)),
         "table": as_table(summary),
@@ -60,7 +60,7 @@ def view(summary: Summary) -> dict[str, Any]:
 
 
 def figure(summary: Summary) -> go.Figure:
-    """The figure, with a logarithmic axis, on which equal steps are equal gains."""
+    """The figure. Its speed axis is logarithmic, so that equal steps are equal gains."""
     drawn = axes("drafted tokens k", "tokens per second, one core", 360, yaxis_type="log")
     for (mark, dash), at_once in zip(_LOOKS, _sizes(summary), strict=False):
         rows = _curve(summary, at_once)
@@ -78,7 +78,7 @@ def figure(summary: Summary) -> go.Figure:
 
 
 def sentence(summary: Summary) -> str:
-    """The fastest k for each number of texts, its gain, and the consequence for serving."""
+    """The fastest k for each number of texts, its gain, and what that means for a server."""
     best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
     lines = [f"{at_once}: {_in_words(row)}" for at_once, row in best.items() if row["tree"] != _PLAIN]
     if plain := [str(at_once) for at_once, row in best.items() if row["tree"] == _PLAIN]:
@@ -87,10 +87,10 @@ def sentence(summary: Summary) -> str:
     ends = ""
     if many["k"] < few["k"] and many["gain"]["value"] < FULL < few["gain"]["value"]:
         ends = (
-            " Alone, guesses fill idle rows of a forward; in a full batch each row is somebody's token: "
-            "a server drafts the less, the more it has to do."
+            " For a single text, guesses use rows that would be idle. In a full batch every row could be "
+            "another text's token. A busy server should therefore draft less."
         )
-    lead = "Fastest tree by texts at once (tokens per second, times k = 0)"
+    lead = "Fastest tree by number of texts at once (tokens per second, times those of k = 0)"
     return f"{lead}: {listed(lines, '; ')}.{ends}"
 
 

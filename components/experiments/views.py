@@ -1,4 +1,4 @@
-"""The panel's view of one summary as plain data, from the committed results or from `--results FILE`."""
+"""The panel's view of one summary as plain data. The summary is committed, or from `--results FILE`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_RESULTS = (
     "This copy has no shipped results. Run python -m research.experiments, then start the page with "
     "--results FILE."
 )
-_NOT_WHOLE = "The experiment was not finished: these are its numbers so far."
+_NOT_WHOLE = "The experiment is not finished. These are its numbers so far."
 _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
 
 View = dict[str, Any]
@@ -35,7 +35,7 @@ def use(path: Path) -> None:
     except ArithmeticError as error:
         raise ValueError(f"results = {str(path)!r}: a number is out of range ({error})") from None
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-        what = str(error) if isinstance(error, ValueError) else f"something is missing in it ({error!r:.80})"
+        what = str(error) if isinstance(error, ValueError) else f"a part is missing ({error!r:.80})"
         raise ValueError(f"results = {str(path)!r}: {what}") from None
     _own = shown
 
@@ -44,8 +44,8 @@ def use(path: Path) -> None:
 def shipped(_: Any) -> Answer:
     """The view of the server's results, or an error if there are none.
 
-    It shows `--results FILE` if one was given. Otherwise it shows the committed results, with figures that
-    the paper does not have.
+    It shows `--results FILE` if one was given. Otherwise it shows the committed results and figures that are
+    not in the paper.
     """
     if _own is not None:
         return _own
@@ -93,9 +93,9 @@ def _increments(summary: words.Summary, method: str) -> View:
         "title": "What one more drafted token adds",
         "place": "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
         "sentence": words.about_increments(summary, method),
-        "key": "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey line: by how much "
-        "the upper bound grows; it bounds the tokens, not their growth, so marks may lie above. What is 0 or "
-        "less has no place on a logarithmic axis: see the table.",
+        "key": "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey line: the growth "
+        "of the upper bound. The bound limits the tokens, not their growth, so marks may lie above the line. "
+        "A logarithmic axis can't show values of 0 or less; they are in the table.",
         "figure": skeleton(figures.increments_against_k(summary, method)),
         "table": words.increments_table(summary, method),
     }
@@ -108,8 +108,8 @@ def _acceptance(summary: words.Summary) -> View:
         "title": "Acceptance by child index, R",
         "place": "Paper: Figure 4, batch; R of Section 4, Equation 3; Lemma 3.1 for index 0",
         "sentence": words.about_acceptance(summary),
-        "key": "Marks: counted in batch runs, with 95% intervals. Lines: R as used. "
-        "Dotted lines: computed from the models' distributions.",
+        "key": "Marks: counted in runs with the batch topology, with 95% intervals. Lines: the R that chose "
+        "the trees. Dotted lines: computed from the models' distributions.",
         "figure": skeleton(figures.acceptance_by_index(summary)),
         "table": words.acceptance_table(summary),
     }
@@ -122,7 +122,7 @@ def _difference(summary: words.Summary) -> View:
         "title": "GSD minus ERSD",
         "place": "Paper: Section 5 and Lemma 3.1, in words",
         "sentence": words.about_difference(summary),
-        "key": "Above 0, GSD yields more; on the same prompts and seeds, with 95% intervals.",
+        "key": "Above 0, GSD yields more than ERSD. Both have the same prompts and seeds; intervals are 95%.",
         "figure": skeleton(figures.gsd_minus_ersd(summary)),
         "table": words.difference_table(summary),
     }

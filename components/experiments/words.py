@@ -12,11 +12,11 @@ from specdec.methods import METHODS
 
 Summary = Mapping[str, Any]
 Table = dict[str, Any]
-"""caption, columns, and rows of texts."""
+"""The caption, the columns, and the rows as texts."""
 
 
 def title(summary: Summary) -> str:
-    """The pair, the amount of text, and the machine."""
+    """The pair, the amount of text, and the machine of the experiment."""
     pair, settings, versions = summary["pair"], summary["settings"], summary["versions"]
     # an unfinished experiment has fewer tokens than planned
     fewest = min((point["tokens"] for point in summary["points"]), default=0)
@@ -34,7 +34,7 @@ def title(summary: Summary) -> str:
 
 
 def about_tokens(summary: Summary, method: str) -> str:
-    """The largest optimal tree beside the largest sequence and batch, and its bound."""
+    """The largest optimal tree compared with the largest sequence and batch, and the tree's bound."""
     parts = []
     for strategy in ("optimal", "sequence", "batch"):
         if row := _last(summary["points"], method=method, strategy=strategy):
@@ -59,7 +59,7 @@ def about_increments(summary: Summary, method: str) -> str:
                 f"{first['to']} and {number(last['value'])} from k = {last['from']} to {last['to']}"
             )
     if not parts:
-        return "Too few points for a change between them."
+        return "There are too few points to compute a change between them."
     return f"{METHODS[method].name}: one more drafted token adds {listed(parts, '; ')}."
 
 
@@ -69,16 +69,15 @@ def about_acceptance(summary: Summary) -> str:
     for method, acceptance in summary["acceptance"].items():
         first = [_percent(rate) for rate in acceptance["by_index"][:3]]
         parts.append(
-            f"in the texts of these runs, under {METHODS[method].name} the first child is the accepted one "
-            f"in {first[0]} of the cases, "
-            f"the next ones in {' and '.join(first[1:]) or 'none'} (H[R] = "
+            f"in the texts of these runs, {METHODS[method].name} accepts the first child in {first[0]} of "
+            f"the cases, the next ones in {' and '.join(first[1:]) or 'none'} (H[R] = "
             f"{number(acceptance['entropy_of_mean'])} bits)"
         )
     return _sentence(listed(parts, "; ")) + "."
 
 
 def about_difference(summary: Summary) -> str:
-    """The points at which GSD or ERSD is ahead."""
+    """The points at which GSD or ERSD yields more."""
     ahead: dict[str, dict[str, list[str]]] = {"GSD": {}, "ERSD": {}}
     for row in summary["differences"]:
         if row["low"] is not None and row["low"] > 0:
@@ -88,7 +87,7 @@ def about_difference(summary: Summary) -> str:
     parts = [f"{name} is ahead in {_places(places)}" for name, places in ahead.items() if places]
     if not parts:
         return "The 95% interval of the difference contains 0 at every point."
-    return f"{listed(parts, '; ')}. Elsewhere the 95% interval of the difference covers 0."
+    return f"{listed(parts, '; ')}. Elsewhere the 95% interval of the difference contains 0."
 
 
 def _places(places: Mapping[str, Sequence[str]]) -> str:
@@ -100,7 +99,7 @@ def _places(places: Mapping[str, Sequence[str]]) -> str:
 
 
 def tokens_table(summary: Summary, method: str) -> Table:
-    """All points of a method; those of the optimal tree with their bounds."""
+    """All points of a method. Points of the optimal tree have their bounds."""
     by_k = {row["k"]: row for row in summary["bounds"].get(method, {"by_k": []})["by_k"]}
     rows = []
     for strategy in STRATEGIES:
@@ -113,7 +112,7 @@ def tokens_table(summary: Summary, method: str) -> Table:
 
 
 def increments_table(summary: Summary, method: str) -> Table:
-    """All steps between neighbouring k of a method."""
+    """All steps between neighbouring values of k, for one method."""
     rows = []
     for strategy in STRATEGIES:
         for row in _chosen(summary["increments"], method=method, strategy=strategy):
@@ -124,7 +123,7 @@ def increments_table(summary: Summary, method: str) -> Table:
 
 
 def acceptance_table(summary: Summary) -> Table:
-    """Both methods by child index."""
+    """The acceptance of both methods by child index."""
     rows = []
     for method, acceptance in summary["acceptance"].items():
         counted = {row["index"]: row for row in acceptance["batch"]}

@@ -1,8 +1,8 @@
 """The address of a request's visitor, to which limits apply.
 
-uvicorn takes it from X-Forwarded-For if the request came through a trusted proxy: it goes through the entries
-from the right and stops at the first one that is no trusted proxy. By default no header is trusted. Tests
-that need visitors of many addresses on one machine connect from 127.0.0.2, ...
+If the request came through a trusted proxy, uvicorn takes the address from X-Forwarded-For: it goes through
+the entries from the right and stops at the first one that is not a trusted proxy. By default no header is
+trusted. Tests that need visitors of many addresses on one machine connect from 127.0.0.2, ...
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 _PRIVATE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7,::1"
-"""The proxies of a Space and of Gradio's tunnel, whose visitors never have private addresses."""
+"""The networks of the proxies of a Space and of Gradio's tunnel. Visitors never have such private addresses.
+"""
 _VARIABLE = "FORWARDED_ALLOW_IPS"
 """uvicorn reads the trusted proxies here; Gradio's launcher has no option for them."""
 
 
 def trust(proxies: str) -> None:
-    """State the trusted proxies: addresses and networks with commas. Called before the server starts."""
+    """Set the trusted proxies: addresses and networks with commas. Called before the server starts."""
     os.environ[_VARIABLE] = proxies
 
 
@@ -36,15 +37,15 @@ def address(scope: Mapping[str, Any]) -> str:
         return ""
     try:
         ip = ipaddress.ip_address(scope["client"][0])
-    except ValueError:  # a proxy may forward a visitor without a number, as "unknown"
+    except ValueError:  # a proxy may forward a visitor without an address, as "unknown"
         return str(scope["client"][0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
     return str(ip if ip.version == 4 or ip.is_loopback else ipaddress.ip_network((int(ip), 64), strict=False))
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
-    """The stated proxies, otherwise those known for the place; "0" states that there are none. ValueError
-    quotes what is no address."""
+    """The stated proxies, otherwise the known proxies of the place where the page runs. "0" states that there
+    are none. ValueError quotes a text that is not an address."""
     if options.proxy is None:
         return _PRIVATE if "SPACE_ID" in environment or options.share else ""
     stated = [] if options.proxy == "0" else [each.strip() for each in options.proxy.split(",")]
@@ -52,6 +53,6 @@ def from_options(options: argparse.Namespace, environment: Mapping[str, str] = o
         try:
             ipaddress.ip_network(each)
         except ValueError:
-            wrong = f"proxy = {each!r:.60} is no address or network, like 127.0.0.1 or 10.0.0.0/8"
+            wrong = f"proxy = {each!r:.60} is not an address or network, such as 127.0.0.1 or 10.0.0.0/8"
             raise ValueError(wrong) from None
     return ",".join(stated)

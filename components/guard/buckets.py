@@ -1,7 +1,7 @@
-"""One token bucket for each address: every request that starts work costs units from it.
+"""One token bucket for each address. Every request that starts work takes units from it.
 
-A bucket is large, so that a class behind one address can arrive at once, and it refills slowly. With an empty
-bucket requests are delayed to the refill rate. Far below empty, they are refused.
+A bucket is large, so that a class behind one address can arrive at once, and it refills slowly. While a
+bucket is empty, requests are delayed to the refill rate. Far below empty, they are refused.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from starlette.exceptions import HTTPException
 LONGEST = 5.0
 """The longest wait of a request, in seconds."""
 ADDRESSES = 4096
-"""Buckets that are remembered: the most recently used ones."""
+"""Most buckets that are kept: the most recently used ones."""
 
 
 class Buckets:
-    """One bucket per key. bounds: the units that a bucket holds and those that it gains per second."""
+    """One bucket per key. bounds: returns the units that a bucket holds and the units that it gains per
+    second."""
 
     def __init__(self, bounds: Callable[[], tuple[float, float]]):
         self._bounds = bounds
-        self._held: dict[str, tuple[float, float]] = {}  # key -> units, time; the last used key is the last
+        self._held: dict[
+            str, tuple[float, float]
+        ] = {}  # key -> units and time; the most recently used key is the last
 
     def take(self, key: str, cost: float) -> float:
         """Take this many units. Returns the seconds until the bucket is no longer below zero."""

@@ -6,7 +6,7 @@
 
 This is plain ASGI middleware for any Gradio app: `app_kwargs={"middleware": [Middleware(Guard)]}` for a
 Blocks, `gradio.Server(middleware=[Middleware(Guard)])`. `routes` lists the paths, `limits` the amounts. A
-refusal is a status and one line of text. Floods are a proxy's to keep off: docs/serving.md.
+refusal is a status and one line of text. A proxy must stop floods of requests; see docs/serving.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from components.guard.buckets import Buckets
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """The hosts that may embed a Space in a frame."""
 LONGEST = 32_768
-"""Characters of an address, which holds the set-up of the page."""
+"""Most characters of an address. The address holds the whole set-up of the page."""
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
@@ -75,24 +75,28 @@ class Guard:
         """Check that a POST has JSON of this server's page, and take its cost from its address's bucket."""
         headers = Headers(scope=scope)
         if not hosts.same_origin(headers):
-            own = "requests are taken from this server's own page only"
+            own = "only requests from this server's own page are accepted"
             raise HTTPException(403, f"{own}; this one has {hosts.compared(headers)}")
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise HTTPException(415, "the request's content type must be application/json")
-        # A class has a bucket besides that of its address, so that a stranger's flood does not stop it.
+        # A class also has a bucket of its own, so that a stranger's flood from the same address does not stop
+        # it.
         room = ", in a room" if route.within(scope) else ""
         await self.buckets.wait(address(scope) + room, route.cost)
 
 
 def _checked(scope: Any) -> routes.Route:
-    """The route of a request. HTTPException for an unknown name of the server or a path out of the list."""
+    """The route of a request. HTTPException if the server's name is unknown or the path is not in the
+    list."""
     host = Headers(scope=scope).get("host", "")
     if not hosts.known(hosts.name(host)):
-        raise HTTPException(421, f"this server is not called {host:.80}; its operator can add names: --names")
+        raise HTTPException(
+            421, f"this server is not called {host:.80}; its operator can add names with --names"
+        )
     if len(scope["path"]) + len(scope["query_string"]) > LONGEST:
         raise HTTPException(414, "the address is too long")
     if (route := routes.matching(scope["method"], scope["path"])) is None:
-        raise HTTPException(404, "there is nothing here")
+        raise HTTPException(404, "nothing has this address")
     return route
 
 
@@ -117,13 +121,13 @@ def _add_headers(headers: MutableHeaders, ancestors: str) -> None:
     headers["x-content-type-options"], headers["referrer-policy"] = "nosniff", "same-origin"
     kind = headers.get("content-type", "")
     if kind.startswith("text/event-stream"):
-        headers["x-accel-buffering"] = "no"  # nginx passes on each message at once
+        headers["x-accel-buffering"] = "no"  # tells nginx to pass on each message immediately
     if kind.startswith("text/html"):
         headers["content-security-policy"] = _POLICY + ancestors
 
 
 def _failed(scope: Any, error: Exception) -> HTTPException:
-    """Log a failure in one line, because a visitor may cause many; the level DEBUG adds the traceback."""
+    """Log a failure in one line, because a visitor may cause many. The level DEBUG adds the traceback."""
     log, line = logging.getLogger(__name__), "%s %.80a failed: %.200a"
     log.error(line, scope["method"], scope["path"], error, exc_info=log.isEnabledFor(logging.DEBUG))
-    return HTTPException(500, "this did not work; the server's log says why")
+    return HTTPException(500, "the request failed; the server's log says why")

@@ -1,9 +1,9 @@
 """The names that this server answers to, and the pages that may send it requests.
 
 A browser lets a stranger's page call a server under that page's own host name, and the stranger can point the
-name at 127.0.0.1 (DNS rebinding). So the server accepts only known names: IP addresses, which cannot be
-rebound, `localhost`, this machine's own name, and stated names (`--names page.example.org`). Behind trusted
-proxies (`addresses`) it accepts any name, because visitors use the proxy's names. Starlette's
+name at 127.0.0.1 (DNS rebinding). Therefore the server accepts only known names: IP addresses, which cannot
+be rebound, `localhost`, this machine's own name, and stated names (`--names page.example.org`). Behind
+trusted proxies (`addresses`) it accepts any name, because visitors use the proxy's names. Starlette's
 TrustedHostMiddleware needs a list of all names, and a server does not know all addresses of its own.
 """
 
@@ -25,7 +25,7 @@ _names: frozenset[str] = frozenset()
 
 
 def use(names: frozenset[str]) -> None:
-    """Set the stated names, besides those that are always known; called when the server starts."""
+    """Set the stated names. They are added to those that are always known. Called when the server starts."""
     global _names
     _names = names
 
@@ -63,7 +63,7 @@ def same_origin(headers: Mapping[str, str]) -> bool:
 
 
 def compared(headers: Mapping[str, str]) -> str:
-    """The headers that `same_origin` compares, in words for whoever sets up a proxy."""
+    """The headers that `same_origin` compares, in words for a person who sets up a proxy."""
     names = ("Origin", "Sec-Fetch-Site", "Host", "X-Forwarded-Host")
     return ", ".join(f"{each} {headers[each]!a:.80}" for each in names if headers.get(each))
 
@@ -73,6 +73,6 @@ def from_options(options: argparse.Namespace, environment: Mapping[str, str] = o
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
     for each in stated:
         if not name(each):
-            raise ValueError(f"names = {each!r:.60} is not a name like page.example.org")
+            raise ValueError(f"names = {each!r:.60} is not a name such as page.example.org")
     given = [options.host, *(environment.get(key) for key in ("GRADIO_SERVER_NAME", "SPACE_HOST"))]
     return frozenset({name(each or "") for each in [*stated, *given]} - {""})

@@ -23,7 +23,7 @@ class Limits:
     prompt_tokens: int = _limit(2_000, "tokens of a prompt")
     new_tokens: int = _limit(400, "tokens that one run generates")
     draft_tokens: int = _limit(64, "k, drafted tokens per round")
-    seats: int = _limit(64, "runs that are decoded together; fewer where a measurement says so")
+    seats: int = _limit(64, "runs that are decoded together, if the server has room for them")
     waiting: int = _limit(128, "runs that wait for a seat")
     runs_per_visitor: int = _limit(2, "runs of one browser tab, waiting or running")
     runs_per_address: int = _limit(64, "runs of one address, waiting or running; a class may share one")
@@ -31,10 +31,12 @@ class Limits:
     checks_waiting: int = _limit(64, "losslessness checks and measurements that wait")
     forward_seconds: int = _limit(3, "seconds of the model that one measurement of forwards takes")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
-    request_bytes: int = _limit(250_000, "bytes of one request's body; a prompt may take 12 a character")
+    request_bytes: int = _limit(
+        250_000, "bytes of one request's body; a prompt may take 12 bytes per character"
+    )
     request_seconds: int = _limit(15, "seconds until a request's body has arrived")
-    units: int = _limit(24_000, "units of work that one address may start at once (an event: 30)")
-    units_per_second: int = _limit(600, "units of work that one address may start in the long run")
+    units: int = _limit(24_000, "units of work that one address may start at once (an event costs 30)")
+    units_per_second: int = _limit(600, "units of work that one address may start per second in the long run")
     rooms: int = _limit(100, "rooms of classes that are open")
     rooms_per_address: int = _limit(
         24, "rooms that one address has open; the teachers of a school may share one"
@@ -45,7 +47,7 @@ class Limits:
         for limit in fields(self):
             value = getattr(self, limit.name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{limit.name} = {value!r} is not a whole number from 1 up")
+                raise ValueError(f"{limit.name} = {value!r} is not a whole number of at least 1")
 
 
 _current = Limits()
@@ -63,8 +65,8 @@ def use(limits: Limits) -> None:
 
 
 def at_most(name: str, length: int, limit: int, unit: str) -> None:
-    """Raise ValueError with a message for the visitor if the amount is above `limit`. The unit is, say,
-    tokens."""
+    """Raise ValueError with a message for the visitor if the amount is above `limit`. unit: a word such as
+    "tokens"."""
     if length > limit:
         raise ValueError(f"The {name} is too long: {length:,} {unit}; at most {limit:,} are allowed.")
 

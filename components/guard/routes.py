@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 EVENT = 30
-"""The cost of an event or a question in units of `limits.units`: it starts work. A small request of a class
-costs 5."""
+"""The cost of an event or a question, which starts work, in units of `limits.units`. A small request of a
+class costs 5."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,9 @@ ROUTES = [
 
 
 def add(path: str, answers: Any, cost: int | None = None, **more: Any) -> None:
-    """Answer one more path, or with a final `.+` all below it, with an ASGI app: by POST if a cost is given,
-    else by GET. A second call replaces the first. more: `within` and `framed` of the route."""
+    """Answer one more path with an ASGI app; a path that ends with `.+` includes all paths below it. The
+    method is POST if a cost is given, otherwise GET. A second call replaces the first. more: `within` and
+    `framed` of the route."""
     pattern = re.compile(path)
     ROUTES[:] = [route for route in ROUTES if route.path != pattern]
     ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, **more))

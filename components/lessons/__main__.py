@@ -1,4 +1,4 @@
-"""`python -m components.lessons`: the panel alone."""
+"""`python -m components.lessons` serves this panel alone."""
 
 from functools import partial
 

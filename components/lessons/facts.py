@@ -1,7 +1,8 @@
 """Every number that the lessons state, computed by the core or read from the recorded runs.
 
 Each lesson has one function. It returns the lesson's facts by the names that `assets/lessons.json` uses. A
-name that ends in `_list` is a value for the page's address; the answer of a choice is its index, from 0.
+fact whose name ends in `_list` is a value for the page's address. The answer to a choice is the index of the
+right choice, from 0.
 """
 
 from __future__ import annotations
@@ -96,14 +97,14 @@ def acceptance() -> Facts:
         "gsd_second": float(theory.gsd_acceptance_by_index(P, Q, 2)[1]),
         "lead": lead_gsd - lead_ersd,
         "lead_points": 100 * (lead_gsd - lead_ersd),
-        "lead_choice": 1,  # of three, the one that states it
+        "lead_choice": 1,  # the choice that states this lead
         "lead_gsd": lead_gsd,
         "lead_ersd": lead_ersd,
     }
 
 
 def trees() -> Facts:
-    """Two drafted tokens in a row or side by side, and the embedded pair's best tree of eight."""
+    """Two drafted tokens in a row or side by side, and the embedded pair's best tree of eight tokens."""
     coin, good, pair = (0.5, 0.5), (0.8, 0.1), measured()
     return {
         "coin": coin,
@@ -126,7 +127,9 @@ def _in_a_row_or_not(name: str, rates: tuple[float, ...]) -> Facts:
 
 
 def drafter() -> Facts:
-    """A good and a bad draft beside the same race of the target, and two recorded runs whose texts differ."""
+    """A good and a bad draft beside the same race of the target.
+
+    Also two recorded runs whose texts differ."""
     p, good, bad, e = (0.5, 0.3, 0.2), (0.45, 0.35, 0.2), (0.05, 0.15, 0.8), (0.5, 0.6, 0.7)
     times = _arrivals(e, p)
     names = ("mat", "floor", "sofa")
@@ -144,13 +147,13 @@ def drafter() -> Facts:
         "proposed": names[_first(_arrivals(e, bad))],
         "good": float(theory.ersd_acceptance(p, good)),
         "bad": float(theory.ersd_acceptance(p, bad)),
-        "same_as_alone": 1,  # drafter invariance; the tests decode without a draft and compare
+        "same_as_alone": 1,  # by drafter invariance; the tests compare decoding without a draft
         **_parting(),
     }
 
 
 def _parting() -> Facts:
-    """The recorded texts of GSD, of ERSD and of the target alone: their common beginning and the rest of
+    """The recorded texts of GSD, of ERSD and of the target alone: their common beginning, and the rest of
     each."""
     runs = {name: recorded_run(f"parting-{name}") for name in ("gsd", "ersd")}
     texts = {name: run.text for name, run in runs.items()}
@@ -163,9 +166,11 @@ def _parting() -> Facts:
 
 
 def lossless() -> Facts:
-    """The probability that GSD writes token a: as it should be, and with a verifier that is wrong on purpose.
+    """The probability that GSD writes token a: with a correct verifier, and with one that is wrong on
+    purpose.
 
-    After a rejection GSD samples the residual. The wrong verifier samples the target's P instead.
+    After a rejection a correct verifier samples the residual. The wrong verifier samples the target's P
+    instead.
     """
     accepted = [min(a, b) for a, b in zip(P, Q, strict=True)]
     rejected = 1 - math.fsum(accepted)
@@ -181,12 +186,12 @@ def lossless() -> Facts:
         "one_in": 1 / P[0],
         "decodes": lossless_run.CheckSettings().decodes,
         "alarm": lossless_run.ALARM,
-        "noticed": 1,  # a run of the check says so; the tests repeat it
+        "noticed": 1,  # a check detects this; the tests repeat that check
     }
 
 
 def limit() -> Facts:
-    """The embedded pair's best trees of up to 384 tokens, an endless sequence, and the bounds."""
+    """The embedded pair's best trees of up to 384 tokens, an endless sequence, and the upper bounds."""
     pair, small, largest = measured(), 16, tree_lab.MOST
     tokens = optimal.most_expected_tokens(pair, largest)
     gains = [float(tokens[k] - tokens[k // 2]) for k in (largest // 2, largest)]
@@ -214,7 +219,7 @@ def limit() -> Facts:
 
 
 def _compared(ratio: float) -> int:
-    """The right one of three choices for a ratio. 0: about twice, 1: about the same, 2: almost nothing."""
+    """The index of the right choice for a ratio. 0: about twice, 1: about the same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
 
 
@@ -247,7 +252,7 @@ def traversal() -> Facts:
 
 
 def _order(value: float, other: float) -> int:
-    """The answer of a choice. 0: less, 1: the same, 2: more."""
+    """The index of the right choice. 0: less, 1: the same, 2: more."""
     return 1 if math.isclose(value, other) else 2 if value > other else 0
 
 

@@ -1,8 +1,8 @@
-"""What one forward of the target costs over 1, 2, 4, 8 and 16 rows, timed on the loaded pair.
+"""The time of one forward pass of the target over 1, 2, 4, 8 and 16 rows, measured on the loaded pair.
 
-A row is a token. All rows share one reading of the weights, so that checking several drafted tokens can cost
-little more than generating one. Lesson 0 shows recorded times (`record`), and a button measures them again.
-Measuring takes turns with visitors' runs; each of its turns times every number of rows once.
+A row is a token. All rows share one reading of the weights, so checking several drafted tokens can cost
+little more than generating one. Lesson 0 shows recorded times (`record_forwards`), and a button measures them
+again. Measuring takes turns with visitors' runs. Each of its turns times every number of rows once.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from specdec.pair import Pair
 ROWS = (1, 2, 4, 8, 16)
 PROMPT = "Once upon a time, there was a little girl named Lily."
 PREFIX = 32
-"""Tokens before the rows."""
+"""Number of tokens before the rows."""
 PASSES = 40
-"""Timed passes of a visitor's measurement, one more before them."""
+"""Number of timed passes of a visitor's measurement. One pass before them is not counted."""
 
 
 class Forwards:
-    """Times of one model's forwards after a prefix. Row i follows row i - 1, like drafts in a sequence.
+    """Times of one model's forward passes after a prefix. Row i follows row i - 1, like drafts in a sequence.
 
-    prompt_ids: cycled to `PREFIX` tokens. ValueError where the model can't score several rows at once, or its
-    context has no room for them.
+    prompt_ids: repeated until they fill `PREFIX` tokens. ValueError if the model can't score several rows at
+    once, or if its context is too short for them.
     """
 
     def __init__(self, model: Model, prompt_ids: list[int], rows: tuple[int, ...] = ROWS):
         if model.capability == "ar" and max(rows) > 1:
-            raise ValueError(f"{model.name} scores one token a forward only: there are no rows to measure")
+            raise ValueError(
+                f"{model.name} scores only one token per forward pass, so there are no rows to measure"
+            )
         self.model = model
         self._ids = [prompt_ids[i % len(prompt_ids)] for i in range(PREFIX + max(rows))]
         self._session = model.session()
@@ -52,13 +54,13 @@ class Forwards:
             self._session.commit([])
 
     def forget(self) -> None:
-        """Drop the times so far: the first forward of each size may compile code or load memory."""
+        """Drop the times so far, because the first forward pass of each size may compile code or load
+        memory."""
         for seconds in self._seconds.values():
             seconds.clear()
 
     def fastest(self) -> list[list[float]]:
-        """[rows, milliseconds] of the fastest pass, because other work on the machine only slows passes
-        down."""
+        """[rows, milliseconds] of the fastest pass. Other work on the machine only makes passes slower."""
         return [[count, round(1000 * min(seconds), 4)] for count, seconds in self._seconds.items()]
 
     def _now(self) -> float:
@@ -81,8 +83,8 @@ def updates(pair: Pair, visitor: seats.Visitor = seats.NOBODY) -> Iterator[str]:
 
 
 def _steps(pair: Pair, seat: seats.Seat) -> Generator[None, None, tuple[Forwards, int]]:
-    """Do one pass a step, until there are enough or the time is over. Returns the times and the number of
-    passes."""
+    """Do one pass per step, until there are enough passes or the time is over. Returns the times and the
+    number of passes."""
     use_threads(pair)
     forwards = Forwards(present(pair).target, pair.encode(PROMPT))
     forwards.one_pass()

@@ -2,7 +2,7 @@
 
 The texts are in `assets/lessons.json`, and their numbers come from `facts`. A step of a lesson opens a set-up
 of the page (`assets/page/setup.js`): a laboratory with given distributions, or a recorded run at a given
-decision. No model is needed; only lesson 0 offers to measure one. `/?lesson=trees` opens a lesson.
+decision. The lessons need no model; only lesson 0 offers to measure one. `/?lesson=trees` opens a lesson.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _TAB = """
   <div class="card lecture" hidden>
     <h3></h3>
     <ol class="route"></ol>
-    <p>Next, or a clicker's Page Down, leads through all steps: it shows an answer, then it goes on.
-      Notes opens a window with what to say and a clock.</p>
+    <p>Press Next, or Page Down on a clicker, to go through all steps. At a question, the first press shows
+    the answer and the second goes on. Notes opens a window with a clock and notes for the lecturer.</p>
     <p class="buttons"><button type="button" class="start">Begin the lecture</button>
       <button type="button"></button></p>
   </div>
@@ -72,15 +72,16 @@ _BAR = """
 
 def bar() -> frame.Part:
     """The bar of the current lesson. Place it before the tabs, so that it stays visible on every tab."""
-    file = assets.made("lessons.json", json.dumps(lessons()))  # fetched with the lessons' tab
+    file = assets.made("lessons.json", json.dumps(lessons()))  # fetched when the lessons' tab is opened
     return frame.panel("lesson", _BAR, lessons=file)
 
 
 def panel(pair: Pair) -> frame.Part:
-    """The list of lessons, with what this visitor has answered so far; lesson 0 measures this pair."""
+    """The list of lessons with this visitor's answers so far. Lesson 0 measures this pair."""
 
     def measure(request: Request) -> Iterator[str]:
-        """Time forwards of the target over several rows: places in line, then the times."""
+        """Time forward passes of the target over several rows. Yields places in the waiting line, then the
+        times."""
         yield from forward.updates(pair, seats.visitor(request))
 
     return frame.panel("lessons", _TAB, streams={"measure_forward": measure})

@@ -1,6 +1,6 @@
 """Record the times that lesson 0 states: `python -m components.lessons.record_forwards`.
 
-Forwards of SmolLM2, with which the page opens, on one thread, in passes over all numbers of rows.
+The model is SmolLM2, with which the page opens, on one thread. Each pass times all numbers of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
-    """target: `Forwards.found` of the pair's target."""
+    """Measure one target. target: `Forwards.found` of the pair's target."""
     forwards = Forwards(pair.target, pair.encode(PROMPT))
     forwards.one_pass()
     forwards.forget()

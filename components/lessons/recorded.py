@@ -1,4 +1,5 @@
-"""Numbers of the lessons that were measured or recorded once: in `assets/results` and `assets/traces`."""
+"""Numbers of the lessons that were measured or recorded once. They are in `assets/results` and
+`assets/traces`."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from components.page.assets import ASSETS
 from components.runs.timing import decoding_seconds
 
 POWER = 0.99
-"""With this probability the audit of engines finds what its record says."""
+"""The probability with which the audit of engines finds a deviation of the recorded size."""
 
 
 def faster() -> Facts:
-    """Recorded times of calls over several rows and of the run that the page opens with, and the fastest
+    """Recorded times of calls over several rows, the recorded run that the page opens with, and the fastest
     number of drafts for many texts."""
     recorded = _results("forward")
     ms = {int(rows): time for rows, time in recorded["target"]}
@@ -38,9 +39,9 @@ def faster() -> Facts:
 
 
 def _opening() -> Facts:
-    """The time of the opening run and of plain decoding in milliseconds, as the page's two lanes show it.
+    """The time of the opening run and of plain decoding in milliseconds, as the page's two timelines show it.
 
-    The guesses' part of a round's time is that of the recorded round, as in `assets/decode/lanes.js`.
+    The share of guessing in a round's time is that of the recorded round, as in `assets/decode/lanes.js`.
     """
     run = recorded_run(traces.entries()[0]["name"])
     seconds = {name: _medians([getattr(timing, name) for timing in run.timings]) for name in ("run", "plain")}
@@ -67,7 +68,7 @@ def _opening() -> Facts:
 
 
 def _medians(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """The median of each call's time over all repeats, scaled to the median time of the whole repeats.
+    """The median of each call's time over all repeats, scaled to the median time of the complete repeats.
 
     A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
     """
@@ -82,9 +83,9 @@ def _median(values: Sequence[float]) -> float:
 
 
 def _many() -> Facts:
-    """[texts at once, fastest number of drafted tokens a round] of the embedded pair."""
+    """[texts at once, fastest number of drafted tokens per round] of the embedded pair."""
     rows = [row for row in _results("serving")["points"] if row["tree"] != "auto"]
-    sizes = (1, 4, 16, 40)  # of more that were measured
+    sizes = (1, 4, 16, 40)  # more numbers were measured
     best = [max((row for row in rows if row["at_once"] == n), key=lambda row: row["value"]) for n in sizes]
     many = [[row["at_once"], row["k"]] for row in best]
     return {"many": many, "many_best": 0 if many[-1][1] == 0 else 1 if many[-1][1] == many[0][1] else 2}
@@ -96,7 +97,7 @@ def yourself() -> Facts:
     pairs = zip(typed.split(), target.split(), strict=False)
     equal = next(i for i, (a, b) in enumerate(pairs) if a != b)
     return {
-        "opening": "4",  # the one about Lily
+        "opening": "4",  # the opening about Lily
         "typed": typed,
         "target_text": target,
         "own": target.split()[equal],
@@ -112,7 +113,9 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def rejection() -> Facts:
-    """The recorded early rejection: its test and the tokens that it costs, then a residual by hand."""
+    """The recorded early rejection: its test and the tokens that it costs.
+
+    Also a residual that can be computed by hand."""
     round, step = _moment("early-rejection")
     trial = step.trials[0]
     node = next(node for node in round.nodes if node.path == trial.path)
@@ -138,7 +141,7 @@ def rejection() -> Facts:
 
 
 def _moment(name: str) -> tuple[Any, Any]:
-    """The round and the step that the index of recorded runs names."""
+    """The round and the step to look at, which the index of recorded runs names."""
     entry = next(entry for entry in traces.entries() if entry["name"] == name)
     run = recorded_run(name)
     return run.rounds[entry["round"]], run.rounds[entry["round"]].steps[entry["step"]]
@@ -151,7 +154,7 @@ def referee() -> Facts:
         "alarm": lossless_run.ALARM,
         "checks": round(1 / lossless_run.ALARM),
         "decodes": lossless_run.CheckSettings().decodes,
-        "alarms_choice": 1,  # once in so many, by what a p-value is
+        "alarms_choice": 1,  # one alarm in this many checks, by the definition of a p-value
         "unseen": 2,  # the tests decode with the mistake and without, and compare
         "audit_decodes": trial["decodes"],
         "found": trial["evidence"][0]["would_find"],

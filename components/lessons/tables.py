@@ -1,4 +1,4 @@
-"""Tables that several lessons share, and how their numbers are written."""
+"""Tables that several lessons share, and the notation of their numbers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Facts = dict[str, Any]
 Distribution = Sequence[float]
 
 P, Q = (0.1, 0.4, 0.5), (0.5, 0.3, 0.2)
-"""Target and draft of a, b, c: far enough apart that every effect is large."""
+"""The distributions of target and draft over a, b and c. They differ enough to make every effect large."""
 DRAFTS_A = (0.2, 0.9, 0.9)
-"""Exponentials with which the draft of `Q` proposes a."""
+"""Exponential random numbers with which the draft of `Q` proposes a."""
 REJECTING_U = 0.9
 
 
 def listed(values: Sequence[float]) -> str:
-    """Numbers as they are written in the page's address."""
+    """Numbers in the notation of the page's address."""
     return ",".join(f"{value:g}" for value in values)
 
 
 def words(shares: Sequence[float]) -> str:
-    """Probabilities in words: 10%, 50% and 40%."""
+    """Probabilities in words, such as "10%, 50% and 40%"."""
     *first, last = [f"{value:.0%}" for value in shares]
     return f"{', '.join(first)} and {last}"
 
@@ -57,7 +57,7 @@ def rejecting() -> Facts:
 
 @cache
 def measured() -> tuple[float, ...]:
-    """R of the embedded pair under ERSD, as in the tree laboratory, with its tail."""
+    """R of the embedded pair under ERSD with its tail, as in the tree laboratory."""
     preset = next(preset for preset in tree_lab.presets() if preset.id == "ersd")
     return tree_lab.acceptance(preset)
 

@@ -1,4 +1,4 @@
-"""`python -m components.losslessness`: the panel alone."""
+"""`python -m components.losslessness` serves this panel alone."""
 
 from components.losslessness.panel import panel
 from components.server.standalone import serve

@@ -15,7 +15,8 @@ _MARKS = {"no difference found": "✓", "wrong": "✗", "in doubt": "?"}
 
 
 def board() -> str:
-    """The card with a row for each audit, which opens to its counts, and the exhibits."""
+    """The card with a row for each audit, which opens to its counts. Below are known cases of such
+    mistakes."""
     audits, repeats = (json.loads(results.read_text()) for results in (_AUDITS, _REPEATS))
     texts = max(row["of"] for row in repeats.values())
     rows = "".join(_row(name, audit) for name, audit in audits.items())
@@ -28,23 +29,23 @@ def board() -> str:
   <section class="card board" aria-labelledby="lossless-board-title">
     <header><h2 id="lossless-board-title">Whose sampled text is right?</h2></header>
     <p>Each engine wrote thousands of short texts of a small random model, and their counts were compared with
-      the model's exact probabilities. “None found” means that no deviation of the size beside it was there to
-      be found; smaller ones would go unnoticed. Open a row for its counts.</p>
+      the model's exact probabilities. “None found” means that the engine has no deviation of the size in the
+      third column or more. Smaller deviations would go unnoticed. Open a row for its counts.</p>
     <div class="row head" aria-hidden="true"><span>engine, setting</span><span>verdict</span><span>smallest
       deviation it would find</span><span>seeds repeat</span><span>tokens per call</span></div>
     {rows}
     <h3>The same seed, the same text?</h3>
-    <p>How many of {texts} texts are the same again: with their seed once more, without the draft, as the
-      first of eight texts that are decoded together, and in bfloat16 instead of float32. A dash: not asked or
-      not possible.</p>
+    <p>How many of {texts} texts stay the same if they are decoded again with their seed, without the draft,
+    as the first of eight texts in a batch, or in bfloat16 instead of float32. A dash: not tested or not
+    possible.</p>
     <div class="scroll" tabindex="0" role="region" aria-label="Texts that agree">{_agreeing(repeats)}</div>
-    <h3>Mistakes like those of the switch, in released systems</h3>
+    <h3>Mistakes of these kinds in released systems</h3>
     <ul class="cases">{cases}</ul>
   </section>"""
 
 
 def _agreeing(rows: dict[str, dict[str, Any]]) -> str:
-    """How many texts of a seed agree, as a table."""
+    """A table that says how many texts of a seed stay the same."""
     cells = {name: "".join(f"<td>{row.get(way, '–')}</td>" for way in _WAYS) for name, row in rows.items()}
     body = "".join(f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in cells.items())
     heads = "".join(f"<th>{escape(way)}</th>" for way in _WAYS)
@@ -52,7 +53,7 @@ def _agreeing(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _row(name: str, audit: dict[str, Any]) -> str:
-    """One audit as a summary, and what it opens to."""
+    """One audit: a summary that opens to its details."""
     trial, verdict = audit["trials"][0], audit["verdict"]
     again, tried = audit["reproduced"]
     per_call = audit["tokens_per_call"]

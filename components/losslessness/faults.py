@@ -4,7 +4,7 @@ FAULT_WORDS = {
     "kept-target": (
         "The residual is forgotten",
         "After a rejection the next token is sampled from P itself instead of the residual max(P − Q, 0). "
-        "What the draft likes had its chance already, so it comes out too often.",
+        "Tokens that the draft proposes often had their chance already, so they are written too often.",
     ),
     "kept-draft": (
         "A rejected token stays in Q",
@@ -19,53 +19,54 @@ FAULT_WORDS = {
     ),
     "uniform-from-race": (
         "The test reuses the race's noise",
-        "The number u comes from the race that chose the draft, so that test and draft are no longer "
-        "independent: what chose the draft also leans its test.",
+        "The number u comes from the race that chose the draft. Test and draft are then no longer "
+        "independent: the number that made the token win the race also influences its test.",
     ),
     "residual-from-race": (
         "The residual reuses the race's noise",
-        "After a rejection the residual is sampled with the noise that the draft won with. Those who lost "
-        "that race carry their bad luck along. The error is small: too small for a reader, not for a "
-        "count. An engine's release of 2026 did this.",
+        "After a rejection the residual is sampled with the same noise that made the draft win. Tokens that "
+        "lost the draft's race are then at a disadvantage again. The error is too small for a reader to "
+        "notice, but a count shows it. An engine's release of 2026 did this.",
     ),
     "after-a-cut": (
         "Q from before top-k",
-        "A draft that samples from its likeliest tokens only must report those chances. Here the chances "
-        "from before the cut are reported, four fifths of what they were: p/q is too large, and the draft "
-        "accepted too often. A library's release of 2026 did this.",
+        "A draft that samples only from its likeliest tokens must report the probabilities after this cut. "
+        "Here it reports those before the cut, which are four fifths as large. So p/q is too large, and the "
+        "draft is accepted too often. A library's release of 2026 did this.",
     ),
     "own-sample": (
-        "The test asks about another token",
-        "The drafted token is tested with the p of a token that the target sampled for itself, instead of "
-        "with its own. A public system did this. The texts look fine, but do not have the target's "
+        "The test uses the p of another token",
+        "The drafted token is tested with the p of a token that the target sampled, instead of its own p. A "
+        "public system did this. The texts look fine, but do not have the target's "
         "distribution.",
     ),
     "greedy-draft": (
-        "The draft is greedy, its q is not",
-        "The draft proposes its likeliest token every time, but reports the q of sampling. That token is "
-        "tested as if it had come as seldom as q says, and comes out too often. A library did this.",
+        "The draft is greedy, but its q is not",
+        "The draft proposes its likeliest token every time, but reports the q of sampling. The token is "
+        "tested as if it were proposed only as often as q says, so it is written too often. A library did "
+        "this.",
     ),
     "thrown-away": (
-        "An unlikely draw is thrown away",
-        "A drafted token with a small q is dropped after it was drawn, to save the target a row. Then the "
-        "draw decides itself whether it is offered: unlikely tokens come out too seldom, even if the draft "
-        "is perfect.",
+        "An unlikely draft is dropped",
+        "A drafted token with a small q is dropped after it was drawn, to save the target a row. Whether a "
+        "token is tested then depends on which token was drawn: unlikely tokens are written too seldom, even "
+        "if the draft is perfect.",
     ),
     "race-under-draft": (
         "The race is run under Q",
-        "Verification divides the noise by q instead of p; a slip in the paper's Algorithm 5 says the same. "
+        "Verification divides the noise by q instead of p; the paper's Algorithm 5 has this by a slip. "
         "The draft then always wins. A target call yields the most tokens, and the texts have the draft's "
         "distribution.",
     ),
     "new-race": (
-        "The correction is drawn anew",
-        "Where nobody drafted the winner, the decoder emits a new sample of P instead of the winner itself. "
-        "What is easily accepted gets a second chance there and comes out too often.",
+        "The correction is sampled again",
+        "If no drafted token is the winner, the decoder emits a new sample of P instead of the winner "
+        "itself. Tokens that are easily accepted get a second chance there and are written too often.",
     ),
     "one-race": (
         "One race for all positions",
-        "All positions of a round race on the noise of the first. The first token is still right; those "
-        "after it depend on it wrongly. With one token per decode the check finds nothing.",
+        "All positions of a round use the noise of the first position. The first token is still right, but "
+        "the later ones depend on it wrongly. With one token per decode the check finds nothing.",
     ),
     "one-test": (
         "One random number for all leaves",
@@ -76,18 +77,19 @@ FAULT_WORDS = {
         "Weights are not capped at the end",
         "The weight of a path is the product of p/q along it, and is capped at 1 after each token. Here the "
         "last token gets the product without the caps, so that a large p/q at the beginning makes up "
-        "for a small one later. A published rule did this. With one token per decode nothing shows.",
+        "for a small one later. A published rule did this. With one token per decode the check finds "
+        "nothing.",
     ),
     "lost-draft": (
         "A rejected token is taken out of Q",
-        "SpecInfer's drafts are drawn independently: the next one may be any token again. Here Q is "
-        "renormalised without the rejected one, as if they were drawn without replacement; the next draft is "
-        "then tested against too large a q.",
+        "SpecInfer's drafts are drawn independently, so the next one may be any token. Here Q is "
+        "renormalised without the rejected token, as if drafts were drawn without replacement. The next "
+        "draft is then tested against too large a q.",
     ),
     "no-threshold": (
         "The threshold of a single draft",
-        "SpecTr tests each of n drafts against p/(ρq), with a ρ that grows with n. Here ρ stays 1: each "
-        "draft is accepted as often as a single draft would be, so one of the n is accepted too often.",
+        "SpecTr tests each of n drafts against p/(ρq), with a ρ that grows with n. Here ρ stays 1. Each "
+        "draft is then accepted as often as a single draft, so one of the n is accepted too often.",
     ),
 }
 """Title and explanation of every fault."""
@@ -111,20 +113,21 @@ CASES = (
         "residual-from-race",
         "vllm#47386",
         f"{_GITHUB}vllm-project/vllm/issues/47386",
-        "draft and residual were sampled with the same noise: a token of probability 60% came in 63.04% "
-        "of 131,072 trials. #54282 fixed it.",
+        "draft and residual were sampled with the same noise: a token of probability 60% was written in "
+        "63.04% of 131,072 trials. #54282 fixed it.",
     ),
     (
         "uncapped-end",
         "vllm-ascend#7807",
         f"{_GITHUB}vllm-project/vllm-ascend/issues/7807",
-        "another wrong form of block verification: tests of single tokens decided about the whole block.",
+        "another wrong form of block verification, in which tests of single tokens decided about the whole "
+        "block.",
     ),
     (
         "race-under-draft",
         "openvino.genai#2331",
         f"{_GITHUB}openvinotoolkit/openvino.genai/pull/2331",
-        "every draft won too: tokens copied from the prompt were accepted always.",
+        "here, too, every draft won: tokens copied from the prompt were always accepted.",
     ),
     (
         "thrown-away",
@@ -134,4 +137,4 @@ CASES = (
         "the target's own samples, and wrong with a test of p/q.",
     ),
 )
-"""Real cases: the fault, the number, its address, and what happened."""
+"""Real cases: the fault, the number of the report, its address, and what happened."""

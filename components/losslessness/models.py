@@ -37,14 +37,14 @@ def _normalised(table: Tensor) -> Tensor:
 
 
 def _blind(table: Tensor) -> Tensor:
-    """A table whose rows are all the long-run weather, whatever the weather is today."""
+    """A table in which every row is the long-run weather, whatever the weather is today."""
     return torch.linalg.matrix_power(table, 64)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft that the visitor can choose. label: its name on the page; table: tomorrow's probabilities given
-    today."""
+    """A draft that the visitor can choose. label: its name on the page; table: its probabilities of
+    tomorrow's weather given today's."""
 
     label: str
     table: Tensor
@@ -54,8 +54,8 @@ DRAFTS = {
     "same": Draft("perfect: the target itself", _TARGET),
     "near": Draft("near: a little off", _normalised(0.8 * _TARGET + 0.2 * _OTHER_CLIMATE)),
     "blind": Draft("blind: does not know today's weather", _blind(_TARGET)),
-    "climate": Draft("far: from another climate", _OTHER_CLIMATE),
-    "hostile": Draft("hostile: bets on what the target thinks unlikely", _normalised(1 / _TARGET)),
+    "climate": Draft("far: for another climate", _OTHER_CLIMATE),
+    "hostile": Draft("hostile: proposes what the target finds unlikely", _normalised(1 / _TARGET)),
 }
 
 

@@ -28,11 +28,11 @@ from specdec.figures.topologies import FIXED
 
 PART = "lossless"
 """The name of the form in the page's address."""
-_SIBLINGS = " It needs siblings: on a sequence nothing changes."
+_SIBLINGS = " This mistake needs siblings, so on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
-_SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
+_SHOWS = "With the settings that this tab opens with, half of all checks find it within {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "Adds a mistake for the check to find, and the check finds it."
+_BREAK = "This adds a mistake to the verifier, which the check then finds."
 
 _FAULT = "kept-target"
 _DEFAULT = CheckSettings(fault=_FAULT)
@@ -57,7 +57,7 @@ _TEMPLATE = f"""
     <header><h2 id="lossless-bars-title">What was written, and what should have been</h2></header>
     <div class="bars-area"><svg class="bars" role="img"
       aria-label="Observed shares beside exact probabilities; a table follows"></svg></div>
-    <p class="note inspected" data-hint="Point at a bar, or tap it: its numbers.">&nbsp;</p>
+    <p class="note inspected" data-hint="Point at a bar, or tap it, to see its numbers.">&nbsp;</p>
     <footer>
       <ul class="legend keys" aria-label="Marks">
         <li><i class="swatch within"></i>observed share</li>
@@ -71,18 +71,19 @@ _TEMPLATE = f"""
   </section>
 
   <section class="card way-there" data-slide="p-value" aria-labelledby="lossless-path-title">
-    <header><h2 id="lossless-path-title">The p-value on its way</h2></header>
+    <header><h2 id="lossless-path-title">The p-value during the check</h2></header>
     <div class="path-area"><svg class="path" role="img" aria-label="p-value against decodes"></svg></div>
     <p class="note">Of {round(1 / ALARM):,} checks of a right decoder, one ends below the alarm level by
-      chance. That holds for the p-value at the number of decodes chosen before. Stopping early inflates false
+      chance. This holds for the p-value at the number of decodes that was chosen before. Stopping early
+      inflates false
       alarms, so the verdict waits for the end.</p>
   </section>
 
   <section class="card how-it-works" aria-labelledby="lossless-how-title">
     <header><h2 id="lossless-how-title">What is checked</h2></header>
     <p>A tiny target model writes tomorrow's weather from today's, so the {frame.term("distribution")} of what
-      follows is known exactly. The real decoder writes thousands of short texts, each with a seed of its
-      own, made from that of the check. Their shares may differ from the probabilities by chance
+      follows is known exactly. The real decoder writes thousands of short texts, each with its own seed,
+      which is made from the seed of the check. Their shares may differ from the probabilities by chance
       only; χ² sums up how far they are apart, and p is the probability of a deviation this large if the
       decoder is right.</p>
   </section>
@@ -90,7 +91,7 @@ _TEMPLATE = f"""
   <section class="card history-card" aria-labelledby="lossless-history-title" hidden>
     <header><h2 id="lossless-history-title">Your checks so far</h2>
       <button type="button" class="clear">Clear</button></header>
-    <p>Method, tree and draft change the tokens per target call; the distribution must stay.</p>
+    <p>Method, tree and draft change the tokens per target call, but must not change the distribution.</p>
     <div class="scroll history" tabindex="0" role="region" aria-labelledby="lossless-history-title"></div>
   </section>
 
@@ -153,7 +154,7 @@ def _method() -> frame.Part:
 def _fault() -> frame.Part:
     choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
     return _form.flag("broken", False, "Break the verifier on purpose", info=_BREAK) + _form.radio(
-        "fault", _FAULT, "What is done wrong", choices, info=" ", id="lossless-fault", shown=False
+        "fault", _FAULT, "The mistake", choices, info=" ", id="lossless-fault", shown=False
     )
 
 
@@ -176,7 +177,7 @@ def _tree() -> frame.Part:
 
 
 def _known() -> dict[str, Any]:
-    """The data that the view has before the visitor's first check: descriptions and a recorded check."""
+    """The data of the view before the visitor's first check: descriptions and a recorded check."""
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
@@ -188,7 +189,7 @@ def _known() -> dict[str, Any]:
 
 
 def _described(fault: str) -> dict[str, Any]:
-    """A fault: its title, what it does, the method that it breaks, and what it says on a sequence."""
+    """A fault: its title, its description, the method that it breaks, and its description on a sequence."""
     title, words = FAULT_WORDS[fault]
     return {
         "title": title,

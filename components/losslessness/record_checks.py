@@ -1,4 +1,4 @@
-"""Record the check that the tab opens with, and the number of decodes after which each fault shows.
+"""Record the check that the tab opens with, and the number of decodes after which each fault is detected.
 
 `python -m components.losslessness.record_checks` records the default setup. The same seed gives the same
 counts again.
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:
-    """A whole check as one update: its opening, its final numbers, and all points of the path."""
+    """A whole check as one update: its first update, its final numbers, and all points of the path."""
     received = [json.loads(text) for text in lossless_run.updates(settings)]
     updates = [update for update in received if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]
@@ -43,7 +43,8 @@ def shows_after(fault: str, decodes: int = MOST) -> int:
     """Decodes of the default setup after which this fault is detected with probability one half, to two
     digits.
 
-    The excess of χ² over its mean grows in proportion to the number of decodes, measured here at `decodes`.
+    The excess of χ² over its mean grows in proportion to the number of decodes, so one measurement with
+    `decodes` decodes is enough.
     """
     check = new_check(CheckSettings(method=FAULTS[fault].method, broken=True, fault=fault).checked())
     for _ in range(decodes):

@@ -26,10 +26,10 @@ MOST_K, MOST_TOKENS = 8, 3
 FEWEST, MOST = 100, 20_000
 """Decodes of one check."""
 MOST_SECONDS = 120.0
-"""A check ends after this many seconds. On a busy server it is judged by fewer decodes."""
+"""A check ends after this many seconds. On a busy server its verdict then rests on fewer decodes."""
 _POINTS = 100
 _TURN = 0.02
-"""Seconds of one turn, about as long as a round of a run: checks and runs share the interpreter."""
+"""Seconds of one turn, about as long as a round of a run, because checks and runs share the interpreter."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def updates(
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
     """The first update: settings, tree and exact distribution. Outcomes are in counting order."""
     tree = check.asked.topology
-    assert isinstance(tree, Topology), "a tree that is the same in each round"
+    assert isinstance(tree, Topology), "the tree is the same in each round"
     return {
         "setup": asdict(settings),
         "tree": {"k": tree.num_draft_tokens, "levels": [len(level) for level in tree.levels[1:]]},
@@ -121,7 +121,7 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
 def _decoded(
     settings: CheckSettings, interval: float
 ) -> Generator[tuple[str, dict[str, Any]] | None, None, None]:
-    """The check in small steps. Now and then a step yields the phase and the fields of an update."""
+    """The check in small steps. Some of the steps yield the phase and the fields of an update."""
     check = new_check(settings)
     yield "running", opening(settings, check)
     end = due = time.monotonic()
@@ -138,7 +138,7 @@ def _decoded(
 
 
 def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
-    """Decode for about one turn of the model. Returns the points that the path gained."""
+    """Decode for about one turn. Returns the points that were added to the path."""
     marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
     path, end = [], time.monotonic() + _TURN
     while check.decodes < decodes and time.monotonic() < end:

@@ -22,7 +22,7 @@ from specdec.notebook import bundle, player
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
 MAIN = ASSETS / "main.js"
 FOLDERS = sorted({path.parent for path in ASSETS.glob("*/*.js")})
-"""Scripts and style sheets: the folders of `assets` that hold scripts, one for each feature."""
+"""The folders of `assets` that hold scripts and style sheets, one for each feature."""
 _CASCADE = [
     "shared/colours",
     *("page/base", "shared/controls", "page/fields", "page/page", "page/setup", "page/tabs"),
@@ -40,16 +40,16 @@ them.
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
 FILES = "files"
-"""The folder of the public files, relative to the page: addresses do not show where the server keeps them."""
+"""The folder of the public files, relative to the page. Addresses do not show where the server keeps them."""
 _PACKED = re.compile("html|css|javascript|json|svg|text")
 _LARGEST = 8_000_000
-"""Bytes of the largest file that is packed."""
+"""Most bytes of a file that is compressed."""
 _FOREVER = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A text that is made from files, and made again when one of them changes."""
+    """A text that is made from files. It is made again when one of them changes."""
 
     make: Callable[[], str]
     sources: tuple[Path, ...]
@@ -59,7 +59,7 @@ _public: dict[str, Path | bytes | _Made] = {}
 
 
 def publish(*files: Path) -> None:
-    """Make files public: a browser finds them by `file_url`. No other file of the disk is served."""
+    """Make files public, so that a browser finds them by `file_url`. No other file of the disk is served."""
     _public.update({_address(file): file for file in files})
 
 
@@ -71,28 +71,29 @@ def made(name: str, text: str) -> str:
 
 
 def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path]) -> None:
-    """Make a text public that is made from other files. address: relative to the page's files."""
+    """Make a text public that is made from other files. address: relative to the public files."""
     _public[f"{FILES}/{address}"] = _Made(make, tuple(sources))
 
 
 @cache
 def empty_player() -> str:
-    """The address of the offline player's page without a run. Save inserts the run."""
+    """The address of the offline player's page without a run. The Save button inserts the run."""
     return made("player.html", player.empty())
 
 
 def style() -> str:
-    """The address of one file with all style sheets of the page, until one of them changes."""
+    """The address of one file that has all style sheets of the page. It changes when one of them changes."""
     return f"{FILES}/{_version()}/{_STYLE}"
 
 
 def script() -> str:
-    """The address of one script with all that the page opens with. Other tabs fetch theirs beside it."""
+    """The address of one script that has everything the page needs at its start. Other tabs fetch their own
+    scripts."""
     return f"{FILES}/{_version()}/{_BUNDLED}/{MAIN.name}"
 
 
 def _version() -> str:
-    """A name for the present texts of all scripts and style sheets, by the times of their last changes."""
+    """A version of all scripts and style sheets, computed from the times of their last changes."""
     sources = sorted({*SHEETS, MAIN, *(file for folder in FOLDERS for file in folder.glob("*.js"))})
     times = ",".join(str(source.stat().st_mtime_ns) for source in sources)
     return "v" + hashlib.blake2b(times.encode(), digest_size=6).hexdigest()
@@ -131,8 +132,8 @@ def changed(path: str) -> float | None:
 def answer(request: Request) -> Response:
     """The file at the request's path below `FILES`, as it is now.
 
-    Browsers ask again on each visit whether a file has changed. Those whose address holds the present version
-    of the scripts are stored for ever.
+    Browsers ask on each visit whether a file has changed. They store for ever a file whose address contains
+    the present version of the scripts.
     """
     path = request.path_params["path"]
     version, _, rest = path.partition("/")
@@ -150,7 +151,7 @@ def answer(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class Packed:
-    """A text as it is sent: whole, and packed by brotli and by gzip."""
+    """A text in the forms in which it is sent: uncompressed, and compressed by brotli and by gzip."""
 
     whole: bytes
     brotli: bytes
@@ -159,7 +160,7 @@ class Packed:
 
 
 def pack(whole: bytes) -> Packed:
-    """Pack a text once for all visitors."""
+    """Compress a text once for all visitors."""
     digest = hashlib.blake2b(whole, digest_size=8).hexdigest()
     return Packed(whole, brotli.compress(whole, quality=9), gzip.compress(whole, 6), f'"{digest}"')
 
@@ -173,7 +174,7 @@ def _stored(address: str, _changed: float | None) -> Packed:
 
 
 def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -> Response:
-    """The answer with a packed text, or without one for a browser that has it already."""
+    """The answer with a compressed text, or without a text for a browser that has it already."""
     headers = headers | {"etag": text.tag, "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == text.tag:
         return Response(status_code=304, headers=headers)
@@ -184,6 +185,6 @@ def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -
     return Response(text.whole, media_type=kind, headers=headers)
 
 
-# scripts, styles and plotly's file; no weights
+# scripts, styles and plotly's file, but no weights
 publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))
 _publish_bundles()

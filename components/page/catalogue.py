@@ -24,7 +24,7 @@ _WIDTH = 120  # line width of the scripts
 
 
 class Meaning(NamedTuple):
-    """name: what people call it. sentence: how it comes about. mark: its symbol."""
+    """The name of a kind, one sentence about it, and its mark. name: in common words; mark: its symbol."""
 
     name: str
     sentence: str
@@ -33,9 +33,9 @@ class Meaning(NamedTuple):
 
 KINDS = {
     "accepted": Meaning("accepted draft token", "guessed, and right", "✓"),
-    "bonus": Meaning("bonus token", "one more of its own", "+"),
-    "residual": Meaning("token sampled from the residual", "the large model's own instead", "◆"),
-    "correction": Meaning("correction: the large model's winner", "the large model's own instead", "▲"),
+    "bonus": Meaning("bonus token", "one more by the large model", "+"),
+    "residual": Meaning("token sampled from the residual", "the large model's token instead", "◆"),
+    "correction": Meaning("correction: the large model's winner", "the large model's token instead", "▲"),
     "sampled": Meaning("sampled token", "the large model alone", "●"),
 }
 """Kinds of emitted tokens, `specdec.trace.Kind`."""
@@ -57,7 +57,7 @@ _LISTS: tuple[tuple[str, str, Callable[[Entry], bool]], ...] = (
     ("whose drafts are independent draws", "INDEPENDENT", lambda entry: entry.independent),
     ("that decide on several positions at once", "JOINT", lambda entry: entry.noise is RoundNoise),
 )
-"""Lists of methods for the scripts: what they have in common, the list's name, and the condition."""
+"""Lists of methods for the scripts: what their methods have in common, the list's name, and the condition."""
 
 
 def method_menu() -> list[tuple[str, str]]:
@@ -77,13 +77,13 @@ def drafter_menu() -> list[tuple[str, str]]:
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:
-    """(label, value) of these topologies, or of all if no names are given."""
+    """(label, value) of these topologies, or of all of them if no names are given."""
     chosen = names or TOPOLOGIES
     return [(f"{TOPOLOGIES[name].name}: {TOPOLOGIES[name].sentence}", name) for name in chosen]
 
 
 def script() -> str:
-    """The names as a module for the browser."""
+    """The names as the text of a module for the browser."""
     tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
     lines = [
         "// Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.",

@@ -1,9 +1,9 @@
-"""The small page that plays one run and may stand in a frame of any other page.
+"""The small page that plays one run, and that any other page may show in a frame.
 
     /embed?trace=wide-tree                     a recorded run
     /embed?prompt=Once&method=gsd&seed=3       a run that the server decodes when its visitor asks for it
 
-Save > Embed writes the HTML of the frame. All other pages of the server may not be framed.
+Save > Embed writes the HTML of the frame. Other pages may not show the rest of this server in a frame.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     seed = Form("lossless").number("seed", 1, "Seed of the check", least=0, whole=True)
 
-A field is a part of the page (`frame.Part`): its HTML, and its description in `fields`. An error stands
-beside the field, and the field refers to it.
+A field is a part of the page (`frame.Part`): its HTML, and its description in `fields`. An error is shown
+beside the field, and the field's HTML refers to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Choices = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Form:
-    """The fields of one form. name: the part of the page's address that they belong to."""
+    """The fields of one form. name: the prefix of the form in the page's address."""
 
     name: str
 
@@ -46,7 +46,7 @@ class Form:
         return self._field(name, "text", inside, {"kind": "text", "default": value}, **look)
 
     def hidden(self, name: str, value: str, *, id: str = "") -> Part:
-        """A text that only scripts set. It goes into the address."""
+        """A text that only scripts set. It is part of the address."""
         html = f'<input type="hidden" id="{id}" value="{escape(value)}"{self._data(name)}>'
         return self._described(html, name, {"kind": "text", "default": value})
 
@@ -57,7 +57,7 @@ class Form:
         return self._field(name, "flag", inside, {"kind": "flag", "default": value}, **look)
 
     def radio(self, name: str, value: str, label: str, choices: Choices, **look: Any) -> Part:
-        """One of few choices, all in sight."""
+        """A choice between few options, all of which are visible."""
         group = f"{self.name}-{name}"
         options = "".join(
             f'<label><input type="radio" name="{group}" value="{escape(each)}"'
@@ -68,7 +68,7 @@ class Form:
         return self._field(name, "radio", inside, _choice(value, choices), tag="fieldset", **look)
 
     def menu(self, name: str, value: str, label: str, choices: Choices, **look: Any) -> Part:
-        """A drop-down list of many choices."""
+        """A choice between many options in a drop-down list."""
         options = "".join(
             f'<option value="{escape(each)}"{" selected" if each == value else ""}>{escape(title)}</option>'
             for title, each in choices
@@ -88,7 +88,7 @@ class Form:
         after: str = "",
         **look: Any,
     ) -> Part:
-        """A number that is typed; None is an empty field. after: trusted HTML behind it."""
+        """A number that is typed. value: None is an empty field. after: trusted HTML after the field."""
         control = _number(value, least, most, 1 if whole else "any")
         inside = f'<label><span class="title">{label}</span>{control}</label>{after}'
         described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
@@ -106,7 +106,7 @@ class Form:
         shown: tuple[float | None, float | None] = (None, None),
         **look: Any,
     ) -> Part:
-        """A number that is typed or drawn with a slider. shown: ends of a narrower slider."""
+        """A number that is typed or set with a slider. shown: the ends of a slider with a narrower range."""
         control = _number(value, least, most, step)
         ends = (least if shown[0] is None else shown[0], most if shown[1] is None else shown[1])
         bounds = f'min="{ends[0]}" max="{ends[1]}" step="{step}"'

@@ -1,4 +1,4 @@
-"""The parts of the page: static HTML, what its scripts need, and what the server answers for them.
+"""The parts of the page: static HTML, the data for its scripts, and the server functions that they call.
 
     panel("race", template, functions=[exact], presets=[...])    an element that a script fills
     box("figures", tree.panel(), race.panel())                   parts within an element
@@ -23,9 +23,10 @@ when the visitor leaves."""
 class Part:
     """A part of the page.
 
-    html: trusted. props: what the script of each panel gets, by the panel's name. functions: what a panel's
-    script can ask, by "panel/function". streams: endpoints of Gradio's queue by name. fields: descriptions
-    of the fields of forms (`components.page.forms`), by the name of the form and of the field.
+    html: the HTML, which must be trusted. props: the data for the script of each panel, by the panel's name.
+    functions: the server functions that a panel's script can call, by "panel/function". streams: endpoints of
+    Gradio's queue by name. fields: descriptions of the fields of forms (`components.page.forms`), by the name
+    of the form and of the field.
     """
 
     html: str = ""
@@ -47,7 +48,7 @@ class Part:
 
 
 def joined(*parts: Part | str) -> Part:
-    """Parts, or trusted HTML, one after the other."""
+    """Join parts, or trusted HTML, one after the other."""
     return sum((Part(part) if isinstance(part, str) else part for part in parts), Part())
 
 
@@ -80,7 +81,7 @@ View = tuple[str, str, Part]
 
 
 def places(places: Mapping[str, list[View]]) -> Part:
-    """The row of places, a row of views for each place with several, and all views.
+    """A row with all places, a row of views for each place that has several, and all views.
 
     The first view of the first place is open until a script has read the address.
     """
@@ -122,7 +123,7 @@ def _button(title: str, views: list[str], is_open: bool) -> str:
 
 
 def table(caption: str, *columns: str) -> str:
-    """An empty table in HTML, which a script fills, in a box that scrolls."""
+    """An empty table in HTML, in a box that scrolls. A script fills the table."""
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
     return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
       <tbody></tbody></table></div>"""

@@ -1,4 +1,4 @@
-"""The paper: links to places in it, and the view that says what it shows and where the page has it."""
+"""The paper: links to places in it, and the view that lists its results and where this page shows them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def reference(place: str) -> str:
 
 
 _PLACES = """
-Section 3, Lemma 3.1 | two races share random times: how often both have the same winner | race | Race lab
-Algorithms 1 to 5 | a draft tree is checked: the same distribution, in ERSD the same text | live | Decode
+Section 3, Lemma 3.1 | how often two races with shared random times have the same winner | race | Race lab
+Algorithms 1 to 5 | checking a draft tree keeps the distribution, in ERSD even the text | live | Decode
 Section 4, Algorithm 3 | the tree of k tokens with the most tokens per call | trees | Tree lab
 Theorem 4.1, Lemma 4.2 | tokens per call are at most log k divided by an entropy | trees | Tree lab
-Section 4, Appendix C | the same races send samples; the optimal tree is a Tunstall code | codecs | Codecs
-Section 5 | tokens per call against k for the three ways of drafting | experiments | Experiments
+Section 4, Appendix C | the same races send samples, and the optimal tree is a Tunstall code | codecs | Codecs
+Section 5 | measured tokens per call against k for three ways of drafting | experiments | Experiments
 """
-"""Places in the paper, what each says, and the view that has it, by id and title."""
+"""Places in the paper, what each says, and the view that shows it, by id and title."""
 
 
 def _row(place: str, says: str, view: str, title: str) -> str:
@@ -43,8 +43,9 @@ def panel() -> frame.Part:
     has the same winner, and guesses ahead. The large model then checks all guesses in one call. The text
     keeps the large model's distribution.</p>
   <p>The paper derives two methods from that, {frame.term("GSD")} and {frame.term("ERSD")}, the best tree of
-    guesses, and a bound: tokens per call grow with the logarithm of the number of guesses
-    {frame.term("k")} only. Its link to information theory is channel simulation, which is the same race.</p>
+    guesses, and a bound: tokens per call grow only with the logarithm of the number of guesses
+    {frame.term("k")}. The paper's link to information theory is channel simulation, which uses the same
+    race.</p>
   <div class="scroll"><table><caption>The paper's results, and where this page has them</caption>
     <thead><tr><th scope="col">in the paper</th><th scope="col">says</th>
       <th scope="col">try it</th></tr></thead>

@@ -1,5 +1,5 @@
-"""Projector mode: the page for a whole class, large, in high contrast, reduced to the essentials, full
-screen.
+"""Projector mode: the page for a whole class. It is large, in high contrast and full screen, and shows only
+the essentials.
 
 Every tab fits one slide. In a tab with more content each part names its slide by `data-slide`, and a menu
 switches between the slides.

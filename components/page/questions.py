@@ -44,10 +44,10 @@ class Question(Strict):
 async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
     """Answer 422 with the reason to a request that does not fit.
 
-    FastAPI's own answer repeats the whole request, and fails if it cannot be written as JSON.
+    FastAPI's own answer repeats the whole request, and fails if the request cannot be written as JSON.
     """
     first = error.errors()[0]
-    name = ".".join(map(str, first["loc"])) or "all of it"
+    name = ".".join(map(str, first["loc"])) or "the whole request"
     message = f"{name}{_wrong(first)}"
     return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
 
@@ -55,7 +55,7 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
 async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
     """Answer 422 with the reason to a call by name whose arguments are not those of the endpoint.
 
-    Gradio raises a TypeError for an argument that is unknown or missing. Any other TypeError goes on.
+    Gradio raises a TypeError for an argument that is unknown or missing. Any other TypeError is raised again.
     """
     if "/call/v2/" not in request.url.path:
         raise error
@@ -92,12 +92,12 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 
 
 def _error(error: str) -> Answer:
-    """An error as an answer. Half a surrogate pair can't be sent, so its number is shown."""
+    """An error as an answer. Half a surrogate pair can't be sent, so its number is shown instead."""
     return {"error": error.encode(errors="backslashreplace").decode()}
 
 
 def _in_words(path: _Path) -> str:
-    """The name of a part as a visitor of a table counts: rows from 1."""
+    """The name of a part of the question, as a visitor counts: the rows of a table from 1."""
     return (
         ", ".join(part if isinstance(part, str) else f"entry {part + 1}" for part in path) or "the question"
     )
@@ -109,5 +109,5 @@ def _sendable(answer: Answer) -> Answer:
         json.dumps(answer, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise ValueError(f"{half!r} is half a character, which no text can hold; leave it out") from None
+        raise ValueError(f"{half!r} is half a character, which a text can't contain; leave it out") from None
     return answer

@@ -50,8 +50,8 @@ def _records() -> dict[str, Any]:
 
 
 def _bare(value: dict[str, Any]) -> dict[str, Any]:
-    """A field's schema as `trace.js` reads it, without titles and without limits beyond a script's number
-    range.
+    """A field's schema as `trace.js` reads it. It has no titles, and no limits beyond a script's range of
+    numbers.
 
     wanted: the description of a valid value. nullable: null is valid too. record: the name of a record.
     """

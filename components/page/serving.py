@@ -1,4 +1,4 @@
-"""A page and its server: Gradio's queue and API with one page of our own (`gradio.Server`).
+"""A page and its server: Gradio's queue and API with one page of this project (`gradio.Server`).
 
     GET   /                          the page
     GET   /files/...                 its scripts, style sheets and data (`assets`)
@@ -36,7 +36,7 @@ from components.page import assets, frame, questions, unheard
 _THREADS = 40
 """Threads for all work that does not wait for the model."""
 _WORTH_PACKING = 2000
-"""Bytes of an answer that is worth packing."""
+"""Answers of at least this many bytes are compressed."""
 _PICTURE = assets.ASSETS / "screenshots" / "desktop.png"
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath "
@@ -72,7 +72,7 @@ which is switched off in this browser.</p>
 </html>
 """
 
-# before anything is painted: the address or the system says whether the page is dark
+# before anything is painted, the address or the system decides whether the page is dark
 _THEME = """{
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const asked = new URLSearchParams(location.search).get("__theme");
@@ -92,7 +92,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
     """A server of one page with this content."""
     app = Server(
         title=title,
-        docs_url=None,  # their pages load scripts from foreign hosts
+        docs_url=None,  # their pages load scripts from other hosts
         redoc_url=None,
         openapi_url=None,
         exception_handlers={RequestValidationError: questions.refuse, TypeError: questions.refuse_arguments},
@@ -112,7 +112,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
     app.api_route(f"/{assets.FILES}/{{path:path}}", methods=["GET", "HEAD"])(assets.answer)
     app.post("/ask/{panel}/{function}")(_asking(content))
     for name, stream in content.streams.items():
-        # runs wait in `components.runs.seats`, which tells them their place
+        # runs wait in `components.runs.seats`, which tells each visitor their place
         app.api(stream, name=name, concurrency_limit=None)
     return app
 
@@ -128,7 +128,7 @@ def _html(content: frame.Part, title: str, style: str, script: str) -> str:
         picture=assets.file_url(_PICTURE),
         content=content.html,
         footer=_FOOTER,
-        props=props.replace("<", "\\u003c"),  # the element ends at the first "</script"
+        props=props.replace("<", "\\u003c"),  # a browser would end the element at the first "</script"
     )
 
 
@@ -143,11 +143,11 @@ def _asking(content: frame.Part) -> Callable[..., Any]:
     async def ask(panel: str, function: str, request: Request) -> Response:
         asked = content.functions.get(f"{panel}/{function}")
         if asked is None:
-            raise HTTPException(404, "there is nothing here")
+            raise HTTPException(404, "nothing has this address")
         try:
             question = json.loads(await request.body())
         except (ValueError, RecursionError):
-            raise HTTPException(400, "the question is no JSON") from None
+            raise HTTPException(400, "the question is not JSON") from None
         if inspect.iscoroutinefunction(asked):
             answer = await asked(question)
         else:
@@ -167,7 +167,7 @@ def _sent(request: Request, body: bytes) -> Response:
 def launch(app: Server, **options: Any) -> None:
     """Serve a page. `options` are passed to `Server.launch`."""
     most = limits.current()
-    # Runs wait in `seats`, and each waiting run holds a thread. Other events wait for nothing.
+    # Runs wait in `seats`, and each waiting run occupies a thread. Other events never wait.
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
     app.launch(
         max_threads=threads,
@@ -183,9 +183,10 @@ def launch(app: Server, **options: Any) -> None:
 
 @asynccontextmanager
 async def _watching(app: Any) -> AsyncIterator[None]:
-    """While the server runs, end runs whose visitors never listen."""
+    """While the server runs, end runs whose visitors do not listen."""
     queue = app.get_blocks()._queue
-    # Each check for new events takes the interpreter's lock from the decoding thread: 50 a second, not 1000.
+    # Each check for new events takes the interpreter's lock from the decoding thread. So there are 50 checks
+    # a second, not 1000.
     queue.sleep_when_free = 0.02
     queue.progress_update_sleep_when_free = 1.0  # 100 a second; no function here has a bar of Gradio's
     watching = asyncio.create_task(unheard.forget(queue))

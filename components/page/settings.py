@@ -34,11 +34,11 @@ class Row:
 
     setting: its name, kind, default, range and words. longest: for a number, the limit above which visitors
     may not go; for a text, that of its characters. form: the input that shows it; "hidden" for one that the
-    page fills in. shown: least and most of the slider, where they are narrower than what is allowed. step: of
-    the input. menu: label and value of each choice. opening: the input's first value, where it is not the
-    default. remote: the default of the server's endpoint, where it is another one. used: whether a run with
-    these settings uses it; where not, unused is its value. check: instead of the check of its kind. shapes:
-    whether a measured tree depends on it. chats: whether only pairs that chat have it.
+    page fills in. shown: least and most of the slider, if it is narrower than the allowed range. step: of the
+    input. menu: label and value of each choice. opening: the input's first value if it is not the default.
+    remote: the default of the server's endpoint if it is another one. used: whether a run with these settings
+    uses this setting; if not, its value is `unused`. check: instead of the check of its kind. shapes: whether
+    a measured tree depends on it. chats: whether only pairs that chat have it.
     """
 
     setting: Setting
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def most(self) -> float | None:
-        """The largest allowed number, or of a text the number of characters; None for no limit."""
+        """The largest allowed number, or for a text the largest number of characters; None for no limit."""
         limit = getattr(limits.current(), self.longest) if isinstance(self.longest, str) else self.longest
         return self.setting.most if limit is None else limit
 
@@ -84,7 +84,7 @@ class Row:
         return check(name, value, int(setting.least or 0), int(LARGEST if self.most is None else self.most))
 
     def described(self) -> dict[str, Any]:
-        """What a form or an address must know of the setting, as JSON values."""
+        """The description of the setting for a form or an address, as JSON values."""
         setting = self.setting
         most = self.most
         if setting.kind == "whole" and most is not None:  # a script cannot hold larger numbers exactly
@@ -111,7 +111,7 @@ class Row:
 
 
 def _row(setting: str | Setting, **row: Any) -> Any:
-    """A field of the table. setting: the decoder's setting of this name, or one of the page alone."""
+    """A field of the table. setting: the decoder's setting of this name, or a setting of the page alone."""
     known = SETTINGS[setting] if isinstance(setting, str) else setting
     named = replace(known, address=known.address or known.name)
     return field(default=named.default, metadata={"row": Row(named, **row)})
@@ -128,7 +128,7 @@ def _conversation(_: str, value: Any) -> tuple[str, ...]:
     """The earlier conversation, as texts or as the JSON list of the page. ValueError if it is neither."""
     try:
         messages = json.loads(value or "[]") if isinstance(value, str) else list(value)
-    except (TypeError, ValueError, RecursionError):  # the last for brackets within brackets
+    except (TypeError, ValueError, RecursionError):  # RecursionError: too many brackets within brackets
         messages = None
     if not isinstance(messages, list) or len(messages) % 2 or not all(isinstance(m, str) for m in messages):
         raise ValueError(f"history = {value!r:.60} is not a list of questions and answers in turn")
@@ -151,7 +151,7 @@ def _takes_k(settings: VisitorSettings) -> bool:
 
 @dataclass(frozen=True)
 class VisitorSettings:
-    """One run as the visitor asked for it.
+    """The settings of one run as the visitor sent them.
 
     seed: None draws one; baseline: measure plain decoding too; chat: let the chat template format the prompt
     if the models have one; history: the conversation before the prompt, questions and answers in turn (the
@@ -198,8 +198,8 @@ class VisitorSettings:
     )
 
     def checked(self) -> VisitorSettings:
-        """A checked copy with whole numbers as `int`. ValueError names what is missing, not whole or too
-        large.
+        """A checked copy with whole numbers as `int`. ValueError names a value that is missing, not whole or
+        too large.
 
         Limits that depend on the models are checked in `specdec`.
         """
@@ -211,7 +211,7 @@ class VisitorSettings:
         )
 
     def decoding(self) -> dict[str, Any]:
-        """The settings of the decoder, by the names of `specdec.stream`; the topology is none of them."""
+        """The settings of the decoder, by the names of `specdec.stream`. The topology is not among them."""
         return {name: getattr(self, name) for name in TABLE if name in SETTINGS}
 
 
@@ -242,8 +242,9 @@ def parameters() -> list[inspect.Parameter]:
 def declared(
     decode: Callable[..., Iterator[str]], request: type, description: str
 ) -> Callable[..., Iterator[str]]:
-    """The function, which takes a request and the values of all settings, as Gradio makes an endpoint of it:
-    it declares one parameter for each setting. request: the type of its first parameter."""
+    """The function in the form that Gradio makes an endpoint of: it declares one parameter for each setting.
+
+    function: takes a request and the values of all settings. request: the type of its first parameter."""
     first = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=request)
     signature = inspect.Signature([first, *parameters()], return_annotation=Iterator[str])
     decode.__doc__ = description
@@ -258,7 +259,7 @@ _OF_SCRIPTS = ("name", "kind", "default", "address", "recorded", "remote")
 
 
 def script() -> str:
-    """The rows as a module for the browser, without what a server's limits decide."""
+    """The rows as the text of a module for the browser, without the limits of one server."""
     comment = "// The settings of a run, in their order. Written by `python -m components.page.settings`."
     lines = [comment, "", "export const SETTINGS = ["]
     for row in described():

@@ -43,9 +43,9 @@ _TEMPLATE = """
 def panel(page: frame.Part, tabs: Sequence[str], follows: Mapping[str, Sequence[str]]) -> frame.Part:
     """The button that copies the link, and the messages about invalid values in the address.
 
-    page: all fields that the address holds. tabs: the names of all tabs. follows: for a value of the Decode
-    tab, the names of those that it was computed for. An address that sets one of them, and not the value,
-    leaves the value empty. An empty one stays out of the address.
+    page: all fields that the address holds. tabs: the names of all tabs. follows: for a computed value of the
+    Decode tab, the names of the values that it depends on. If an address sets one of these but not the
+    computed value, the computed value becomes empty. Empty values are left out of the address.
     """
     return frame.panel(
         "setup",

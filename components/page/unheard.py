@@ -1,7 +1,7 @@
-"""Runs whose visitor has left before listening: they end, and Gradio's memory of their messages too.
+"""Runs whose visitor left before listening. They are ended, and Gradio's memory of their messages is freed.
 
 An event is a POST that names a function. Its messages wait until the visitor asks for them with a second
-request. Gradio ends a run whose listener leaves, but waits for ever for one that never comes.
+request. Gradio ends a run whose listener leaves, but waits for ever for a listener that never comes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PATIENCE = 10
 
 
 async def forget(queue: Any) -> None:
-    """Check the sessions of Gradio's queue for as long as it runs."""
-    unheard: dict[str, tuple[Any, int]] = {}  # session -> its oldest message, checks that saw it
+    """Check the sessions of Gradio's queue for as long as the queue runs."""
+    unheard: dict[str, tuple[Any, int]] = {}  # session -> its oldest message, and the checks that saw it
     while not queue.stopped:
         await asyncio.sleep(EVERY)
         sessions = queue.pending_messages_per_session

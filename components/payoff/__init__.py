@@ -1,1 +1,1 @@
-"""The place "Will it pay?": two models are loaded and measured, and what drafting gains is computed."""
+"""The place "Will it pay?": two models are loaded and measured, and the gain of drafting is computed."""

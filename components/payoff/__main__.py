@@ -1,4 +1,4 @@
-"""`python -m components.payoff`: the panel alone, with the embedded pair."""
+"""`python -m components.payoff` serves this panel alone, with the embedded pair."""
 
 from functools import partial
 

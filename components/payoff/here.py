@@ -1,7 +1,7 @@
 """What drafting costs and gains on this server: one measurement for all who ask, as a job beside the runs.
 
-A question does not wait for it. The page asks again every second, and the measurement ends when nobody has
-asked for `PATIENCE` seconds or when the server's pair is another one.
+A question does not wait for the measurement; the page asks again every second. The measurement ends when
+nobody has asked for `PATIENCE` seconds, or when the server has another pair.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from specdec.payoff.setups import SetUp
 from specdec.settings import RunSettings
 
 PATIENCE = 5.0
-"""Seconds without a question after which nobody waits for the measurement any more."""
+"""If nobody asks for this many seconds, the measurement ends."""
 _TYPICAL = 290
-"""Steps of a measurement, about."""
+"""Approximate number of steps of a measurement."""
 _SOON = 0.2
-"""Seconds that a question waits: a pair that was measured before is answered at once."""
+"""A question waits at most this many seconds. A pair that was measured before is answered within them."""
 
 
 class Measurement:
-    """The measurement of the pair that is present. queue: does its steps."""
+    """The measurement of the present pair. queue: does its steps."""
 
     def __init__(self, pair: Pair, queue: Queue = QUEUE):
         self.pair, self._queue = pair, queue
@@ -37,7 +37,8 @@ class Measurement:
         self._done = 0
 
     def ask(self, here: ModelPair) -> SetUp | None:
-        """The set-up for ERSD at temperature 1, or None while it is measured. ValueError if it can't be."""
+        """The measured set-up for ERSD at temperature 1, or None while it is measured. ValueError if that is
+        not possible."""
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
@@ -47,19 +48,20 @@ class Measurement:
         if not job.ends_within(_SOON):
             return None
         with self._lock:
-            if self._job is job and job.result is None:  # it failed, or nobody waited for it
+            if self._job is job and job.result is None:  # the measurement failed, or nobody waited for it
                 self._job = None
         return job.wait()
 
     @property
     def progress(self) -> dict[str, float]:
-        """Of the measurement that goes on: the share that is done, and about how many seconds are left."""
+        """The progress of the current measurement: the share that is done, and about how many seconds are
+        left."""
         share = min(max(self._done, 1) / _TYPICAL, 0.95)
         seconds = time.monotonic() - self._begun if self._done else 0.0
         return {"share": share, "left": seconds * (1 / share - 1)}
 
     def _steps(self, here: ModelPair) -> Steps[SetUp | None]:
-        """The steps of the measurement, as long as somebody waits for it. Returns None if nobody does."""
+        """The steps of the measurement, while anyone waits for it. Returns None if nobody does."""
         lazy.use_threads(here)
         self._begun, self._done = time.monotonic(), 0
         steps = measuring(here, RunSettings("ersd", max_new_tokens=1))

@@ -1,4 +1,4 @@
-"""Will drafting pay? Two models are loaded and measured here, or a set-up is given by hand.
+"""Will drafting pay? Two models are loaded and measured here, or the numbers are given by hand.
 
 The page sends the name of a set-up and the values that the visitor changed. All numbers and sentences of the
 answer come from `specdec.payoff`; `assets/payoff/panel.js` shows them.
@@ -27,7 +27,7 @@ from specdec.payoff.setups import ROWS
 
 MOST_TEXTS = 256
 _EXAMPLE = "smollm2"
-"""The set-up that an address without a name changes."""
+"""The set-up to which the changed values of an address belong if the address names none."""
 _SHAPES = {
     "best": "the best tree of each k",
     "sequence": "a sequence",
@@ -60,9 +60,9 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
     def verdict(asked: Asked) -> Answer:
         """What drafting gains.
 
-        values: those in use, by the names of `Asked`. curve: rows of k, tokens per call and speed-up. source:
-        where the numbers of the set-up are from.
-        Instead of all that, measuring: the progress, for a visitor who has to ask again in a second.
+        values: the values that were used, by the names of `Asked`. curve: rows of k, tokens per call and
+        speed-up. source: where the numbers of the set-up are from. During a measurement the answer has only
+        `measuring`: the progress, for a visitor who has to ask again in a second.
         """
         among("preset", asked.preset, [HERE, *presets()])
         if asked.preset == HERE:
@@ -88,27 +88,30 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
 
 def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
-    """This server's pair, or None while it is measured. ValueError if it can't be.
+    """This server's pair, or None while it is measured. ValueError if that is not possible.
 
-    Its loading is not waited for, because a download can take minutes.
+    The function does not wait until the pair is loaded, because a download can take minutes.
     """
     pair = measurement.pair
     if not lazy.is_loaded(pair):
         raise ValueError("The models of this server are still being loaded; try again later")
     here = lazy.present(pair)
     if not isinstance(here, ModelPair):
-        raise ValueError("The models of this server run elsewhere and are not measured; take another set-up")
+        raise ValueError(
+            "The models of this server run on another machine and are not measured; take another set-up"
+        )
     if here.draft is None:
         raise ValueError(
-            "Copies of the text cost almost nothing. What they gain depends on the text: watch a run"
+            "Copies from the text cost almost nothing, and their gain depends on the text. Watch a run to "
+            "see it"
         )
     if (setup := measurement.ask(here)) is None:
         return None
     draft = short(here.draft.name)
     return setup, (
         f"Measured on this computer, once for each pair: {short(here.target.name)} with {draft}, ERSD "
-        "at temperature 1. Acceptance is that of texts after fixed prompts, and the times are those of "
-        "their rounds on a few trees."
+        "at temperature 1. The acceptance is from texts after fixed prompts, and the times are from the "
+        "rounds of these texts on a few trees."
     )
 
 
@@ -167,16 +170,16 @@ _TEMPLATE = f"""
         <input type="number" name="texts" min="1" max="{MOST_TEXTS}" step="1"></label>
       <label>{frame.term("topology")} <select name="shape">{_SHAPE_OPTIONS}</select></label></div>
     <p class="note">A row is one token that a call reads. Rows of several texts cost as much as the same
-      number of rows of one text. Beyond the largest number given, each row costs as much as the last ones.
-      The other work is that of four drafted tokens in a row.</p></div>
+    number of rows of one text. Beyond the largest number in this list, each further row costs as much as the
+    last ones. The other work was measured with four drafted tokens in a sequence.</p></div>
   </section>
 </div>
 """
 
 
 def panel(pair: Pair, allowed: Access | None = None, loading: Loading | None = None) -> frame.Part:
-    """The panel, which `assets/payoff/panel.js` fills, beside that of the models. allowed: those that may be
-    loaded. loading: the load that the page shows."""
+    """The panel, which `assets/payoff/panel.js` fills, beside the panel of the models. allowed: the models
+    that may be loaded. loading: the load whose progress the page shows."""
     pair = lazy.shared(pair)
     payoff = frame.panel(
         "payoff",

@@ -78,15 +78,15 @@ def _paper() -> Preset:
     return Preset(
         "paper",
         "The paper's setting",
-        "Only target calls count, so that drafts and further rows are free (paper, Section 2). The paper "
-        "shows its acceptance in a figure without numbers; this is ERSD’s R of the embedded pair, measured "
-        "in the same way (the tab Experiments).",
+        "Only target calls count, so drafts and further rows are free (paper, Section 2). The paper gives "
+        "its acceptance only as a figure without numbers. This is ERSD’s R of the embedded pair, measured in "
+        "the same way (see the tab Experiments).",
         SetUp(_replicated(), RoundCost(JointCost({1: cost_of({1: 1.0})}), _FREE, NOTHING)),
     )
 
 
 def _replicated() -> np.ndarray:
-    """ERSD's acceptance by index in this project's copy of the paper's experiments."""
+    """ERSD's acceptance by index in this project's repetition of the paper's experiments."""
     acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text())["acceptance"]
     return np.array(acceptance["ersd"]["by_index"][:_INDICES])
 
@@ -97,7 +97,8 @@ def _laptop() -> Preset:
     return Preset(
         "laptop",
         "A laptop, 4-bit target",
-        "Rows cost arithmetic. llama.cpp decodes SmolLM2-135M in Q4_1 at 126 tokens per second on two cores "
+        "Here each row costs arithmetic. llama.cpp decodes SmolLM2-135M in Q4_1 at 126 tokens per second on "
+        "two cores "
         "(AMD EPYC with AVX-512, llama-bench), and reads 172, 256, 250 and 235 rows per second in calls over "
         "2, 5, 9 and 17 rows. Draft and acceptance are those of SmolLM2 on a CPU.",
         SetUp(measured.acceptance, RoundCost(target, measured.costs.draft, NOTHING)),
@@ -111,6 +112,6 @@ def _gpu() -> Preset:
         f"A GPU, {_REQUESTS} requests at once",
         "Computed, not measured: the roofline of one H100 SXM (data sheet: 3.35 TB/s, 989 TFLOP/s in "
         "bfloat16) for Llama 3.1 8B with Llama 3.2 1B as its draft. Caches, attention and the start of "
-        "kernels are left out, so that real gains are smaller. Acceptance as in the paper’s setting.",
+        "kernels are left out, so real gains are smaller. Acceptance as in the paper’s setting.",
         SetUp(_replicated(), RoundCost(target, draft, NOTHING), _REQUESTS),
     )

@@ -1,4 +1,4 @@
-"""`python -m components.race_lab`: the panel alone."""
+"""`python -m components.race_lab` serves this panel alone."""
 
 from components.race_lab.panel import panel
 from components.server.standalone import alone

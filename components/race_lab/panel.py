@@ -1,4 +1,4 @@
-"""A laboratory for one position: two distributions set by hand, one race, and ten thousand races.
+"""A laboratory for one position: two distributions that the visitor sets, one race, and ten thousand races.
 
 The exact values and the simulated races come from `specdec`, through two server functions without a model.
 The race that is drawn and dragged is decided in the browser (`assets/race_lab/panel.js`).
@@ -27,7 +27,7 @@ from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
 
 RACES = 10_000
 FEWEST, MOST = 2, 8
-"""Numbers of tokens in a race: few enough to set each probability by hand."""
+"""Least and most tokens in a race. They are few, so that a visitor can set each probability."""
 _CHECKPOINTS = 60
 
 
@@ -49,8 +49,8 @@ def exact(pair: Pair) -> Answer:
     """What the theory says about p and q.
 
     ersd, gsd: acceptance of the first draft. apart: how often two races with independent noise agree. tv,
-    harmonic, tv_bound, kl (null if infinite): the bounds around it. by_index: R(0), R(1), ... of both
-    methods, one entry for each token. drafts: see `drafts.accepted`.
+    harmonic, tv_bound, kl (null if infinite): quantities that bound the acceptance. by_index: R(0), R(1), ...
+    of both methods, one entry for each token. drafts: see `drafts.accepted`.
     """
     return _exact(*theory.divergences.checked_pair(pair.p, pair.q))
 
@@ -75,11 +75,11 @@ def _exact(p: Tensor, q: Tensor) -> Answer:
 
 @answers
 def simulated(simulation: Simulation) -> Answer:
-    """10,000 races under p and q with both methods, to compare with the values of `exact`.
+    """Simulate 10,000 races under p and q with both methods, to compare them with the values of `exact`.
 
-    Both methods verify the same drafts. GSD's tests use independent uniform numbers. measured, by method:
-    running, rows [races, rate, low, high] of the first draft's acceptance, and by_index, rows of the same for
-    each child index. Intervals are Wilson's, 95%.
+    Both methods verify the same drafts. GSD's tests use independent uniform numbers. measured has for each
+    method `running`, rows [races, rate, low, high] of the first draft's acceptance, and `by_index`, the same
+    rows for each child index. Intervals are Wilson's, 95%.
     """
     p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
     seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
@@ -89,11 +89,12 @@ def simulated(simulation: Simulation) -> Answer:
 
 
 def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
-    """The accepted child index of each race by method, int64 [races]; len(p) where no child was accepted."""
+    """The index of the accepted child in each race, by method: int64 [races], with len(p) where no child was
+    accepted."""
     size = len(p)
     log_e = log_exponentials(seed, [0], races * size).reshape(races, size)
     noise = log_exponentials(seed, [0], races * size, stream=Stream.ACCEPT).reshape(races, size)
-    uniforms = torch.exp(-noise.exp())  # of an exponential e, exp(-e) is uniform
+    uniforms = torch.exp(-noise.exp())  # exp(-e) is uniform if e is exponential
     return {
         "ersd": ersd_accepted_indices(p, q, log_e),
         "gsd": gsd_accepted_indices(p, q, log_e, uniforms),
@@ -115,7 +116,8 @@ def _rate(accepted: int, offered: int) -> list[float]:
 
 
 def checkpoints(races: int) -> list[int]:
-    """The numbers of races at which the running rate is shown, evenly spaced on a logarithmic axis."""
+    """The numbers of races at which the running rate is shown. They are evenly spaced on a logarithmic
+    axis."""
     return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
 
 
@@ -138,8 +140,9 @@ _TEMPLATE = f"""
   <section class="card drawn" data-slide="One race" aria-labelledby="lab-race-title">
     <header><h2 id="lab-race-title">One {frame.term("race")}, run twice</h2>
       <button type="button" class="reroll">Draw a new race</button></header>
-    <p>Each token has one random number e, the same for both models, and {frame.term("arrival", "arrives")}
-      at e&nbsp;/&nbsp;q under the draft and at e&nbsp;/&nbsp;p under the target: the likelier, the earlier.
+    <p>Each token has one random number e, the same for both models. It {frame.term("arrival", "arrives")} at
+    e&nbsp;/&nbsp;q under the draft and at e&nbsp;/&nbsp;p under the target, so likelier tokens tend to
+    arrive earlier.
       Drag a ring to change its e. {reference("Paper, Figure 2 and Algorithm 2")}.</p>
     <p class="verdict" aria-live="polite"></p>
     <svg class="lanes" role="group" aria-label="Arrival times"></svg>
@@ -157,8 +160,9 @@ _TEMPLATE = f"""
 
   <section class="card distributions" data-slide="One race" aria-labelledby="lab-distributions-title">
     <header><h2 id="lab-distributions-title">Two distributions</h2></header>
-    <p>What the target would write next (P) and what the draft would (Q). Moving a slider scales the other
-      tokens of that distribution: each sum stays 1. {reference("Paper, Section 3")}.</p>
+    <p>P is the target's distribution of the next token, Q is the draft's. If you move a slider, the other
+    probabilities of that distribution are scaled, so that their sum stays 1.
+    {reference("Paper, Section 3")}.</p>
     <div class="presets"><label>Example <select></select></label>
       <button type="button" class="from-run" disabled>From the Decode tab</button></div>
     <p class="note preset-note" aria-live="polite"></p>
@@ -182,7 +186,8 @@ _TEMPLATE = f"""
     <header><h2 id="lab-many-title">{RACES:,} races</h2>
       <button type="button" class="run-many primary">Run {RACES:,} races</button></header>
     <p>The share of races in which the first draft is accepted approaches its exact value, which lies between
-      its bounds. GSD accepts the first draft at least as often; ERSD's next children catch up.
+      its bounds. GSD accepts the first draft at least as often as ERSD; ERSD accepts the next children more
+      often.
       {reference("Paper, Lemma 3.1 with equations 1 and 2")}; the other lower bound,
       (1 − TV) / (1 + TV), is not in the paper.</p>
     <dl class="tiles">
@@ -192,7 +197,7 @@ _TEMPLATE = f"""
         <dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>
       <div><dt>lower bounds of ERSD</dt><dd class="bounds">–</dd><dd class="note bounds-note"></dd></div>
       <div class="apart-tile"><dt>without shared e: Σ p q</dt><dd class="apart">–</dd>
-        <dd class="note">two races on random numbers of their own</dd></div>
+        <dd class="note">two races with independent random numbers</dd></div>
     </dl>
     <p class="outcome" role="status"></p>
     <div class="pair">

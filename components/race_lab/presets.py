@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """Distributions to start from. e: the race's exponentials; empty if they are to be drawn.
+    """Distributions to start from. e: the race's exponential random numbers; empty if they are to be drawn.
 
     id: its name in the page's address, which never changes.
     """
@@ -39,7 +39,7 @@ def presets() -> list[Preset]:
         Preset(
             "equal",
             "Identical, P = Q",
-            "Both races are the same race, so every draft is accepted.",
+            "Both models run the same race, so every draft is accepted.",
             four,
             [0.4, 0.3, 0.2, 0.1],
             [0.4, 0.3, 0.2, 0.1],
@@ -48,7 +48,7 @@ def presets() -> list[Preset]:
         Preset(
             "disjoint",
             "Disjoint support",
-            "The draft proposes only what the target never writes: nothing is ever accepted.",
+            "The draft proposes only tokens that the target never writes, so no token is ever accepted.",
             four,
             [0.6, 0.4, 0.0, 0.0],
             [0.0, 0.0, 0.3, 0.7],
@@ -57,7 +57,7 @@ def presets() -> list[Preset]:
         Preset(
             "adversarial",
             "Adversarial, q ∝ 1 / p",
-            "The draft likes best what the target likes least.",
+            "The draft's likeliest token is the target's unlikeliest.",
             five,
             [0.5, 0.25, 0.125, 0.08, 0.045],
             [0.046, 0.092, 0.185, 0.288, 0.389],
@@ -66,8 +66,8 @@ def presets() -> list[Preset]:
         Preset(
             "two",
             "Two tokens, .01 against .99",
-            "Rarely accepted at first, but the second child is then nearly certain: with so few tokens the "
-            "index has far less entropy than D_KL.",
+            "The first child is rarely accepted, but then the second one nearly always is. With so few "
+            "tokens the entropy of the index is far below D_KL.",
             ["a", "b"],
             [0.01, 0.99],
             [0.99, 0.01],
@@ -76,9 +76,10 @@ def presets() -> list[Preset]:
         Preset(
             "lead",
             "GSD's largest lead",
-            "GSD's first acceptance is at most 3 − 2√2 = 17.2 points above ERSD's. This pair reaches it, at "
-            "TV = √2 − 1. ERSD's equals its lower bound (1 − TV) / (1 + TV).",
-            ["target's own", "shared", "draft's own"],
+            "GSD's first acceptance is at most 3 − 2√2 = 17.2 points above ERSD's. This pair of "
+            "distributions reaches that lead, at TV = √2 − 1. Here ERSD's acceptance equals its lower bound "
+            "(1 − TV) / (1 + TV).",
+            ["only the target's", "shared", "only the draft's"],
             [root, 1 - root, 0.0],
             [0.0, 1 - root, root],
             [],

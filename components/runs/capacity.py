@@ -1,7 +1,7 @@
 """How many runs are decoded at once: as many as the pair and its device have memory and time for.
 
-It is measured once for a pair, after loading, as a job beside the runs. Until then, and where it cannot be
-measured (on ZeroGPU), the number is so small that decoding in turns would serve as well.
+The number is measured once for a pair, after loading, as a job beside the runs. Until then, and if it can't
+be measured (on ZeroGPU), it is so small that decoding in turns would do as well.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from specdec.topology import sequence
 from specdec.trace import Method
 
 FEWEST = 8
-"""Runs at once that are always allowed: even a slow model decodes them no slower together than in turns."""
+"""Runs that are always allowed at once. Even with a slow model, decoding them together is not slower than in
+turns."""
 LONGEST = 1.0
-"""The longest round of all runs in seconds, at which texts still visibly move."""
+"""The longest round of all runs, in seconds. With longer rounds the texts would no longer visibly grow."""
 _MEMORY = 0.5
-"""The part of the free memory that runs may take."""
+"""The share of the free memory that runs may take."""
 _STEPS, _K = 4, 4
 """Rounds of the measurement, and drafted tokens of each. The shortest round counts, because other work on the
-machine only adds time.
+machine only makes rounds longer.
 """
 _TOKENS = _STEPS * (1 + _K)
-"""The largest result of a measurement."""
+"""The largest possible result of a measurement."""
 
 _MANY = 1 << 20
 """The number of runs if there is no limit."""
@@ -40,14 +41,15 @@ _measuring = threading.Lock()
 
 
 def known() -> int:
-    """Runs at once that the server's pair has room for, or the default before it is measured."""
+    """The number of runs for which the server's pair has room, or the default before that is measured."""
     return _known
 
 
 def measure(pair: Pair, queue: Queue = QUEUE) -> None:
     """Measure the capacity of the pair that is present now, as a job of the queue.
 
-    Another thread that measures is waited for. Its pair may have been exchanged meanwhile.
+    If another thread is measuring, this call waits for it, because the pair may have been exchanged since
+    then.
     """
     with _measuring:
         _measure(lazy.present(pair), queue)
@@ -60,7 +62,7 @@ def _measure(pair: Pair, queue: Queue) -> None:
         return
     try:
         _known = queue.submit(Owner(), measuring(pair)).wait()
-    except Exception:  # a server without a measurement still serves
+    except Exception:  # a server whose measurement failed still serves
         logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
 
 
@@ -82,7 +84,7 @@ def _in_time(pair: ModelPair) -> Steps[int]:
 
 
 def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
-    """Seconds of a round of so many runs."""
+    """The seconds of a round of this many runs."""
     from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
     batch, seconds = Batch(pair), []
@@ -106,7 +108,7 @@ def _run(pair: ModelPair, seed: int) -> Run:
 def _in_memory(pair: ModelPair) -> int:
     from specdec.models import HFModel, free_memory, memory
 
-    # a draft with another tokenizer holds its model as `draft`
+    # the draft may have another tokenizer; then its model is the attribute `draft`
     held = (pair.target, getattr(pair.draft, "draft", pair.draft))
     models = [model for model in held if isinstance(model, HFModel)]
     needed = sum(memory.need_of_run(model, model.vocab_size) for model in models)

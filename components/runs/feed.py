@@ -31,13 +31,14 @@ DESCRIPTION = f"""Decode speculatively. Yields updates as JSON texts.
 
 An update has a `phase` (waiting, choosing, running, baseline, done or error) and the `rounds` since the
 update before (`specdec.Round.from_json` reads one); those of the phase "baseline" are of plain decoding. The
-first one of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
+first update of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
 `specdec.Generation.acceptance`, and "error" a `message`.
 
-method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
-{" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The
+method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k: number of drafted tokens, not used by
+{" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch these limits off; temperature = 0 is
+greedy. The
 same seed gives the same rounds. baseline: measure plain decoding too. chat: let the chat template write the
-prompt, where the models have one; history: the conversation before the prompt, a JSON list of questions and
+prompt if the models have one; history: the conversation before the prompt, a JSON list of questions and
 answers in turn. tree: the tree in place of a measured one, as the page's address writes it.
 """
 """The description of the endpoint for clients."""
@@ -74,7 +75,7 @@ def ending_in_words(updates: Callable[_P, Iterator[str]]) -> Callable[_P, Genera
 
 
 def error_message(error: Exception) -> str:
-    """What the visitor reads about an error.
+    """The message for the visitor about an error.
 
     A ValueError is the visitor's mistake, and its text is returned. Any other error is written to the
     server's log, and the visitor reads one general sentence.

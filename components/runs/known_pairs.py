@@ -47,7 +47,7 @@ class KnownPair:
     """A target and a draft with one vocabulary. title: its name on the page.
 
     shipped: the name under which `specdec.load_pair` loads the draft that is part of the project, if there is
-    one. The target is given too, since it may not be part of the project.
+    one. The target is given in any case, because it may not be part of the project.
     """
 
     name: str

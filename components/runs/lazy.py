@@ -1,4 +1,4 @@
-"""The pair that all visitors of a server share. It is loaded on first use and can be exchanged while the
+"""The pair that all visitors of a server share. It is loaded on first use, and can be exchanged while the
 server runs."""
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from specdec.models import Model
 
 SMALL = 20_000_000
-"""Up to this many parameters of the target, the page decodes on one thread. The other cores stay free for
-the server and for a browser on the same machine. For the story pair a second thread is 1.27 times as fast on
-two quiet cores, and 2 to 5% slower where another process keeps one of them busy.
+"""A target of at most this many parameters is decoded on one thread. The other cores stay free for the server
+and for a browser on the same machine. For the story pair a second thread is 1.27 times as fast on two quiet
+cores, and 2 to 5% slower if another process keeps one of them busy.
 """
 _ALL_THREADS = torch.get_num_threads()
 
 
 def load(target: str | None, draft: str | None, **options: Any) -> Pair:
-    """`specdec.load_pair`, with one thread for the embedded pair.
+    """Load a pair as `specdec.load_pair` does, but the embedded pair with one thread.
 
-    Its check computes thousands of small products, and two threads would wait for each other at each one. On
-    a busy machine each such wait takes a time slice of the system: the first run after the start took a
-    minute. For a draft with another tokenizer, it also measures what this draft can reach, which the panel of
-    models says.
+    The check after loading computes thousands of small products, and two threads would wait for each other at
+    each one. On a busy machine each such wait takes a time slice of the system: the first run after the start
+    took a minute. For a draft with another tokenizer, the function also measures the target's probability on
+    the tokens that both models have. The panel of models shows the result.
     """
     torch.set_num_threads(1 if target == "stories" else _ALL_THREADS)
     pair = specdec.load_pair(target, draft, **options)
@@ -41,11 +41,11 @@ def load(target: str | None, draft: str | None, **options: Any) -> Pair:
 class LazyPair:
     """A placeholder for the pair that `load` returns. Its first use loads the pair, once, and waits for it.
 
-    A run takes the actual pair with `present` when it begins, because the pair may be exchanged during the
-    run.
+    When a run begins, it takes the actual pair with `present`, because the placeholder's pair may be
+    exchanged during the run.
 
-    will_chat: whether the pair that `load` returns is expected to chat. The page is built for it before it is
-    loaded.
+    will_chat: whether the pair that `load` returns is expected to chat. The page is built accordingly before
+    the pair is loaded.
     """
 
     def __init__(self, load: Callable[[], Pair], will_chat: bool = False):
@@ -73,7 +73,7 @@ class LazyPair:
 
     @property
     def chats(self) -> bool:
-        """Whether the pair answers questions. This does not load it."""
+        """Whether the pair answers questions. This call does not load the pair."""
         return self._will_chat if self._pair is None else self._pair.chats
 
     def __getattr__(self, name: str) -> Any:
@@ -98,12 +98,12 @@ def present(pair: Pair) -> Pair:
 
 
 def is_loaded(pair: Pair) -> bool:
-    """Whether the pair is already in memory; only a `LazyPair` may still have to be loaded."""
+    """Whether the pair is already in memory. Only the pair of a `LazyPair` may not be."""
     return not isinstance(pair, LazyPair) or pair.loaded
 
 
 def use_threads(pair: Pair) -> None:
-    """Set torch's number of threads for this thread to what suits the pair. torch has one setting per
+    """Set torch's number of threads to what suits the pair. The setting applies only to the calling
     thread."""
     torch.set_num_threads(1 if _is_small(pair.target) else _ALL_THREADS)
 
@@ -111,7 +111,7 @@ def use_threads(pair: Pair) -> None:
 def _is_small(target: Model) -> bool:
     from specdec.models.packed import PackedModel
 
-    if isinstance(target, PackedModel):  # asking for its module would make one of three gigabytes
+    if isinstance(target, PackedModel):  # its attribute `module` would create three gigabytes
         return False
     module = getattr(target, "module", None)
     return module is None or sum(parameter.numel() for parameter in module.parameters()) <= SMALL

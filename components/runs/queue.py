@@ -2,17 +2,17 @@
 
     submit ──▶ WAITING ──▶ RUNNING ──▶ DONE or FAILED
 
-A job is a generator of small steps: a measurement, a check, or the beginning of a run. Where it returns a
-`Run`, the job goes on with the run's rounds, which are decoded in one batch with the other runs of its pair.
+A job is a generator of small steps: a measurement, a check, or the beginning of a run. If it returns a `Run`,
+the job continues with the run's rounds, which are decoded in one batch with the other runs of its pair.
 
 A cycle of the thread first begins the new runs. Then the addresses that have paid least take part: their runs
 in one step of a batch, and their other jobs for as much time as such a part of a step takes.
 
-- An address pays for the rows that the target evaluates for it, of the tree that is planted then, and for
-  other work by its time. An address that has paid more than another one, by `LIGHT` rows or more, waits.
+- An address pays for the rows of its trees that the target evaluates, and for other work by its time. It
+  waits if it has paid at least `LIGHT` rows more than another one.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
-- An error ends the job that it belongs to. `Batch` tries a forward that failed for several runs again, for
-  each by itself; a step that fails as a whole ends all runs of its batch.
+- An error ends the job that it belongs to. If a forward pass fails for several runs, `Batch` repeats it for
+  each run alone. A step that fails as a whole ends all runs of its batch.
 - The seconds of a round are its visitor's wait, including time shared with other runs.
 
 Runs on ZeroGPU have their own process and need no turn of this thread (`zero_gpu`).
@@ -41,22 +41,23 @@ THREAD = "rounds"
 """The name of the thread that works."""
 SWITCH_INTERVAL = 0.0005
 """The longest time in seconds that the working thread waits for a Python thread after each of its many small
-computations. With Python's default of 5 ms, each update of the page delayed it by several such waits.
+computations. With Python's default of 5 ms, several such waits delayed the thread at each update of the page.
 """
 STEP = 128
-"""Evaluated rows of a step at most, unless one run alone has more. A larger step would be no faster per row,
-and a newcomer waits for the step in progress.
+"""Most evaluated rows of a step, unless a single run has more. A larger step would not be faster per row, and
+a new run waits for the step in progress.
 """
 LIGHT = 16
 """The same for the jobs of one address while another address has only a few rows. A short run then takes at
 most three times as long as alone.
 """
 _OF_RUN = 8
-"""What a run counts at least, in rows, because each run has costs of its own."""
+"""The least number of rows that is counted for a run, because each run has fixed costs."""
 _SECONDS = 1e-4
-"""Seconds of a row before a step was timed."""
+"""Estimated seconds of a row before the first step was timed."""
 _SHORTEST = 1e-3
-"""Seconds that a step counts at least, so that quick steps do not make other work too dear."""
+"""The least number of seconds that is counted for a step, so that fast steps do not make other work too
+expensive."""
 
 
 class Visitor(NamedTuple):
@@ -73,7 +74,8 @@ NOBODY = Visitor("")
 
 @dataclass(eq=False)
 class Owner:
-    """Whose job it is; without a visitor, it is the server's own. worked: seconds of the model so far."""
+    """The owner of a job. Without a visitor, the job belongs to the server. worked: seconds of the model so
+    far."""
 
     visitor: Visitor = NOBODY
     worked: float = 0.0
@@ -89,10 +91,11 @@ class State(Enum):
 
 
 class Job:
-    """Work of one owner. It goes on until it ends or is closed, whether or not anyone reads its values.
+    """Work of one owner. It continues until it ends or is closed, even if nobody reads its values.
 
-    run: the run that the steps returned. values: the rounds of the run, or what the steps yielded, None
-    aside. result: what the steps returned. error: why it failed. key: of the measurement that a run needs.
+    run: the run that the steps returned. values: the rounds of the run, or the yielded values of the steps
+    without None. result: the returned value of the steps. error: why the job failed. key: names the
+    measurement that a run needs.
     """
 
     def __init__(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False):
@@ -119,8 +122,8 @@ class Job:
             raise self.error
 
     def batches(self, interval: float) -> Iterator[list[Any]]:
-        """Yield lists of new values. Each has at least one and comes `interval` seconds after the previous
-        one.
+        """Yield lists of new values. Each has at least one value and comes `interval` seconds after the
+        previous list.
 
         The first list comes with the first value, the last one as soon as the job ends. An error of the job
         is raised after the values before it.
@@ -145,7 +148,7 @@ class Job:
         return self._ended.is_set()
 
     def ends_within(self, seconds: float | None) -> bool:
-        """Whether the job has ended, now or after at most so many seconds. None: wait for the end."""
+        """Whether the job has ended, now or within this many seconds. seconds: None waits for the end."""
         return self._ended.wait(seconds)
 
     def wait(self) -> Any:
@@ -184,7 +187,7 @@ class Queue:
         self._submitted: list[Job] = []
         self._is_running = False
         self._paid: dict[str, float] = {}
-        # the working thread alone uses the following attributes
+        # only the working thread uses the following attributes
         self._jobs: list[Job] = []
         self._batches: dict[Job, Batch] = {}
         self._open: dict[ModelPair, Batch] = {}
@@ -196,7 +199,7 @@ class Queue:
     def submit(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
         """Queue a job. RuntimeError if the system has no thread left; the next call tries again.
 
-        begins_run: the steps lead to a run, and the first one yields the key of the measurement that it
+        begins_run: the steps lead to a run, and the first step yields the key of the measurement that the run
         needs, if any.
         """
         job = Job(owner, steps, begins_run)
@@ -212,7 +215,8 @@ class Queue:
         return job
 
     def paid(self, address: str) -> float:
-        """Rows that this address has paid for. It is forgotten when it no longer puts the address behind."""
+        """Rows that this address has paid for. An entry is forgotten when it no longer puts its address
+        behind others."""
         return self._paid.get(address, 0.0)
 
     def _work(self) -> None:
@@ -223,7 +227,7 @@ class Queue:
             self._fail_all(error)
 
     def _has_jobs(self) -> bool:
-        """Take in new jobs and drop closed ones. Returns whether any job is left."""
+        """Add submitted jobs and remove closed ones. Returns whether any job is left."""
         with self._lock:
             submitted, self._submitted = self._submitted, []
         self._jobs += submitted
@@ -236,7 +240,7 @@ class Queue:
             return self._is_running
 
     def _cycle(self) -> None:
-        """Begin new runs, then work for each address that has paid least."""
+        """Begin new runs. Then work for each address that has paid least."""
         turns = self._turns()
         for job in [job for job in self._jobs if job.state is State.WAITING and job.begins_run]:
             self._advance(job)
@@ -271,7 +275,8 @@ class Queue:
             self._advance(job)
 
     def _next_step(self, address: str) -> Job | None:
-        """The next job of this address that has steps to do: the first of each key measures for all."""
+        """The next job of this address that has steps to do. The first job of each key measures for all
+        others."""
         firsts: dict[Hashable, Job] = {}
         for job in self._jobs:
             if job.run is None and not job.closed:
@@ -281,7 +286,7 @@ class Queue:
         return next((job for job in firsts.values() if job.address == address), None)
 
     def _advance(self, job: Job) -> None:
-        """Do a job's next step. When its run exists, it joins its batch."""
+        """Do a job's next step. As soon as its run exists, the run joins its batch."""
         self._last = None  # the step may have set torch's threads for another pair
         is_free = job.begins_run and job.state is State.WAITING
         job.state, start = State.RUNNING, time.monotonic()
@@ -312,14 +317,14 @@ class Queue:
             self._paid[job.address] += seconds / self._seconds
 
     def _to_the_end(self, jobs: Sequence[Job]) -> None:
-        """Move these jobs behind the others: they take turns."""
+        """Move these jobs to the end of the list, so that jobs take turns."""
         moved = {*jobs} & {*self._jobs}
         self._jobs = [job for job in self._jobs if job not in moved] + [job for job in jobs if job in moved]
 
     # ------------------------------------------------------------ rounds
 
     def _room(self) -> int:
-        """Rows of one address in a step: as many as the address with the fewest could use, at least
+        """The rows of one address in a step: as many as the address with the fewest could use, but at least
         `LIGHT`."""
         rows = Counter[str]()
         for job in self._jobs:
@@ -327,7 +332,7 @@ class Queue:
         return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
 
     def _first(self, address: str, room: int) -> list[Job]:
-        """The runs of this address that have waited longest and have room in a step, at least one."""
+        """The runs of this address that have waited longest and fit into a step, at least one."""
         jobs = [job for job in self._jobs if job in self._batches and job.address == address]
         fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
         return jobs[: max(1, fitting)]
@@ -356,7 +361,7 @@ class Queue:
         job.end(error)
 
     def _close_if_empty(self, batch: Batch) -> None:
-        """Forget a batch without runs, and its pair, which may have been exchanged."""
+        """Forget a batch without runs. Its pair may have been exchanged and can then be freed."""
         if not batch:
             self._open.pop(batch.pair, None)
             self._last = None
@@ -412,10 +417,10 @@ class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error
 
 
 def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
-    """Begin a job of the server that has no small steps, such as loading a pair: on a thread of its own.
+    """Run a job of the server that has no small steps, such as loading a pair, in a thread of its own.
 
-    work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. What
-    it returns is the result of the job. RuntimeError if the system has no thread left.
+    work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. The
+    returned value of `work` is the result of the job. RuntimeError if the system has no thread left.
     """
     job = Job(Owner(), (_ for _ in ()))
 
@@ -438,7 +443,8 @@ def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
 
 
 def _rows(job: Job) -> int:
-    """Rows that the target evaluates for a round of this job, or the least that a run counts."""
+    """Rows that the target evaluates for a round of this job, but at least the number that is counted for a
+    run."""
     assert job.run is not None, "a job in a batch has a run"
     return max(_OF_RUN, 1 + job.run.planted.num_draft_tokens)
 

@@ -35,7 +35,7 @@ def updates(
     interval: float = feed.INTERVAL,
     visitor: seats.Visitor = seats.NOBODY,
 ) -> Generator[str]:
-    """Run this visitor's request as JSON updates. An error becomes a last update with its message.
+    """Run this visitor's request. Yields JSON updates; an error becomes a last update with its message.
 
     Closing the generator ends the run.
     """
@@ -53,14 +53,14 @@ def _decoded(interval: float, seat: seats.Seat, pair: Pair, settings: VisitorSet
     try:
         job = begin(seat, pair, settings)
     except zero_gpu.NoGpuError as error:
-        note["message"] = f"{error} This run is by the embedded story models, on the CPU."
+        note["message"] = f"{error} The embedded story models do this run on the CPU."
         pair = zero_gpu.embedded()
         job = begin(seat, pair, settings)
     with closing(job):
         for _ in job.beginning(seats.TOLD_EVERY):
             yield feed.waits(None, phase)  # a visitor can stop the run at each update
         run = job.run
-        assert run is not None, "a run that has begun"
+        assert run is not None, "the run has begun"
         setup = _setup(pair, settings) | {"prompt_ids": run.prompt_ids}
         setup |= _tree(run.topology, topologies.has_to_measure(settings))
         yield feed.update("running", setup=setup | _choice(run), **note)
@@ -120,7 +120,7 @@ def begin(
     detail: bool = True,
     prompt_ids: tuple[int, ...] = (),
 ) -> Job | BorrowedJob:
-    """Begin the run of checked settings for the holder of this seat. The caller closes the returned run.
+    """Begin the run of checked settings for the owner of this seat. The caller closes the returned run.
 
     `NoGpuError` if a GPU is needed and none is available. Other errors come with the rounds.
     """
@@ -139,14 +139,14 @@ def starting(
     alone: bool = False,
     record: Generation | None = None,
 ) -> topologies.KeyedSteps:
-    """Create the run of checked settings in the thread that will decode it, without decoding anything yet.
+    """Create the run of checked settings in the thread that will decode it. Nothing is decoded yet.
 
-    It takes several steps because a tree may have to be measured. prompt_ids: the prompt's tokens if they are
-    known. alone: the run is decoded by itself, not in the batch. record: of a run whose trees it has again.
-    ValueError as in `specdec.stream`, and if the prompt has more tokens than the limit.
+    The function yields steps because a tree may have to be measured. prompt_ids: the prompt's tokens if they
+    are known. alone: the run is decoded by itself, not in the batch. record: an earlier run whose trees this
+    run repeats. ValueError as in `specdec.stream`, and if the prompt has more tokens than the limit.
     """
     pair = lazy.present(pair)
-    assert isinstance(pair, specdec.ModelPair), "a pair in this process"
+    assert isinstance(pair, specdec.ModelPair), "the pair is in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
     decoding = settings.decoding()
@@ -172,7 +172,7 @@ def starting(
 
 
 def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Run:
-    """The run that `starting` creates, here in the calling thread."""
+    """The run that `starting` creates, without steps and in the calling thread."""
     return finished(starting(pair, settings, *details, alone=True))
 
 
@@ -187,7 +187,7 @@ def _prompt_ids(pair: Pair, settings: VisitorSettings) -> tuple[int, ...]:
     if settings.history and len(ids) > room:
         limits.at_most("question", len(pair.chat_prompt(settings.prompt)), room, "tokens")
         raise ValueError(
-            f"This conversation is full: {len(ids):,} tokens with your question; at most {room:,} are "
+            f"This conversation is too long: {len(ids):,} tokens with your question; at most {room:,} are "
             "allowed. Start a new one."
         )
     limits.at_most("question", len(ids), most, "tokens")
@@ -205,7 +205,7 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 
 
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
-    """What "auto" would choose now, and among what; and its trees, where they have changed."""
+    """What "auto" would choose now and the candidates, and the run's trees if they have changed."""
     candidates = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
     return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
 
@@ -235,5 +235,6 @@ def models(pair: Pair) -> list[dict[str, str]]:
 
 
 def _short(name: str) -> str:
-    """The last two names of a folder's path: visitors must not see where it lies on the server."""
+    """The last two names of a folder's path, because visitors must not see where the folder lies on the
+    server."""
     return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name

@@ -1,7 +1,7 @@
-"""The line for the model: a run waits for a seat and is told its place meanwhile.
+"""Seats at the model, and the line of the runs that wait for one. A waiting run learns its place in the line.
 
-The number of seats is the number of runs that the model has room for (`capacity`). They are decoded together
-(`queue`), so a run of 400 tokens does not delay one of 20.
+The number of seats is the number of runs that the model has room for (`capacity`). Seated runs are decoded
+together (`queue`), so a run of 400 tokens does not delay one of 20.
 
     with seats.MODEL.seat(visitor) as seat:
         for place in seat.wait():  # at most once a second, until the run has its seat
@@ -10,8 +10,9 @@ The number of seats is the number of runs that the model has room for (`capacity
             yield rounds
 
 Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, ends the seat's jobs
-and gives the seat to the next in line: of the address with the fewest seats, then of the one that has paid
-least. A quarter of the seats is reserved for addresses without one, so that no address can delay the others.
+and gives the seat to the next run: first of the address with the fewest seats, then of the address that has
+paid least. A quarter of the seats is reserved for addresses without one, so that no address can delay the
+others.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A place in line. number: 1 is seated next; of: the length of the line; seconds: estimated wait, None if
-    unknown."""
+    """A place in the line of waiting runs. number: 1 is the next to get a seat; of: the length of the line;
+    seconds: the estimated wait, None if unknown."""
 
     number: int
     of: int
@@ -101,22 +102,22 @@ class Line:
         beside = sum(other.address == visitor.address for other in present)
         if own >= bounds.of_tab:
             raise ValueError(
-                f"{own} of your runs wait or run already, and the limit here is {bounds.of_tab} at "
-                "once: stop one, or wait until it ends"
+                f"{own} of your runs wait or run already; at most {bounds.of_tab} are allowed at once. Stop "
+                f"one, or wait until one ends"
             )
         if beside >= bounds.of_address:
             raise ValueError(
-                f"{beside} runs from your network wait or run already, which is the limit here: try again "
-                "in a minute; recorded runs, lessons and laboratories need no waiting"
+                f"{beside} runs from your network wait or run already, which is the limit. Try again in a "
+                f"minute; recorded runs, lessons and laboratories work without waiting"
             )
         if len(self._waiting) >= bounds.waiting and not self._free_for(visitor.address):
             raise ValueError(
-                f"{len(self._waiting)} runs wait for the model already, which is the limit here: try again "
-                "in a minute; recorded runs, lessons and laboratories need no waiting"
+                f"{len(self._waiting)} runs wait for the model already, which is the limit. Try again in a "
+                f"minute; recorded runs, lessons and laboratories work without waiting"
             )
 
     def _free_for(self, address: str) -> bool:
-        """Whether this address may sit down now. The caller holds the lock."""
+        """Whether a run of this address may get a seat now. The caller holds the lock."""
         seats = self._bounds().seats
         free, held = seats - len(self._seated), self._held()[address]
         return free > (seats // 4 if held else 0)
@@ -125,16 +126,17 @@ class Line:
         return Counter(seat.visitor.address for seat in self._seated)
 
     def _ordered(self) -> list[Seat]:
-        """The line in the order of seating: first the address with the fewest seats."""
+        """The waiting runs in the order in which they get seats: first the runs of the address with the
+        fewest seats."""
         held, rank = self._held(), {}
         for seat in self._waiting:
             rank[seat] = held[seat.visitor.address]
             held[seat.visitor.address] += 1
-        # equal entries stay in order of arrival
+        # entries with equal keys stay in order of arrival
         return sorted(self._waiting, key=lambda seat: (rank[seat], self.queue.paid(seat.visitor.address)))
 
     def _fill(self) -> None:
-        """Seat waiting runs while there is room. The caller holds the lock."""
+        """Give seats to waiting runs while there is room. The caller holds the lock."""
         while seat := next((each for each in self._ordered() if self._free_for(each.visitor.address)), None):
             self._waiting.remove(seat)
             self._seated.append(seat)
@@ -158,8 +160,8 @@ class Line:
             return Place(number, len(self._waiting), self._seconds(number))
 
     def _seconds(self, number: int) -> float | None:
-        """Estimated seconds until the run at this place is seated. The seated runs share the time, so one
-        ends every `mean` seconds."""
+        """Estimated seconds until the run at this place gets a seat. The seated runs share the time, so one
+        of them ends every `mean` seconds."""
         if not self._recent:
             return None
         mean = fmean(self._recent)
@@ -185,13 +187,14 @@ class Seat(Owner):
         self._line._leave(self)
 
     def do(self, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
-        """A job that does these steps. It ends with the seat at the latest. begins_run: the steps lead to a
-        run, which the job decodes."""
+        """A job that does these steps. It ends when the seat is given up, or earlier. begins_run: the steps
+        lead to a run, which the job decodes."""
         self._jobs.append(self._line.queue.submit(self, steps, begins_run))
         return self._jobs[-1]
 
     def wait(self, every: float = TOLD_EVERY) -> Iterator[Place]:
-        """Yield the place in line now and then every `every` seconds, until the run is seated."""
+        """Yield the place in the waiting line at once, then every `every` seconds, until the run has a
+        seat."""
         while (place := self._line._place(self)) is not None:
             yield place
             self.seated.wait(every)

@@ -19,13 +19,13 @@ from specdec import Round
 from specdec.decoding.run import Run
 
 LEAST, MOST = 3, 7
-"""The number of repeats: the minimum if the server has no other run, and the maximum."""
+"""Fewest and most repeats if the server decodes no other run."""
 ENOUGH = 3.0
-"""After this many seconds of repeats only the minimum number is completed."""
+"""After this many seconds only the fewest repeats are completed."""
 LONGEST = 2.0
-"""The longest later repeat in seconds. For a longer run only the beginning is repeated."""
+"""The longest later repeat in seconds. Of a longer run only the beginning is repeated."""
 BLOCK = 8
-"""Tokens that one side decodes before the other side's turn."""
+"""Tokens that one side decodes before it is the other side's turn."""
 
 Beginning = Callable[[], Generator[Any, None, Run]]
 Seconds = dict[str, list[float]]
@@ -39,7 +39,8 @@ class Repeats:
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):
-        """alone: whether no other run is being decoded. If there is one, a single repeat is made.
+        """alone: returns whether no other run is being decoded. If there is another run, only one repeat is
+        made.
 
         longest: the longest later repeat in seconds.
         """
@@ -86,5 +87,5 @@ class Repeats:
 
 
 def decoding_seconds(round: Round) -> float:
-    """Seconds of drafting, evaluating and verifying, without the time for the page's records."""
+    """Seconds of drafting, evaluating and verifying. The time for the page's records is left out."""
     return round.seconds.draft + round.seconds.evaluate + round.seconds.verify

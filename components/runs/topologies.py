@@ -27,13 +27,13 @@ WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_
 MEASURED = tuple(name for name, entry in TOPOLOGIES.items() if entry.measured)
 
 _TEMPERATURE, _TOP_P = 0.1, 0.05
-"""Steps of temperature and top-p within which acceptance hardly changes. A measurement for one visitor serves
-all visitors within a step.
+"""Steps of temperature and top-p within which acceptance hardly changes. One measurement serves all visitors
+within a step.
 """
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
 
 KeyedSteps = Generator[Hashable, None, Any]
-"""Small steps of a measurement. The first one yields its key, the others None."""
+"""Small steps of a measurement. The first step yields the measurement's key, the others None."""
 
 
 def has_to_measure(settings: Any) -> bool:
@@ -47,13 +47,13 @@ def has_tree(settings: Any) -> bool:
 
 
 def can_draft(pair: ModelPair) -> bool:
-    """Whether this pair has a draft model and neither of its models can only decode token by token."""
+    """Whether this pair has a draft model, and both of its models can score several tokens in one call."""
     return pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
 
 
 def prepare(pair: Pair, opening: dict[str, Any]) -> None:
-    """Measure the tree for the settings of this run, the page's defaults, as a job beside the runs, so
-    that no visitor waits for it. A pair that cannot draft needs no tree."""
+    """Measure the tree for the settings of this run, which are the page's defaults. The measurement is a job
+    beside the runs, so that no visitor waits for it. A pair that cannot draft needs no tree."""
     if isinstance(pair, ModelPair) and can_draft(pair):
         sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
         tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
@@ -95,7 +95,7 @@ def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
     """The embedded pair's acceptance by child index, measured after its training; None for other pairs and
     settings.
 
-    It is known for temperature 1 without top-k and top-p, the page's defaults, so the first click of a class
+    It is known for temperature 1 without top-k and top-p, the page's defaults. So the first run of a class
     does not wait for a measurement.
     """
     if not is_embedded(pair) or settings.sampling != Sampling():
@@ -114,7 +114,7 @@ def _shipped_acceptance() -> dict[str, list[float]]:
 
 
 def neighbour(sampling: Sampling) -> Sampling:
-    """The sampling at which acceptance is measured for this sampling and all nearby ones."""
+    """The sampling at which acceptance is measured. It serves this sampling and all nearby ones."""
     temperature = min(round(sampling.temperature / _TEMPERATURE) * _TEMPERATURE, _MOST_TEMPERATURE)
     top_p = min(max(round(sampling.top_p / _TOP_P), 1) * _TOP_P, 1.0)
     top_k = 1 << (sampling.top_k - 1).bit_length() if sampling.top_k else 0
@@ -132,10 +132,11 @@ def written(tree: specdec.Topology) -> str:
 
 
 def read(text: str) -> specdec.Topology:
-    """The tree of a text by `written`. ValueError if the text is none."""
+    """The tree whose notation by `written` this text is. ValueError if the text is no such notation."""
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
         raise ValueError(
-            f"tree = {text!r:.60} is not the number of each node's children, like 3.1.1 for a root with three"
+            f"tree = {text!r:.60} is not the number of each node's children, such as 3.1.1 for a root "
+            "with three children"
         )
     counts = [int(part) for part in text.split(".")]
     limits.at_most("tree", sum(counts), limits.current().draft_tokens, "tokens")

@@ -130,8 +130,8 @@ class Lender:
         return BorrowedRun(self, self._borrowed(settings, *details))
 
     def seconds(self, settings: VisitorSettings, *_: Any) -> int:
-        """Seconds of GPU to ask for. They grow with the tokens, and with an acceptance measurement if one is
-        needed."""
+        """The seconds of GPU to ask for. They grow with the number of tokens, and include an acceptance
+        measurement if one is needed."""
         trial = _TRIAL if self._has_to_measure(settings) else 0
         seconds = _BEGIN + settings.max_new_tokens * _PER_TOKEN
         return trial + min(MOST, max(LEAST, round(seconds)))
@@ -144,7 +144,7 @@ class Lender:
         """The whole run, in the process with the GPU."""
         try:
             run = self._start(self.pair, settings, *details)
-        except ValueError as error:  # other errors than Gradio's own lose their message
+        except ValueError as error:  # only Gradio's own errors keep their message
             yield Refusal(str(error))
             return
         with closing(run):
@@ -157,7 +157,7 @@ class BorrowedRun(Iterator[specdec.Round]):
     """The rounds of a run in another process, with the attributes of `specdec.decoding.run.Run`."""
 
     prefill_seconds = 0.0
-    trees: tuple[Any, ...] = ()  # they are known at the end
+    trees: tuple[Any, ...] = ()  # known only at the end
 
     def __init__(self, lender: Lender, updates: Generator[Any, None, None]):
         self.pair, self._updates = lender, updates
@@ -187,7 +187,8 @@ class BorrowedRun(Iterator[specdec.Round]):
 
 
 class BorrowedJob:
-    """A borrowed run with the methods of `queue.Job`. Reading its rounds lets the other process go on."""
+    """A borrowed run with the methods of `queue.Job`. The other process continues while the rounds are
+    read."""
 
     def __init__(self, run: BorrowedRun):
         self.run = run
@@ -219,7 +220,7 @@ class BorrowedJob:
 
 
 def _in_words(error: gr.Error) -> ValueError:
-    """The message for an error of `spaces`, which is known by its title."""
+    """The message for an error of `spaces`. The kind of error is known by its title."""
     title, message = getattr(error, "title", ""), str(error.message).strip()
     if "quota" in title or "credits" in title or "duration" in title:
         return NoGpuError(f"Your time on the shared GPU is used up for now. {message}")
@@ -227,5 +228,5 @@ def _in_words(error: gr.Error) -> ValueError:
         return NoGpuError(f"The shared GPU is not free. {message}")
     logging.error("a run failed on the GPU: %s: %s", title, message)
     return ValueError(
-        "The shared GPU broke the run off, most likely because its time was over: ask for fewer tokens"
+        "The shared GPU stopped the run, most likely because its time was over. Ask for fewer tokens"
     )

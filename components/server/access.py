@@ -35,9 +35,9 @@ _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 class Access:
     """The rule in force.
 
-    root: the only folder in which visitors' folders are looked up; None: any folder. key: a visitor must give
-    it; None: none is needed. ValueError if the rule is not in `RULES`, root is no folder, or the key is too
-    short.
+    root: the only folder in which visitors' folders are looked up; None means any folder. key: visitors must
+    give it; None means that no key is needed. ValueError if the rule is not in `RULES`, root is not a folder,
+    or the key is too short.
     """
 
     rule: str = OWN
@@ -64,9 +64,9 @@ class Access:
             raise ValueError("this is not the key that the server printed at its start")
 
     def choice(self, name: str, target: str, draft: str, dtype: str, device: str) -> Choice:
-        """The models to load for a visitor's choice: a name of `known_pairs`, or "own" with target and draft.
+        """The models that a visitor chose to load: a name of `known_pairs`, or "own" with target and draft.
 
-        ValueError if the rule forbids the choice or a part of it is missing.
+        ValueError if the rule forbids the choice or a part of the choice is missing.
         """
         if self.rule == FIXED:
             raise ValueError("the operator of this server has fixed its models")
@@ -81,15 +81,15 @@ class Access:
             raise ValueError("own models can't be loaded on this server, only the listed pairs")
         target, draft = _text("target", target).strip(), _text("draft", draft).strip()
         if not target:
-            raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, a folder or a GGUF file")
+            raise ValueError("target is empty; give a hub id such as Qwen/Qwen3-8B, a folder or a GGUF file")
         names = [target, *([draft] if draft else [])]
         places = [self._place(name) for name in names]
         shown = tuple(pair for pair in zip(places, names, strict=True) if pair[0] != pair[1])
-        title = " with ".join([*map(short, names), *([] if draft else ["copies of the text"])])
+        title = " with ".join([*map(short, names), *([] if draft else ["copies from the text"])])
         return Choice(title, places[0], places[1] if draft else None, device, dtype, shown)
 
     def _place(self, name: str) -> str:
-        """The folder or GGUF file of that name below the root if there is one, otherwise the name itself."""
+        """The folder or GGUF file of that name below the root, if there is one. Otherwise the name itself."""
         if self.root is None:
             return name
         root = self.root.resolve()
@@ -97,18 +97,18 @@ class Access:
         if root not in place.parents:
             raise ValueError(f"{name!r:.80} is not in the folder whose models this server offers")
         is_file = place.suffix.lower() == ".gguf" and os.path.isfile(place)
-        if is_file or os.path.isdir(place):  # both false for a name that no file can have
+        if is_file or os.path.isdir(place):  # both are false for a name that no file can have
             return str(place)
         # without this check, a folder beside the server's own files would be read
         if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
             raise ValueError(
-                f"{name!r:.80} is no folder or GGUF file among the models of this server, and no hub id"
+                f"{name!r:.80} is neither a folder or GGUF file among the models of this server nor a hub id"
             )
         return name
 
 
 def short(name: str) -> str:
-    """A model's name for people: of a folder or file, the last part of its path."""
+    """A model's name for people. For a folder or file it is the last part of the path."""
     is_path = name.count("/") > 1 or name.startswith((".", "~", "/")) or name.endswith(".gguf")
     return Path(name).name if is_path else name
 
@@ -121,7 +121,7 @@ def _text(name: str, value: object) -> str:
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Access:
-    """The rule of the options, otherwise the rule that suits the machines that can reach the page."""
+    """The rule of the options. Without one, the rule that suits the machines that can reach the page."""
     if zero_gpu.here(environment):
         return Access(FIXED)  # a model that is loaded later gets no GPU there
     host = options.host or environment.get("GRADIO_SERVER_NAME")

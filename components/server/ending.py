@@ -1,6 +1,6 @@
-"""The end of the server: one line, immediately, whatever is running.
+"""The end of the server: it prints one line and ends immediately, whatever is running.
 
-Python waits at exit for all threads, which decode or wait in line, and Gradio waits for all open streams.
+At exit Python waits for all threads, which decode or wait for a seat, and Gradio waits for all open streams.
 Nothing has to be saved, so the process waits for neither.
 """
 
@@ -20,7 +20,7 @@ def at_signals() -> None:
 
 def _end(number: int, _: Any) -> None:
     for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)  # ignores an impatient second Ctrl+C
+        signal.signal(other, signal.SIG_IGN)  # ignores a second Ctrl+C
     sys.stdout.flush()
     os.write(sys.stdout.fileno(), f"\nThe server was ended by {signal.Signals(number).name}.\n".encode())
     tunneling = sys.modules.get("gradio.tunneling")

@@ -1,7 +1,7 @@
-"""Loading another pair for the whole server, as a job beside the runs, while the present pair goes on.
+"""Loading another pair for the whole server, as a job beside the runs, while the present pair stays in use.
 
 at rest --begin--> loading --> ready        the pair of the server is another one now
-                      |  '---> failed       it is the old one; the message says why
+                      |  '---> failed       the old pair stays; the message says why
                     close --> cancelled     as well; what was fetched stays in the cache
 
 A visitor who loads a pair follows the updates of the load. Leaving them, also by closing the tab, cancels it.
@@ -36,13 +36,13 @@ class Choice:
     device: str = "auto"
     dtype: str = "auto"
     shown: tuple[tuple[str, str], ...] = ()
-    """Texts that messages must not show, such as folders of this machine, and their replacements."""
+    """Texts that messages must not show, such as folders of this machine, with their replacements."""
 
 
 class Loading:
     """The load of a pair for the server, and its progress. All methods may be called from any thread.
 
-    pair: replaced when another pair is ready. load: as `specdec.load_pair`.
+    pair: replaced when another pair is ready. load: loads a pair, like `specdec.load_pair`.
     """
 
     def __init__(self, pair: LazyPair, load: Callable[..., Pair] | None = None):
@@ -54,8 +54,10 @@ class Loading:
         self._began = self._ended = 0.0
 
     def begin(self, choice: Choice) -> Job:
-        """Start to load this pair. Closing the job cancels the load at its next report, which comes after
-        each chunk of a download and each weight. ValueError if another load is in progress."""
+        """Start to load this pair.
+
+        Closing the job cancels the load at its next report. Reports come after each chunk of a download and
+        after each weight. ValueError if another load is in progress."""
         with self._lock:
             if self._job is not None and not self._job.ended:
                 raise ValueError(
@@ -66,8 +68,8 @@ class Loading:
             return self._job
 
     def updates(self, choice: Choice) -> Generator[dict[str, Any]]:
-        """Load this pair for a visitor. Yields the state now and then, until the end. Closing the generator
-        cancels the load."""
+        """Load this pair for a visitor. Yields the state now and then, until the load ends. Closing the
+        generator cancels the load."""
         with closing(self.begin(choice)) as job:
             while not job.ended:
                 yield self.state()
@@ -85,9 +87,11 @@ class Loading:
             self._job.ends_within(None)
 
     def state(self) -> dict[str, Any]:
-        """For the page: status (`rest`, `loading`, `cancelling`, `ready`, `failed`, `cancelled`), the title
-        of what is or was loaded, stage, name, done and total of its progress, seconds, message, the models
-        that are loaded now, and whether they chat."""
+        """The state of the load for the page.
+
+        It has the status (`rest`, `loading`, `cancelling`, `ready`, `failed`, `cancelled`), the title of the
+        pair, the stage, name, done and total of its progress, the seconds, a message, the models that are
+        loaded now, and whether they chat."""
         models = run.models(self._pair.load()) if self._pair.loaded else []
         return self._progress() | {"models": models, "chats": self._pair.chats}
 
@@ -117,7 +121,7 @@ class Loading:
             is_ready = False
         except Exception as error:
             message = _message(error, choice)
-        memory.give_back()  # here nothing holds the frames of a load that did not succeed
+        memory.give_back()  # here no stack frame of a failed load holds its memory any more
         self._ended = time.monotonic()
         if message:
             raise ValueError(message)
@@ -129,7 +133,7 @@ class Loading:
             choice.draft,
             device=choice.device,
             dtype=choice.dtype,
-            download=True,  # whoever begins a load has read its size
+            download=True,  # the visitor has read the size before the load begins
             report=lambda progress: report(progress._asdict()),
         )
         report({"stage": "checking", "name": choice.title})

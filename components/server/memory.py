@@ -19,20 +19,20 @@ def share_arenas() -> None:
     """Let all threads allocate from two arenas. Call this before there are many threads.
 
     glibc gives each thread an arena of its own, up to eight per core, and a run is on whichever thread is
-    free. Memory that it frees in one arena is not available to the next run in another: visitors of half an
-    hour left 100 MB of such holes. Only one thread decodes, so two arenas cause no waiting. Other C libraries
-    are left unchanged, and so is a number set in the environment.
+    free. Memory that a run frees in one arena is not available to the next run in another one: half an hour
+    of visitors left 100 MB of such holes. Only one thread decodes, so two arenas cause no waiting. Other C
+    libraries are left unchanged, and so is a number set in the environment.
     """
     if _IS_GLIBC and "MALLOC_ARENA_MAX" not in os.environ:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
-    """Free what nobody uses any more, and give the memory back to the system.
+    """Free unused memory, and give it back to the system.
 
-    Loading a pair leaves hundreds of megabytes free in the allocator. The search through all that was
-    imported and loaded stops every visitor for .2 to .4 seconds, once: later collections pass over what is
-    there now. This also switches collections on, which `app` switches off for its start.
+    Loading a pair leaves hundreds of megabytes free in the allocator. The search through all imported modules
+    and loaded weights stops every visitor for .2 to .4 seconds, but only once: later collections skip
+    everything that exists now. This also switches collections on, which `app` switches off for its start.
     """
     gc.unfreeze()
     gc.collect()

@@ -37,37 +37,37 @@ _YES_OR_NO = {"action": argparse.BooleanOptionalAction, "default": False}
 GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
         "pair": (
-            "smollm2 (135 M parameters, chats; the default where its weights are installed or the hub "
-            "answers), coder (Qwen2.5-Coder, 1.5 B with 0.5 B) or stories (15 M, loads at once)",
+            "smollm2 (135 M parameters, chats; the default if its weights are installed or the hub answers), "
+            "coder (Qwen2.5-Coder, 1.5 B with 0.5 B) or stories (15 M, loads at once)",
             {"choices": PAIRS},
         ),
         "download": (
-            f"let the pair coder be fetched from the hub, {coder.SIZE}, where {coder.VARIABLE} names no "
-            "folder with its files",
+            f"download the pair coder from the hub, {coder.SIZE}, if {coder.VARIABLE} names no folder with "
+            f"its files",
             _YES_OR_NO,
         ),
-        "target": ("instead: hub id, folder or GGUF file of the target", {}),
+        "target": ("instead of a pair: hub id, folder or GGUF file of the target", {}),
         "draft": ("hub id, folder or GGUF file of the draft", {}),
         "device": ("auto, cpu, cuda or cuda:1", {"default": "auto"}),
         "dtype": ("auto, float32, bfloat16 or float16", {"default": "auto"}),
     },
-    "where the page is": {
+    "where the page is served": {
         # None leaves the choice to Gradio, which reads GRADIO_SERVER_NAME, so that a Space is reachable.
         "host": ("address to listen on (default: this machine alone, 127.0.0.1)", {}),
         "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
         "proxy": (
-            "addresses or networks of the proxies in front, with commas, like 127.0.0.1. Their header "
-            "X-Forwarded-For is believed (default: 0, none; private addresses on a Space and with --share)",
+            "addresses or networks of trusted proxies, with commas, such as 127.0.0.1. Their header "
+            "X-Forwarded-For is used (default: 0, none; on a Space and with --share: private addresses)",
             {"metavar": "ADDRESS"},
         ),
         "names": (
-            "further names by which visitors reach this server, with commas (known are numbers, localhost, "
-            "this machine's name, --host, and behind proxies any)",
+            "further names by which visitors reach this server, with commas (always known: IP addresses, "
+            "localhost, this machine's name and --host; behind proxies: any name)",
             {"default": ""},
         ),
     },
-    "what the page shows": {
+    "content of the page": {
         "results": (
             "results or summary of python -m research.experiments, for the Experiments tab (default: the "
             "shipped ones)",
@@ -76,17 +76,18 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
     "models that visitors may load, for everybody on this server": {
         "models": (
-            "own: any hub id or folder; listed: the pairs of the page's list; fixed: none (default: own "
-            "where only this machine can reach the page, fixed on a Space and behind proxies, else listed)",
+            "own: any hub id or folder; listed: the pairs of the page's list; fixed: none (default: own if "
+            "only this machine can reach the page, fixed on a Space and behind proxies, otherwise listed)",
             {"choices": RULES},
         ),
         "models-key": (
-            "what a visitor has to enter to load another pair or to cancel (default: nothing where only this "
-            "machine can reach the page, else one that is drawn and printed)",
+            "key that a visitor must enter to load another pair or to cancel (default: none if only this "
+            "machine can reach the page, otherwise a random key, which is printed)",
             {"metavar": "KEY"},
         ),
         "models-folder": (
-            "look for own folders in this one only, by their names in it (default: anywhere)",
+            "the only folder in which visitors' own models are looked up, by their names in it (default: any "
+            "folder)",
             {"metavar": "FOLDER", "type": Path},
         ),
     },

@@ -1,5 +1,5 @@
-"""What the machine gives the server: a port, which is checked before anything starts, open connections, and
-the address by which other machines reach it."""
+"""What the machine gives the server: a port, which is checked at the start, open connections, and the address
+by which other machines reach it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check(host: str | None, port: int | None) -> None:
 
 
 def allow_connections() -> None:
-    """Raise this process's limit of open connections, often 1024, to what the machine allows: a class of 400
-    has more."""
+    """Raise this process's limit of open connections, often 1024, to the machine's maximum. A class of 400
+    students has more than 1024."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
 
@@ -38,7 +38,9 @@ def for_others(host: str | None) -> str | None:
     if host not in ("0.0.0.0", "::"):
         return None
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # reserved for documentation; a UDP socket sends nothing here
+        probe.connect(
+            ("192.0.2.1", 9)
+        )  # an address that is reserved for documentation; a UDP socket sends nothing here
         return str(probe.getsockname()[0])
     return None
 
@@ -53,7 +55,10 @@ def _listen(host: str, port: int) -> None:
 
 
 def _why(error: Exception) -> str:
-    codes = {errno.EADDRINUSE: "another program listens there already", errno.EACCES: "it needs more rights"}
+    codes = {
+        errno.EADDRINUSE: "another program listens there already",
+        errno.EACCES: "this port needs more rights",
+    }
     if isinstance(error, socket.gaierror):
         return "this machine has no such address"
-    return codes.get(getattr(error, "errno", 0), "it can't be listened on")
+    return codes.get(getattr(error, "errno", 0), "the server can't listen on it")

@@ -1,1 +1,1 @@
-"""The tab "Tree lab": the optimal tree as it grows, beside other trees and the bounds."""
+"""The tab "Tree lab": the optimal tree while it grows, other trees, and the bounds."""

@@ -1,4 +1,4 @@
-"""`python -m components.tree_lab`: the panel alone."""
+"""`python -m components.tree_lab` serves this panel alone."""
 
 from components.server.standalone import alone
 from components.tree_lab.panel import panel

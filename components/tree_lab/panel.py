@@ -1,6 +1,6 @@
-"""A laboratory of draft trees: acceptance by child index, set by hand, and the best tree for it.
+"""A laboratory of draft trees: the visitor sets the acceptance by child index and sees the best tree for it.
 
-The trees and their values come from `specdec.optimal` and `specdec.theory`. Where each best tree contains the
+The trees and their values come from `specdec.optimal` and `specdec.theory`. If each best tree contains the
 smaller ones, one answer serves all k, and `assets/tree_lab/panel.js` draws its parts.
 """
 
@@ -26,20 +26,20 @@ from specdec.figures.topologies import FIXED, TOPOLOGIES
 
 START_K = 12
 INDICES = 8
-"""Child indices with a slider of their own; beyond, each rate is a fixed part of the one before."""
+"""Child indices that have a slider. Each later rate is a fixed part of the one before."""
 VOCABULARY = 2048
 """|Ω| in the theorem's bound: the embedded pair's vocabulary."""
 _TAIL, _SMALLEST = 24, 1e-7
-"""Child indices beyond those with a slider, and the rate from which on they no longer matter."""
+"""Most child indices beyond those with a slider, and the rate below which later ones no longer matter."""
 _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = assets.ASSETS / "stories" / "measurements.json"
 _WEAK = [0.3, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03]
 ALGORITHMS = {
-    "greedy": "Algorithm 3 (priority queue): R does not increase anywhere, so its trees are optimal "
-    "and each contains all smaller ones.",
-    "dynamic program": "Dynamic program: R increases somewhere, so the queue of Algorithm 3 could miss "
-    "the best tree. Best trees of different k need not contain each other.",
+    "greedy": "Algorithm 3 (priority queue): R never increases, so the queue's trees are optimal, and each "
+    "contains all smaller ones.",
+    "dynamic program": "Dynamic program: R increases somewhere, so the queue of Algorithm 3 could miss the "
+    "best tree. A best tree may not contain the best tree of a smaller k.",
 }
 
 
@@ -73,11 +73,16 @@ def presets() -> list[Preset]:
             "Two children, equally likely: the tree grows evenly, level by level.",
             [0.5, 0.5],
         ),
-        ("weak", "A weak draft", "Little is accepted, so alternatives are worth more than depth.", _WEAK),
+        (
+            "weak",
+            "A weak draft",
+            "Few tokens are accepted, so alternatives are worth more than depth.",
+            _WEAK,
+        ),
         (
             "increasing",
             "Increasing",
-            "The third child is likelier than the second: the queue falls short.",
+            "The third child is likelier than the second, so the queue does not find the best tree.",
             [0.5, 0.02, 0.4],
         ),
     ]
@@ -98,8 +103,8 @@ def _measured() -> list[Preset]:
         logging.getLogger(__name__).warning("no measured acceptance in %s", _MEASURED.name)
         return []
     note = (
-        f"R of held-out stories, the mean over {positions:,} positions; the Experiments' R is counted in "
-        "texts that the pair itself writes, and differs. Beyond index 7, a fixed ratio."
+        f"R of held-out stories, the mean over {positions:,} positions; the R of the Experiments differs, "
+        f"because it is counted in texts that the pair itself writes. Beyond index 7 the ratio is fixed."
     )
     return [
         _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
@@ -108,7 +113,7 @@ def _measured() -> list[Preset]:
 
 
 def acceptance(preset: Preset) -> tuple[float, ...]:
-    """R of an example as in the browser: the sliders' rates, then the tail until it is negligible."""
+    """R of an example, as in the browser: the rates of the sliders, then the tail until it is negligible."""
     later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
     return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
 
@@ -131,7 +136,7 @@ def grown(rates: Rates) -> Answer:
 
     order: rows [parent, child index] in the order in which the queue pops them; row 0 is the root. Null where
     R increases, when `best_tree` gives the tree of one k. tokens: expected tokens by topology, for each k.
-    bounds: rows [k, Lemma 4.2, Theorem 4.1], null where infinite.
+    bounds: rows [k, Lemma 4.2, Theorem 4.1], null if infinite.
     """
     vector = optimal.checked_acceptance(rates.acceptance)
     algorithm = optimal.chosen_algorithm(vector, MOST)
@@ -157,7 +162,9 @@ def _bounds(vector: np.ndarray, k: int) -> list[float | None]:
     return [bound if math.isfinite(bound) else None for bound in bounds]
 
 
-_NODE_TABLE = frame.table("The tree's nodes, most acceptable first", "", "path", "accepted with probability")
+_NODE_TABLE = frame.table(
+    "The tree's nodes, by decreasing acceptance", "", "path", "accepted with probability"
+)
 _CURVE_TABLE = frame.table(
     "Expected tokens per target call",
     *("k", *(TOPOLOGIES[name].long_name for name in FIXED), "Lemma 4.2", "Theorem 4.1"),
@@ -177,7 +184,8 @@ _TREE = f"""
     </div>
     <p class="verdict" role="status"></p>
     <div class="canvas"><svg class="growth" role="img" aria-label="Tree"></svg></div>
-    <p class="note inspected" data-hint="Point at a node, or tap it: its path and acceptance.">&nbsp;</p>
+    <p class="note inspected" data-hint="Point at a node, or tap it, to see its path and
+    acceptance.">&nbsp;</p>
     <footer>
       <ul class="legend keys" aria-label="Marks">
         <li><i class="dot root">●</i>the text so far</li>
@@ -192,8 +200,8 @@ _TREE = f"""
       </ul>
       <details class="node-table"><summary>As a table</summary>{_NODE_TABLE}</details>
     </footer>
-    <p class="note">A node's acceptance is the product of R along its path; the queue always pops the most
-      acceptable node that is left, then offers its first child and its next sibling.
+    <p class="note">A node's acceptance is the product of R along its path; the queue always takes the node
+    with the highest acceptance, then adds that node's first child and next sibling.
       {reference("Paper, Algorithm 3 and equation 4")}. <span class="how"></span></p>
   </section>
 """
@@ -203,8 +211,8 @@ _TEMPLATE = f"""
   <section class="card distributions" aria-labelledby="lab-acceptance-title">
     <header><h2 id="lab-acceptance-title">{frame.term("acceptance", "Acceptance")}
       by {frame.term("child index")}</h2></header>
-    <p>R(i) is the probability that the child with index i is the accepted one, the same at every node. A
-      slider goes as far as the others leave room. {reference("Paper, Section 4, equation 3")}.</p>
+    <p>R(i) is the probability that the child with index i is accepted. It is the same at every node. The
+    rates sum to at most 1, which limits each slider. {reference("Paper, Section 4, equation 3")}.</p>
     <div class="presets"><label>Example <select></select></label>
       <button type="button" class="from-run" disabled>From the Decode tab</button></div>
     <p class="note preset-note" aria-live="polite"></p>
@@ -219,8 +227,8 @@ _TEMPLATE = f"""
     <div class="legend curve-legend"></div>
     <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <p>The optimal tree keeps gaining with log k, while a sequence and a batch level off. No tree exceeds the
-      bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}, the theorem for a vocabulary of
-      {VOCABULARY:,}.</p>
+    bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}; the theorem is for a vocabulary of
+    {VOCABULARY:,} tokens.</p>
     <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>
   </section>
 </div>

@@ -1,4 +1,4 @@
-"""`python -m components.watermark`: the panel alone."""
+"""`python -m components.watermark` serves this panel alone."""
 
 from components.server.standalone import alone
 from components.watermark.panel import panel

@@ -2,7 +2,7 @@
 far.
 
 `specdec.exactness.watermark` computes the scores: with the run's seed, with another seed, and for the text
-after edits. It needs no model. `assets/watermark/panel.js` draws the scores.
+after edits. The panel needs no model. `assets/watermark/panel.js` draws the scores.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from components.page.questions import Answer, Question, answers
 from specdec.exactness.watermark import p_values, score
 
 MOST_TOKENS = 400
-"""The number of tokens that are scored, from the start of the text."""
+"""The largest number of tokens that are scored, from the start of the text."""
 CERTAIN = 1e-6
-"""A text counts as marked below this p-value. One in a million unmarked texts falls below it."""
+"""A text counts as marked below this p-value. One in a million unmarked texts has a lower p-value."""
 
 _Seed = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -44,7 +44,7 @@ def marked(asked: Text) -> Answer:
     Each version has three lists. places: the original position of each token; scores: one per token;
     p_values: one for each prefix.
 
-    The versions are these. key: the text with its own seed. wrong: the text with the other seed. tenth: a
+    There are four versions. key: the text with its own seed. wrong: the text with the other seed. tenth: a
     tenth of the tokens is replaced by other tokens of the text. less: the middle token is removed.
     """
     ids = asked.token_ids
@@ -65,8 +65,8 @@ def _scored(ids: Sequence[int], places: Sequence[int], asked: Text, seed: int) -
 
 
 def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
-    """Positions of the text after a tenth of its tokens, at least one, is replaced by other tokens of the
-    text."""
+    """The index of the token that each position gets: at least one tenth of the positions gets another token
+    of the text."""
     chance, places = random.Random(seed), [*range(len(ids))]
     for place in chance.sample(places, max(1, round(len(ids) / 10))):
         others = [other for other, token_id in enumerate(ids) if token_id != ids[place]]
@@ -77,7 +77,7 @@ def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
 _VERSIONS = {
     "key": ("with its seed", "the key"),
     "wrong": ("with another seed", "a wrong key"),
-    "tenth": ("a tenth replaced", "the key, the text edited"),
+    "tenth": ("a tenth replaced", "the key, after edits"),
     "less": ("one token left out", "the key, a token missing in the middle"),
 }
 
@@ -95,8 +95,8 @@ _TEMPLATE = f"""
     <header><h2 id="watermark-title">The seed is a {frame.term("watermark")}</h2>
       <label class="other">another seed
         <input type="number" class="other-seed" min="0" step="1"></label></header>
-    <p>Each token won a {frame.term("race")}, so its number e came out small. Whoever has the seed looks it
-      up: a token scores −ln(1 − exp(−e)), on average 1 where the seed is not the text’s.
+    <p>Each token won a {frame.term("race")}, so its random number e is small. From the seed anyone can
+    compute e again. A token scores −ln(1 − exp(−e)), which is 1 on average if the seed is not the text’s.
       <b>The text’s distribution stays the same</b>: decoding uses these random numbers anyway.</p>
     <p class="about" role="status"></p>
     <p class="error-box" role="alert" hidden></p>

@@ -1,10 +1,10 @@
 """Tokens per second of many runs at once, compared with runs in turns: `python -m research.bench.batch`.
 
-In turns, one round of each run is decoded after the other, on the tree that is fastest for a single run.
+In turns: one round of each run is decoded after another, on the tree that is fastest for a single run.
 Together, one forward pass serves all runs, on the tree that was fastest for this number of runs in a trial.
-The texts are ERSD's and equally long. Both ways are timed one right after the other, prefills included, and
-each ratio compares such a pair of times. The processor time of all threads is stated too. Other work on the
-machine hardly changes it, so trees are chosen by it.
+All texts are written by ERSD and are equally long. The two ways are timed immediately one after the other,
+with their prefills, and each ratio compares such a pair of times. The processor time of all threads is stated
+too. Other work on the machine hardly changes it, so trees are chosen by it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Timed(NamedTuple):
     """The times of several runs.
 
     cpu_seconds: processor time of all threads. first: seconds until every run had its first round. ends:
-    seconds until the end of each run. tokens: of all runs.
+    seconds until the end of each run. tokens: number of tokens of all runs.
     """
 
     seconds: float
@@ -48,7 +48,7 @@ class Timed(NamedTuple):
 
 
 def turns(runs: Sequence[Run]) -> Timed:
-    """Decodes one round of each run in turn, until all runs have ended."""
+    """Decode one round of each run in turn, until all runs have ended."""
     waiting = list(runs)
 
     def step() -> list[Run]:
@@ -59,7 +59,7 @@ def turns(runs: Sequence[Run]) -> Timed:
 
 
 def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
-    """Decodes all runs in one batch."""
+    """Decode all runs in one batch."""
     batch, ended = Batch(pair), []
     for run in runs:
         batch.add(run)
@@ -90,7 +90,8 @@ def _timed(runs: Sequence[Run], step: Callable[[], Sequence[Run]]) -> Timed:
 
 
 class Trial(NamedTuple):
-    """The texts of a measurement. tokens: of each text. repeats: of every measurement."""
+    """The texts of a measurement. tokens: length of each text. repeats: number of repeats of every
+    measurement."""
 
     pair: ModelPair
     prompts: Sequence[Sequence[int]]
@@ -108,17 +109,18 @@ class Trial(NamedTuple):
 
 
 def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: int, repeats: int) -> dict:
-    """The measured figures of one pair, for `table`. sizes: numbers of runs.
+    """The measured figures of one pair, for `table`.
 
-    ks: numbers of drafted tokens.
+    sizes: numbers of runs. ks: numbers of drafted tokens.
     """
     pair.eos_ids = frozenset()
     prompts = [[7 * i % pair.vocab_size for i in range(8)]]
     if pair.tokenizer is not None:
         prompts = [pair.encode(text) for text in PROMPTS]
     trial = Trial(pair, prompts, tokens, repeats)
-    together(pair, trial._replace(tokens=8).runs(2, ks[-1]))  # Caches and compiled code are made now.
-    memory = _bytes_per_run(trial, sizes[-1])  # before memory can be reused
+    # caches and compiled code are created before anything is timed
+    together(pair, trial._replace(tokens=8).runs(2, ks[-1]))
+    memory = _bytes_per_run(trial, sizes[-1])  # until then no memory can be reused
     by_k = _by_k(trial, sizes, ks)
     rates = {
         size: {row["k"]: row["per_processor_second"] for row in by_k if row["runs"] == size} for size in sizes
@@ -129,7 +131,7 @@ def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: in
 
 
 def _by_k(trial: Trial, sizes: Sequence[int], ks: Sequence[int]) -> list[dict[str, Any]]:
-    """Median tokens per second of a batch, by number of runs and k; all are timed in turn."""
+    """Median tokens per second of a batch, by number of runs and k. All combinations are timed in turn."""
     samples: dict[tuple[int, int], list[Timed]] = {(size, k): [] for size in sizes for k in ks}
     for _ in range(trial.repeats):
         for (size, k), timed in samples.items():
@@ -223,12 +225,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add, default = parser.add_argument, " (default: %(default)s)"
     add("--pair", choices=(*_OURS, *PRESETS), default="embedded")
     add("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
-    add("--threads", type=int, default=1, help="of torch" + default)
-    add("--runs", default="1,2,4,8,16,40", help="at once" + default)
-    add("--k", default="0,1,2,3,4,6,8", help="drafted tokens" + default)
-    add("--tokens", type=int, default=48, help="of each text" + default)
-    add("--repeats", type=int, default=3, help="of everything" + default)
-    add("--json", type=to_write, help="write the figures here, beside those of other pairs")
+    add("--threads", type=int, default=1, help="number of threads of torch" + default)
+    add("--runs", default="1,2,4,8,16,40", help="numbers of runs at once" + default)
+    add("--k", default="0,1,2,3,4,6,8", help="numbers of drafted tokens" + default)
+    add("--tokens", type=int, default=48, help="tokens of each text" + default)
+    add("--repeats", type=int, default=3, help="repeats of every measurement" + default)
+    add("--json", type=to_write, help="file to which the figures are added")
     options = parser.parse_args(arguments)
     tokens, repeats, threads = (
         whole(name, getattr(options, name), 1) for name in ("tokens", "repeats", "threads")

@@ -1,8 +1,8 @@
 """Speed of a model with a recurrent or convolution state: `python -m research.bench.states --family lfm2`.
 
-A target of about 65 M random parameters and a small Llama draft share embedding and head. What the target's
-layers add is scaled until drafted tokens are accepted as often as asked. Plain decoding, ERSD and GSD over
-sequences decode in turns, so that other work on the machine slows all alike.
+A target of about 65 M random parameters and a small Llama draft share embedding and head. The output of the
+target's layers is scaled until drafted tokens are accepted as often as requested. Plain decoding, ERSD and
+GSD over sequences decode in turns, so that other work on the machine slows all alike.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Class prefix and sizes of each family."""
 OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")
-"""Matrices at the end of a layer's parts, which add to the residual stream."""
+"""Matrices at the end of a layer's parts, whose output is added to the residual stream."""
 
 
 def hybrid_pair(family: str, dtype: torch.dtype, acceptance: float) -> tuple[ModelPair, float]:
@@ -96,7 +96,8 @@ def hybrid_pair(family: str, dtype: torch.dtype, acceptance: float) -> tuple[Mod
     wrapped = HFModel(target, f"{family}, {target.num_parameters() / 1e6:.0f} M parameters")
     if wrapped.capability == "ar":
         raise ValueError(wrapped.capability_reason)
-    # In half precision the check proves nothing: these logits depend little on more than the last token.
+    # In half precision the check would prove nothing, because these logits depend little on any token but the
+    # last.
     wrapped.module.to(dtype)  # type: ignore[arg-type]  # transformers' decorator hides a method
     wrapped._prepared = replace(wrapped._prepared, dtype=dtype)
     draft.to(dtype)  # type: ignore[arg-type]
@@ -113,7 +114,7 @@ def measure(pair: ModelPair, lengths: Sequence[int], texts: int, tokens: int) ->
     for method in ("ersd", "gsd"):
         settings |= {f"{method} sequence({k})": {"method": method, "topology": sequence(k)} for k in lengths}
         settings[f"{method} auto"] = {"method": method, "topology": "auto"}
-    for each in settings.values():  # also measures for "auto"
+    for each in settings.values():  # this run also measures for "auto"
         generate(pair, [1], max_new_tokens=8, seed=0, **each)
     seconds: dict[str, list[float]] = {name: [] for name in settings}
     calls = dict.fromkeys(settings, 0)
@@ -144,7 +145,8 @@ def measure(pair: ModelPair, lengths: Sequence[int], texts: int, tokens: int) ->
 
 @torch.inference_mode()
 def copy_seconds(pair: ModelPair) -> float:
-    """Seconds of one copy of the target's states; to restore them, the copy is dropped."""
+    """Seconds of one copy of the target's states. States are restored by dropping the copy, which takes no
+    time."""
     session = pair.target.session()
     assert isinstance(session, StateSession), "a target without states"
     session.prefill(list(range(1, TEXT)))
@@ -169,13 +171,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
     parser = Parser(prog="python -m research.bench.states", description=__doc__)
     add = parser.add_argument
-    add("--family", choices=FAMILIES, default="lfm2", help="of the target (default: lfm2)")
-    add("--dtype", choices=DTYPES, default="bfloat16", help="of both models (default: bfloat16)")
-    add("--acceptance", type=float, default=0.75, help="of the first drafted token (default: 0.75)")
-    add("--lengths", type=int, nargs="*", default=[2, 4], help="of the drafted sequences (default: 2 4)")
+    add("--family", choices=FAMILIES, default="lfm2", help="architecture of the target (default: lfm2)")
+    add("--dtype", choices=DTYPES, default="bfloat16", help="dtype of both models (default: bfloat16)")
+    add(
+        "--acceptance", type=float, default=0.75, help="acceptance of the first drafted token (default: 0.75)"
+    )
+    add(
+        "--lengths",
+        type=int,
+        nargs="*",
+        default=[2, 4],
+        help="lengths of the drafted sequences (default: 2 4)",
+    )
     add("--texts", type=int, default=6, help="texts of each setting (default: 6)")
-    add("--tokens", type=int, default=96, help="of each text (default: 96)")
-    add("--threads", type=int, default=1, help="of torch (default: 1)")
+    add("--tokens", type=int, default=96, help="tokens of each text (default: 96)")
+    add("--threads", type=int, default=1, help="threads of torch (default: 1)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(whole("threads", options.threads, 1, 1024))
     pair, reached = hybrid_pair(options.family, DTYPES[options.dtype], options.acceptance)

@@ -1,4 +1,4 @@
-"""One race read deep, or many races: the first n arrivals of one race, and the winners of n races.
+"""Drafts from one race or from many: the first n arrivals of one race, and the winners of n races.
 
 Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k wins race k under Q, and
 the target's token wins the race of every token's smallest exponential under P. ERSD drafts the first n
@@ -31,7 +31,7 @@ def list_sampling_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor
     """Probability that the target's token is among the winners of n independent races, [...].
 
     Exact to 1e-9 at any vocabulary, by quadrature over the winner's time. For n = 1 it is `ersd_acceptance`.
-    ValueError if p or q is no distribution, or n < 1.
+    ValueError if p or q is not a distribution, or n < 1.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
     return _by_row(lambda p, q: _list_sampling(p, q, n), p, q)

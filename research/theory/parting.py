@@ -1,7 +1,8 @@
-"""How likely two distributions of one token give different tokens: by one race, by greed, or independently.
+"""How likely two distributions of one token give different tokens: by one race, by greedy decoding, or
+independently.
 
-P and P' are the distributions of the same model in two arithmetics, after the same text. `docs/theory.md`
-has the proofs.
+P and P' are the distributions of the same model in two arithmetics, after the same text. `docs/theory.md` has
+the proofs.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ def first_parting_bound(distance: float) -> float:
 
 
 def race_parting_rate(p: Distribution, direction: Distribution) -> Tensor:
-    """The derivative of `race_parting` of P and P (1 + ε h) at ε = 0: E|h(I) - h(J)| / 2, I and J from P.
+    """The derivative of `race_parting` of P and P (1 + ε h) at ε = 0: E|h(I) - h(J)| / 2, with I and J drawn
+    from P.
 
-    direction: h [..., n], with Σ p h = 0. The derivative of D_TV is E|h(I)| / 2. For normal h that do not
-    depend on p the quotient of both is √2.
+    direction: h [..., n], with Σ p h = 0. The derivative of D_TV is E|h(I)| / 2. If h is normal and does not
+    depend on p, the quotient of both is √2.
     """
     h = torch.as_tensor(direction, dtype=torch.float64)
     p, _ = checked_pair(p, p)
@@ -63,7 +65,8 @@ def independent_parting(p: Distribution, q: Distribution) -> Tensor:
 
 
 def greedy_parting(p: Distribution, q: Distribution) -> Tensor:
-    """1 where the most probable tokens of P and P' differ, else 0. No function of D_TV below 1 bounds it."""
+    """1 if the most probable tokens of P and P' differ, otherwise 0. No function of D_TV below 1 bounds
+    it."""
     p, q = checked_pair(p, q)
     return (p.argmax(-1) != q.argmax(-1)).double()
 

@@ -1,8 +1,9 @@
-"""Continuations that are prepared while the target verifies: the chance that the right one is among them.
+"""Continuations that are prepared while the target verifies: the probability that the right one is among
+them.
 
-A round ends at a node with a token of some index: that of a child which the tree lacks. Under ERSD this token
-is an arrival of the node's race, so that the draft's next arrivals predict it. Not in the paper; for other
-rules see Kumar, Dao and May, "Speculative speculative decoding", 2026.
+A round ends at a node with a token that is the child of some index, which the tree lacks. Under ERSD this
+token is an arrival of the node's race, so the draft's next arrivals predict it. This is not in the paper; for
+other rules see Kumar, Dao and May, "Speculative speculative decoding", 2026.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from specdec.topology import Path, Topology
 
 
 def ersd_preparation_hit(acceptance_by_index: Sequence[float], drafted: int, m: int) -> float:
-    """Chance that ERSD's token after `drafted` rejected children is among the next m arrivals.
+    """Probability that ERSD's token after `drafted` rejected children is among the next m arrivals.
 
     Σ_{drafted <= i < drafted + m} R(i) / (1 - Σ_{i < drafted} R(i)). NaN if nothing is ever rejected.
     """
@@ -35,16 +36,16 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """Chance that GSD's token after one rejected draft is among the m tokens that the draft expects most.
 
     These are the tokens of the largest q, without the rejected one, [...]. The token comes from the residual
-    max(p - q, 0), which does not depend on the rejected one, and has none of its mass. NaN where p = q.
+    max(p - q, 0), which does not depend on the rejected one, and has none of its mass. NaN if p = q.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)
     excess, lost = (p - q).clamp_min(0), (q - p).clamp_min(0)
     order = q.argsort(-1, descending=True)[..., : m + 1]
     gain, loss = excess.gather(-1, order), lost.gather(-1, order)
-    if order.shape[-1] <= m:  # the draft expects every token
+    if order.shape[-1] <= m:  # m covers all tokens
         return torch.ones_like(p[..., 0]).where(excess.sum(-1) > 0, math.nan)
-    # a rejected token among the first m makes room for the next one
+    # if the rejected token is among the first m, the next token takes its place
     inside = gain[..., :m].sum(-1) + gain[..., m] * loss[..., :m].sum(-1) / lost.sum(-1)
     return inside / excess.sum(-1)
 
@@ -52,7 +53,8 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
 def prepared_outcomes(
     acceptance_by_index: list[float], topology: Topology, m: int
 ) -> tuple[list[tuple[Path, int]], float]:
-    """The m most probable ends of a round, (node, child index), and the chance that the round ends so.
+    """The m most probable ends of a round, (node, child index), and the probability that the round ends at
+    one of them.
 
     R is the same at every node, as in `expected_tokens`.
     """

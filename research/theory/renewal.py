@@ -1,4 +1,5 @@
-"""Limits of tokens per target call from renewal theory: by surprises of a text, not by the size of Ω.
+"""Limits of tokens per target call from renewal theory. They depend on the surprises of a text, not on the
+size of Ω.
 
 Let S_n be the sum of the surprises -log of the first n outcomes of a text, independent with mean μ and
 second moment μ₂. A tree's nodes with S <= t add up to at most the expected number of n >= 1 with S_n <= t. It
@@ -54,9 +55,9 @@ def stated_limit(mean: float, second_moment: float, k: int) -> float:
 def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
     """The most tokens per call of any tree of k drafted tokens under R (`lemma_bound`'s setting).
 
-    What R misses to 1, over the d indices that the optimal tree uses, is split into m equal outcomes. Every m
-    gives a bound, and the result is the smallest, also that of m without end, 1 / p_res. ValueError as
-    `lemma_bound`.
+    The probability that is missing from R, over the d indices that the optimal tree uses, is split into m
+    equal outcomes. Every m gives a bound. The result is the smallest of them, including the limit 1 / p_res
+    for infinite m. ValueError as `lemma_bound`.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     surprises = -np.log(rates)
@@ -78,6 +79,6 @@ def _nats(mean: float, second_moment: float) -> tuple[float, float]:
     mu, square = real(mean), real(second_moment)
     if mu is None or square is None or mu < 0 or square < mu * mu * (1 - 1e-9):
         raise ValueError(
-            f"mean = {mean!r} and second_moment = {second_moment!r} are no moments of a surprise"
+            f"mean = {mean!r} and second_moment = {second_moment!r} can't be the moments of a surprise"
         )
     return mu * math.log(2), square * math.log(2) ** 2

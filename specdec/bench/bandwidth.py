@@ -16,7 +16,8 @@ from specdec.pair import ModelPair
 BYTES = 1 << 28
 """Bytes of the copied tensor, more than the caches of a processor or a GPU hold."""
 COPIES, TIMES = 4, 3
-"""Copies that are timed together, which hides the launch of a copy behind the one before, and repetitions."""
+"""Copies that are timed together, and repetitions. With several copies the launch of one is hidden behind the
+one before."""
 
 Limits = dict[str, dict[str, float]]
 
@@ -41,7 +42,7 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
 
 
 def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows, with `bandwidth_share` added where there is a limit: the rate as a share of the limit.
+    """The rows, each with its `bandwidth_share` if it has a limit: the rate as a share of the limit.
 
     Rates include the prefill.
     """
@@ -58,7 +59,7 @@ def line(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
     speeds = {name: f"{limit['bandwidth'] / 1e9:,.0f} GB/s" for name, limit in limits.items()}
     shares = {row["name"]: f"{100 * row['bandwidth_share']:.0f}%" for row in rows if row["name"] in limits}
     parts = (f"{name} {share} of {speeds[name]}" for name, share in shares.items())
-    return f"weights read, as a share of memory bandwidth (a copy's): {', '.join(parts)}"
+    return f"speed of reading weights, as a share of the memory bandwidth of a copy: {', '.join(parts)}"
 
 
 def bytes_per_token(model: Any) -> int:

@@ -36,15 +36,15 @@ from specdec.settings import add_options
 from specdec.shipped import CODER, PROMPTS, QUESTIONS
 
 SYNTHETIC_PROMPT = 16
-"""Tokens of a synthetic pair's prompts."""
+"""Number of tokens in a synthetic pair's prompts."""
 TRIAL_SEED = 1 << 20
-"""Seeds of trials lie far from those of the measurement."""
+"""Seeds of trials are far from the seeds of the measurement."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
     description = (
-        "Tokens per second of transformers' own decoding and of ours, side by side. On a CPU --dtype auto "
+        "Compare the tokens per second of transformers' own decoding and of specdec. On a CPU --dtype auto "
         "takes the faster of float32 and bfloat16 for each side."
     )
     result = Parser(prog="python -m specdec.bench", description=description)
@@ -52,17 +52,21 @@ def parser() -> argparse.ArgumentParser:
     add_pair(result, "hub id, folder or GGUF file; without, the embedded pair")
     add("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
     shape = "layers,width,inner,heads,kv_heads,head_size"
-    add("--target-shape", metavar=shape, help="instead of the synthetic preset's")
+    add("--target-shape", metavar=shape, help="six numbers that replace the synthetic preset's shape")
     add("--draft-shape", metavar=shape)
-    add("--vocabulary", type=int, help="of the synthetic pair")
-    add("--acceptance", type=float, help="of the synthetic pair's first drafted token")
-    add("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1")
+    add("--vocabulary", type=int, help="vocabulary of the synthetic pair")
+    add("--acceptance", type=float, help="acceptance of the synthetic pair's first drafted token")
+    add(
+        "--threads",
+        default="auto",
+        help="numbers of threads to try, with commas; auto: 1, 2, 4, ..., on a GPU only 1",
+    )
     add("--tokens", type=int, default=64, help="new tokens of each text")
-    add("--prompts", type=int, default=4, help="how many")
+    add("--prompts", type=int, default=4, help="number of prompts")
     add(
         "--prompt-file",
         type=Path,
-        help="one prompt a line (default: beginnings of stories; with --chat, questions)",
+        help="file with one prompt per line (default: beginnings of stories; with --chat, questions)",
     )
     add("--chat", action="store_true", help="give the prompts to a chat model as questions")
     add("--repeats", type=int, default=4, help="seeds per prompt")
@@ -77,26 +81,26 @@ def parser() -> argparse.ArgumentParser:
     add("--drafters", default=MODEL, help="of ours: model, copies, model+copies, with commas")
     add_options(result, "temperature", "top_k", "top_p")
     add("--server", action="append", default=[], help="NAME=URL of a running llama-server with this target")
-    add("--json", type=to_write, help="write all figures here")
-    add("--smoke", action="store_true", help="everything once, in seconds")
+    add("--json", type=to_write, help="file to which all figures are written")
+    add("--smoke", action="store_true", help="run everything only once, which takes seconds")
     return result
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the bench and prints the result. ValueError is a user's mistake."""
+    """Run the bench and print the result. A ValueError is a user's mistake."""
     result = bench(parser().parse_args(arguments))
     print(f"\n{table(result['rows'])}")
-    print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
+    print("\nmilliseconds per target call by stage; times are of whole calls, with the prompt's prefill;")
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
-    print("processor: the ratio to autoregressive in processor time, which other work leaves alone")
+    print("processor: the ratio to autoregressive in processor time, which other work does not change")
     print(f"\n{bandwidth.line(result['rows'], result['limits'])}")
     print(f"\n{profile_table(result['profile_ms'])}")
     print("\nprofile: milliseconds of processor time per round; races + verify: their part of the round")
 
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:
-    """Loads the pair, tries settings and measures. Returns the JSON. ValueError names an invalid option."""
-    # transformers says on every call that it takes settings from a model's config
+    """Load the pair, try settings and measure. Returns the JSON. ValueError names an invalid option."""
+    # transformers repeats on every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
     settings = _settings(options)
@@ -193,7 +197,7 @@ def _numbers(name: str, text: str) -> list[int]:
     except ValueError:
         numbers = [0]
     if min(numbers) < 1:
-        raise ValueError(f"{name} = {text!r} is not a list of numbers from 1 up, like 1,2")
+        raise ValueError(f"{name} = {text!r} is not a list of numbers of at least 1, such as 1,2")
     return numbers
 
 
@@ -202,7 +206,7 @@ def _device(options: argparse.Namespace) -> str:
 
 
 def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str, Any]]:
-    """The pair in every dtype to be tried, and a description of it."""
+    """The pair in every dtype that is tried, and a description of the pair."""
     device = _device(options)
     names = [options.dtype]
     if options.dtype == "auto":
@@ -212,7 +216,7 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
     known = NAMES if options.synthetic is None else tuple(DTYPES)
     for name in (*names, options.draft_dtype or names[0]):
         if name not in known and not (name == options.draft_dtype == ROUNDED):
-            raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(known)}")
+            raise ValueError(f"dtype = {name!r} is not one of auto, {', '.join(known)}")
     pairs: dict[str, ModelPair] = {}
     about: dict[str, Any] = {}
     for name in names:
@@ -239,7 +243,7 @@ def _preset(options: argparse.Namespace) -> Preset:
     if any((options.pair, options.target, options.draft)):
         raise ValueError("a synthetic pair has no target or draft to load; leave out one or the other")
     if options.synthetic not in PRESETS:
-        raise ValueError(f"synthetic = {options.synthetic!r} is none of {', '.join(PRESETS)}")
+        raise ValueError(f"synthetic = {options.synthetic!r} is not one of {', '.join(PRESETS)}")
     preset = PRESETS[options.synthetic]
     shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
     given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}

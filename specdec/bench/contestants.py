@@ -1,7 +1,7 @@
 """The contestants: transformers' own decoding and ours, each a function from a `Workload` to a `Sample`.
 
-All generate the same number of tokens, because no token ends a text here. Times are those of whole calls,
-including the prompt's prefill.
+All generate the same number of tokens, because no token ends a text here. Times are measured over whole
+calls, with the prompt's prefill.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Workload(NamedTuple):
 class Sample(NamedTuple):
     """A timed run.
 
-    stages: seconds by stage; None where measuring them would slow the run. cpu_seconds: processor time of all
-    threads, None where another process decodes. paths: the draft tree, where it is known.
+    stages: seconds by stage, or None if measuring them would slow the run. cpu_seconds: processor time of all
+    threads, or None if another process decodes. paths: the draft tree if it is known.
     """
 
     seconds: float
@@ -77,7 +77,7 @@ class Calls:
             return
         forward = model.forward
 
-        @functools.wraps(forward)  # generate reads its signature
+        @functools.wraps(forward)  # generate reads the signature of the function
         def timed(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             output = forward(*args, **kwargs)
@@ -93,7 +93,7 @@ class Calls:
 
 
 def without_end(pair: ModelPair) -> ModelPair:
-    """The same pair, changed so that no token ends a text, in transformers too."""
+    """The pair, changed so that no token ends a text, in transformers too."""
     pair.eos_ids = frozenset()
     models: tuple[Any, ...] = (pair.target, pair.draft)
     for model in models:
@@ -148,7 +148,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
         stages = {"draft": draft_calls.seconds, "target": target_calls.seconds, "verify": 0.0}
         stages["rest"] = seconds - sum(stages.values())
         tokens = output.shape[1] - ids.shape[1]
-        # On a GPU a forward returns when it is launched.
+        # on a GPU a forward pass returns as soon as it is launched
         told_apart = stages if ids.device.type == "cpu" else None
         return Sample(seconds, cpu_seconds, tokens, target_calls.count, told_apart)
 
@@ -161,7 +161,7 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload]
     run = theirs(pair, sampling, **arguments)
 
     def with_k(job: Workload) -> Sample:
-        draft_exactly(arguments["assistant_model"], k)  # here, since all k share one draft
+        draft_exactly(arguments["assistant_model"], k)  # set here, because all k share one draft
         return run(job)
 
     return with_k

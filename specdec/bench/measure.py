@@ -1,4 +1,5 @@
-"""Runs all contestants in turn on the same prompts, so that other work on the machine slows all alike."""
+"""Run all contestants in turn on the same prompts, so that other work on the machine slows all of them
+equally."""
 
 from __future__ import annotations
 
@@ -36,16 +37,17 @@ def interleaved(
 
 
 def run(contestant: Contestant, job: Workload) -> Sample:
-    """Runs a contestant once, on its number of threads."""
+    """Run a contestant once, on its number of threads."""
     if torch.get_num_threads() != contestant.threads:
         torch.set_num_threads(contestant.threads)
     return contestant.run(job)
 
 
 def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
-    """Peak memory in bytes by name, of one more run of each contestant: the whole process's, or the GPU's.
+    """Peak memory in bytes by name, of one more run of each contestant: of the whole process, or of the GPU.
 
-    The models of all contestants are in memory, so only the differences are meaningful. A server has none.
+    The models of all contestants are in memory, so only the differences are meaningful. A server has no
+    figure.
     """
     peak_bytes = {}
     for each in contestants:
@@ -72,7 +74,8 @@ def fastest(
 def least_seconds(
     work: Mapping[Name, Callable[[], object]], times: int, clock: Callable[[], float]
 ) -> dict[Name, float]:
-    """The least seconds of each piece of work, by name. All take turns, `times` times. clock: in seconds."""
+    """The least seconds of each piece of work, by name. All take turns, `times` times. clock: returns the
+    time in seconds."""
     least = dict.fromkeys(work, float("inf"))
     for _ in range(times):
         for name, run_once in work.items():
@@ -86,7 +89,7 @@ def _reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    with suppress(OSError):  # if that fails, the peak is that of the whole process so far
+    with suppress(OSError):  # if this fails, the peak is that of the whole process so far
         _RESET.write_text("5")
 
 

@@ -28,7 +28,7 @@ from specdec.trace import Method
 REST = "rest"
 FORWARDS = ("target forward", "draft forward")
 REPEATS = 3
-"""Runs, of which the one with the least time is taken."""
+"""Number of runs, of which the one with the least time is taken."""
 
 
 class Parts:
@@ -82,7 +82,7 @@ def _profiled(
             stack.enter_context(patch.object(owner, name, parts.timed(part, getattr(owner, name))))
         if places:
             stack.enter_context(_timed_verifiers(parts))
-        # of a draft with another tokenizer, the model over its own tokens is timed
+        # for a draft with another tokenizer, the model over its own tokens is timed
         for part, model in (("target", pair.target), ("draft", getattr(pair.draft, "draft", pair.draft))):
             if model is not None:
                 stack.enter_context(patch.object(model, "session", _opener(parts, part, model)))

@@ -1,5 +1,6 @@
-"""The rows and tables of a benchmark. On a shared machine single times have long tails, so figures are
-medians, and ratios are of pairs."""
+"""The rows and tables of a benchmark.
+
+On a shared machine single times have long tails. Figures are therefore medians, and ratios are of pairs."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
     """Milliseconds per target call by stage, from the run with the median time."""
     if any(sample.stages is None for sample in samples):
         return None
-    # The stages are those of the run with the median time, so that they add up to its time.
+    # the stages are taken from one run, so that they add up to its time
     middle = sorted(samples, key=lambda s: s.seconds / s.target_calls)[len(samples) // 2]
     return {name: 1000 * (middle.stages or {})[name] / middle.target_calls for name in STAGES}
 

@@ -4,7 +4,8 @@
     python -m specdec.bench --target smollm2 --chat --server drafting=http://127.0.0.1:8080
 
 The server gets the prompt's token ids, and samples with temperature, top-k and top-p alone. Its own options
-decide how it drafts. The time is that of a whole request, as it is that of a whole call for the others.
+decide how it drafts. The time is measured over a whole request, as it is over a whole call for the other
+contestants.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from specdec.exactness.audit.openai import llama
 from specdec.probs import Sampling
 
 _LONGEST = 600.0
-"""Seconds after which an answer is given up."""
+"""Seconds after which the contestant stops waiting for an answer."""
 
 
 def server(option: str, sampling: Sampling, threads: int) -> Contestant:
-    """The contestant of an option NAME=URL. ValueError if it has no such form.
+    """The contestant of an option NAME=URL. ValueError if the option has another form.
 
-    threads: those of our own, shown beside it; the server was started with its own.
+    threads: the number of our threads, which is shown; the server has its own number.
     """
     name, equals, url = option.partition("=")
     if not (name and equals and url.startswith(("http://", "https://"))):
-        raise ValueError(f"server = {option!r} is not NAME=URL, like plain=http://127.0.0.1:8080")
+        raise ValueError(f"server = {option!r} is not NAME=URL, such as plain=http://127.0.0.1:8080")
     return Contestant(f"llama-server {name}", "server", "its own", threads, _completing(url, sampling))
 
 
@@ -40,7 +41,7 @@ def _completing(url: str, sampling: Sampling) -> Callable[[Workload], Sample]:
         completion = sample(job.prompt_ids, job.seed, job.tokens, *astuple(sampling))
         seconds = time.perf_counter() - start
         if len(completion) != job.tokens:
-            raise ValueError(f"server {url} wrote {len(completion)} tokens, but {job.tokens} were asked for")
+            raise ValueError(f"server {url} wrote {len(completion)} tokens, but {job.tokens} were requested")
         return Sample(seconds, None, job.tokens, max(sample.calls - calls, 1), None)
 
     return run

@@ -3,7 +3,7 @@
 The target contains the draft. The target's first layers hold the draft's matrices in a corner and zeros
 elsewhere; zeros cost as much as other numbers. The first channels of its residual stream are the draft's. All
 later layers are random. A factor scales how much they disturb the stream, and bisection finds the factor at
-which drafted tokens are accepted as often as asked.
+which drafted tokens are accepted as often as requested.
 
     target layers   [ draft | 0 ]   [ draft | 0 ]   [ noise x factor ]   [ noise x factor ] ...
                     [   0   | 0 ]   [   0   | 0 ]
@@ -31,7 +31,8 @@ TEXT = 64
 STEPS = 14
 """Halvings of the interval of the factor's logarithm."""
 SPREAD = 1.3
-"""Variance of the draft's logits in units of log(vocabulary): leaves about a third of the entropy."""
+"""Variance of the draft's logits in units of log(vocabulary). This value leaves about a third of the
+entropy."""
 
 
 class LlamaSizes(NamedTuple):
@@ -62,8 +63,8 @@ PRESETS = {
     ),
     "tiny": Preset(LlamaSizes(3, 64, 96, 4, 2, 16), LlamaSizes(1, 32, 48, 2, 2, 16), 257, 0.7),
 }
-"""66m: 66 M parameters and a twelfth of that. 1b: 1.1 B and 60 M, of SmolLM's widths. 8b: as Llama's 8B and
-about 1B, for a GPU. tiny: for tests."""
+"""The presets. 66m: a target of 66 M parameters, and a draft of a twelfth of that. 1b: 1.1 B and 60 M, with
+SmolLM's widths. 8b: as Llama's 8B and about 1B, for a GPU. tiny: for tests."""
 
 
 def synthetic_pair(
@@ -89,7 +90,7 @@ def synthetic_pair(
     outputs = [part.weight for layer in later for part in (layer.self_attn.o_proj, layer.mlp.down_proj)]
     reached = calibrate(target, draft, outputs, _text(draft), preset.acceptance)
     if abs(reached - preset.acceptance) > 0.05:
-        raise ValueError(f"acceptance {preset.acceptance} can't be had: {reached:.3f} is the nearest")
+        raise ValueError(f"acceptance {preset.acceptance} can't be reached: {reached:.3f} is the nearest")
     draft.to(checked_dtype(draft_dtype or dtype))  # type: ignore[arg-type]  # transformers hides a method
     if draft_dtype == ROUNDED:
         round_matrices(draft)
@@ -100,7 +101,7 @@ def _check(preset: Preset) -> None:
     target, draft = preset.target, preset.draft
     sizes = [n for shape in (target, draft) for n in shape] + [preset.vocab_size]
     if min(sizes) < 1:
-        raise ValueError(f"{target}, {draft}, vocabulary {preset.vocab_size}: all sizes are at least 1")
+        raise ValueError(f"{target}, {draft}, vocabulary {preset.vocab_size}: all sizes must be at least 1")
     for name in LlamaSizes._fields:
         small, large = getattr(draft, name), getattr(target, name)
         unequal = small != large if name == "head_size" else small > large
@@ -111,7 +112,7 @@ def _check(preset: Preset) -> None:
             )
     for shape in preset[:2]:
         if shape.heads % shape.kv_heads:
-            raise ValueError(f"heads = {shape.heads} is no multiple of kv_heads = {shape.kv_heads}")
+            raise ValueError(f"heads = {shape.heads} is not a multiple of kv_heads = {shape.kv_heads}")
     if draft.heads // draft.kv_heads > target.heads // target.kv_heads:
         raise ValueError("the draft has more query heads for a key head than the target")
     acceptance = real(preset.acceptance)
@@ -192,9 +193,9 @@ def _widened(weights: Tensor, width: int) -> Tensor:
 
 @torch.inference_mode()
 def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, acceptance: float) -> float:
-    """Scales these matrices of the target until drafted tokens of a text are accepted as often as asked.
+    """Scale these matrices of the target until drafted tokens of a text are accepted as often as requested.
 
-    ids: the text [1, tokens]. Returns the acceptance that it reached.
+    ids: the text [1, tokens]. Returns the acceptance that was reached.
     """
     q = draft(ids).logits[0].float().softmax(-1)
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0

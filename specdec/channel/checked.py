@@ -23,7 +23,7 @@ time."""
 def check_bits(bits: str) -> None:
     """Raise ValueError unless `bits` is a text of the characters 0 and 1."""
     if not isinstance(bits, str) or bits.strip("01"):
-        raise ValueError(f"bits = {bits!r:.40} are not a text of 0 and 1")
+        raise ValueError(f"bits = {bits!r:.40} is not a text of the characters 0 and 1")
 
 
 def one_distribution(name: str, value: Distribution) -> np.ndarray:
@@ -52,7 +52,7 @@ def checked_key(seed: int, position: int) -> tuple[int, int]:
 def covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndarray]:
     """Check two distributions and return them as float64 [n].
 
-    ValueError if one is no distribution, or if q is 0 at a token where p is not.
+    ValueError if one is not a distribution, or if q is 0 at a token where p is not.
     """
     p, q = (x.cpu().numpy() for x in checked_pair(one_distribution("p", p), one_distribution("q", q)))
     if ((p > 0) & (q == 0)).any():

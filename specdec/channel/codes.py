@@ -23,10 +23,11 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
-        raise ValueError(f"kl = {kl!r} is not a finite number of bits from 0 up")
-    above_one = 1 / (bits + math.log2(math.e) / math.e + 1)  # s - 1, which 1 + it would round away
+        raise ValueError(f"kl = {kl!r} is not a finite number of at least 0 bits")
+    # this is s - 1, which would be lost to rounding if it were computed from s
+    above_one = 1 / (bits + math.log2(math.e) / math.e + 1)
     weights = np.arange(1, size + 1) ** -(1 + above_one)
-    beyond = (size + 0.5) ** -above_one / above_one  # the sum of the rest, as an integral
+    beyond = (size + 0.5) ** -above_one / above_one  # the sum over all further indices, as an integral
     return weights / (weights.sum() + beyond)
 
 
@@ -56,7 +57,7 @@ def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.n
     """
     model, size = _index_model(distribution)
     if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size or len(data) % 4:
-        raise ValueError(f"data = {data!r:.40} is no output of encode_indices")
+        raise ValueError(f"data = {data!r:.40} is not an output of encode_indices")
     written, check = _HEADER.unpack_from(data)
     if written != whole("count", count, 0):
         raise ValueError(f"count = {count!r}, but the data says that it holds {written:,} indices")
@@ -81,13 +82,14 @@ def _read_indices(
             if index == size:
                 index += (int(decoder.decode(_HALF)) << 16) + int(decoder.decode(_HALF))
             indices.append(index)
-    except AssertionError:  # how constriction says that no encoder writes this
+    except AssertionError:  # constriction raises this if no encoder writes such data
         return None
     return indices
 
 
 def _check_value(code: bytes, indices: Sequence[int]) -> int:
-    # their number starts it: else indices could empty its register, which zeros then leave alone
+    # the CRC starts with the number of indices; otherwise indices could set it to 0, which zeros do not
+    # change
     return zlib.crc32(code, zlib.crc32(np.array(indices, dtype="<u8").tobytes(), len(indices)))
 
 
@@ -121,21 +123,23 @@ _LEAST_ESCAPE = 1e-6
 def _index_model(
     distribution: Sequence[float] | np.ndarray,
 ) -> tuple[constriction.stream.model.Categorical, int]:
-    """Returns what the range coder needs to code an index, and the number n of indices.
+    """The range coder's model for indices, and the number n of indices.
 
-    The model gives each of the n indices its probability; outcome n is the escape, for any larger index.
+    The model gives each of the n indices its probability. Outcome n is the escape, for any larger index.
     """
     probs = reals(distribution)
     if probs is None or probs.ndim != 1 or not len(probs) or not (probs >= 0).all() or probs.sum() > 1 + 1e-6:
         raise ValueError(
-            f"distribution = {distribution!r:.60} is no list of probabilities that sums to at most 1"
+            f"distribution = {distribution!r:.60} is not a list of probabilities that sums to at most 1"
         )
     escape = max(1 - probs.sum(), _LEAST_ESCAPE)
     return constriction.stream.model.Categorical(np.append(probs, escape), perfect=False), len(probs)
 
 
 def _elias_gamma(value: int) -> str:
-    """1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100: as many zeros as bits follow the leading one."""
+    """Write a number from 1 up in Elias gamma: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100.
+
+    There are as many zeros as bits after the leading one."""
     return "0" * (value.bit_length() - 1) + f"{value:b}"
 
 

@@ -16,7 +16,7 @@ from specdec.theory.gsd_by_index import SortedPair
 _MOST_RATIO = 1e300
 _NEGLIGIBLE = 1e-15
 _TAIL = 60
-"""A geometric index beyond this many means has no probability left."""
+"""At this many times its mean, a geometric index has no probability left in float64."""
 _AT_ONCE = 1 << 22
 
 
@@ -43,8 +43,8 @@ def index_distributions(
 
     Equations 7 to 9 bound their entropies. The method greedy_rejection is compared with GSD, and
     poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
-    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is no distribution, q is 0 where p is
-    not, or count < 1.
+    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p
+    is not, or count < 1.
     """
     count = whole("count", count, 1, MOST_COUNT)
     p, q = covered_pair(p, q)
@@ -99,7 +99,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
             part = -math.expm1(decay)
             entropy += _geometric_entropy(mass, weight, part)
             level, mass = level + mass * part / weight, mass * math.exp(decay)
-        # past the ratio, even where a step is less than rounding
+        # goes past the ratio, even if a step is smaller than the rounding error
         level = max(level + mass, math.nextafter(ratio, math.inf))
         after = float(pair.survival(np.array(level)))
         entropy += _surprise(np.array([mass - after]))
@@ -110,8 +110,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
     """-Σ R log R of R(j) = mass · weight · (1 - weight)^j, over the first j that hold the share `part`.
 
-    It follows from the chain rule: a geometric index is in that share or beyond it, and then somewhere
-    within.
+    By the chain rule: the index is in that share or beyond it, and then at some place within.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part
@@ -143,7 +142,7 @@ def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.nd
 
     given = distribution(np.arange(count))
     given[0] += certain
-    # beyond, the distribution is smooth enough for a sum to be an integral: over log r, in pieces
+    # for larger r the distribution is smooth, and the sum becomes an integral over log r, in pieces
     last = _TAIL * (1 + overtaking.max())
     if last <= count:
         return given, 0.0
@@ -155,7 +154,7 @@ def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.nd
 
 
 def _surprise(distribution: np.ndarray) -> float:
-    """-Σ x log x."""
+    """The sum -Σ x log x."""
     return float(_surprises(distribution).sum())
 
 

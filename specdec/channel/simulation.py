@@ -34,11 +34,13 @@ from specdec.theory import Distribution
 from specdec.theory.divergences import checked_pair
 
 MOST_PROPOSALS = 100_000
-"""Proposals that greedy rejection sampling tests for one message; they take about a second."""
+"""Most proposals that greedy rejection sampling tests for one message. Testing all of them takes about a
+second."""
 
 
 class ChannelStream(IntEnum):
-    """Streams of noise for channel simulation, apart from those of decoding. Only Alice uses TEST."""
+    """Streams of noise for channel simulation. They are independent of those of decoding. Only Alice uses
+    TEST."""
 
     PROPOSAL = 16
     TEST = 17
@@ -57,8 +59,8 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 
     p, q: [n]. position: number of the message. Proposal x is accepted with probability max(P_x - λQ_x, 0) /
     (S Q_x), where S = Σ max(P - λQ, 0), and λ grows by S at each rejection. These are GSD's tests, but no
-    token leaves Q. On average max p/q proposals are tested. ValueError if p or q is no distribution, q is 0
-    where p is not, or none of the first `MOST_PROPOSALS` is accepted.
+    token leaves Q. On average max p/q proposals are tested. ValueError if p or q is not a distribution, q is
+    0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
     """
     p, q = covered_pair(p, q)
     seed, position = checked_key(seed, position)
@@ -67,7 +69,7 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
         mass = np.maximum(p - level * q, 0).sum()
         x = _proposal(running_q, seed, position, index)
         test = uniform(seed, position, index, ChannelStream.TEST) * mass * q[x]
-        # no mass is left after rounding errors alone, when all of P has been given out
+        # by rounding errors alone, no mass is left: all of P has been given out
         if test < p[x] - level * q[x] or mass <= 0:
             return Message(index, x)
         level += mass
@@ -162,7 +164,7 @@ def transmit(
     data = encode_indices([message.index for message in sent], distribution)
     received = decode_indices(data, len(p), distribution)
     token_ids = tuple(decode(index, q[n], seed, n) for n, index in enumerate(received))
-    assert token_ids == tuple(message.token_id for message in sent), "Bob's samples are not Alice's"
+    assert token_ids == tuple(message.token_id for message in sent), "Bob receives Alice's samples"
     return Transmission(token_ids, tuple(received), data, 8 * len(data) / len(p), kl, _BOUND[method](kl))
 
 

@@ -33,7 +33,7 @@ class TunstallCode:
     def __init__(self, probabilities: Distribution, k: int):
         rates = one_distribution("probabilities", probabilities)
         if len(rates) < 2:
-            raise ValueError("probabilities has one symbol; a code needs two at least")
+            raise ValueError("probabilities has one symbol; a code needs at least two")
         k = whole("k", k, 0)
         self.num_symbols = len(rates)
         self._symbols = np.argsort(-rates, kind="stable").tolist()
@@ -90,7 +90,9 @@ class TunstallCode:
         check_bits(bits)
         filled, start = _read_elias_gamma(bits, 0)
         if (len(bits) - start) % self.codeword_bits:
-            raise ValueError(f"{len(bits) - start} bits are no multiple of {self.codeword_bits} a codeword")
+            raise ValueError(
+                f"{len(bits) - start} bits are not a multiple of the {self.codeword_bits} bits of a codeword"
+            )
         symbols: list[int] = []
         for first in range(start, len(bits), self.codeword_bits):
             symbols += self.phrase(int(bits[first : first + self.codeword_bits], 2))

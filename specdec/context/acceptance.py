@@ -16,7 +16,8 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""What is known, stage by stage: q; also the uniforms that will test the children; also the children."""
+"""The knowledge at each stage: q; then also the uniforms that will test the children; then also the
+children."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,24 @@ class ContextAcceptance:
             raise ValueError(f"stages = {sorted(self.stages)} must be {', '.join(STAGES[self.method])}")
         rates = self.average
         if len(rates) != WIDTH or not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-6:
-            raise ValueError(f"average = {rates} must be {WIDTH} rates from 0 on that sum to at most 1")
+            raise ValueError(f"average = {rates} must be {WIDTH} rates of at least 0 that sum to at most 1")
 
     def of_node(self, log_q: Tensor) -> Tensor:
-        """Hazards [n, WIDTH] of nodes with log_q [n, vocabulary], before their race. For GSD."""
+        """GSD's hazards [n, WIDTH] of nodes with log_q [n, vocabulary], before their race is drawn."""
         return self.stages["node"](features.of_node(log_q))
 
     def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:
-        """Hazards [n, WIDTH] before the race, given the uniforms [WIDTH] that will test the children.
-
-        For GSD.
-        """
+        """GSD's hazards [n, WIDTH] before the race, given the uniforms [WIDTH] that will test the
+        children."""
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival. For GSD."""
+        """GSD's R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival."""
         columns = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](columns))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]. For ERSD."""
+        """ERSD's R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:
@@ -91,7 +90,7 @@ class ContextAcceptance:
             stages = {name: _hazards(stage) for name, stage in plain["stages"].items()}
             return cls(plain["method"], tuple(plain["average"]), stages)
         except (OSError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} holds no context-aware acceptance: {error!r}") from None
+            raise ValueError(f"{path} is not a file of context-aware acceptance: {error!r}") from None
 
 
 def tested_features(log_q: Tensor, uniforms: Tensor) -> Tensor:

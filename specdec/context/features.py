@@ -17,7 +17,7 @@ from torch import Tensor
 WIDTH = 8
 """The largest number of children of a node."""
 _FLOOR = -20.0
-"""Smallest logarithm of a probability; smaller ones are cut to it."""
+"""The smallest logarithm of a probability. Smaller ones are replaced by this value."""
 _CEILING = 20.0
 
 

@@ -57,7 +57,8 @@ class Branch:
 
 @dataclass(slots=True)
 class _Queue:
-    """The priority queue of Algorithm 3: most acceptable candidate first, and the oldest among equal ones."""
+    """The priority queue of Algorithm 3: the candidate with the highest acceptance first, and the oldest
+    among equal ones."""
 
     average: Sequence[float]
     depth: int
@@ -68,7 +69,7 @@ class _Queue:
         heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
 
     def popped(self, most: int) -> Iterator[tuple[float, Any, int, float, int]]:
-        """Pops up to `most` candidates. More may be pushed meanwhile."""
+        """Pop up to `most` candidates. The caller may push more meanwhile."""
         for _ in range(most):
             if not self.heap:
                 return
@@ -76,7 +77,7 @@ class _Queue:
             yield -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Adds child `index`, at its average rate, of a node that is accepted with probability `parent`."""
+        """Add child `index`, at its average rate, of a node that is accepted with probability `parent`."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 
@@ -88,13 +89,13 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     next, because some of the k are children of theirs. If the second is empty, the first is the tree.
     """
     queue, unscored = _Queue(average, depth), {}
-    taken: list[Branch] = []  # at most k
+    taken: list[Branch] = []  # at most k branches
     _push_children(queue, root)
     for probability, owner, index, parent, level in queue.popped(k):
         if isinstance(owner, Branch) and index < 0:
             taken.append(owner)
             _push_children(queue, owner)
-            assert owner.parent is not None, "the root is no candidate"
+            assert owner.parent is not None, "the root is never a candidate"
             siblings = owner.parent.children or ()
             if owner.child_index + 1 < len(siblings):
                 sibling = siblings[owner.child_index + 1]
@@ -133,7 +134,7 @@ def child_counts(
     most: maximum number of children of a node. depth: remaining levels.
     """
     counts, remaining = [0] * len(reach), list(reach)  # [n] each
-    decided: list[float] = []  # reach of the children that are decided, of all nodes
+    decided: list[float] = []  # for all nodes: the acceptance of the children that are decided so far
     for index in range(WIDTH):
         chosen = _chosen(index, counts, remaining, decided, untested, most, k, _Queue(average, depth))
         if not chosen:

@@ -1,4 +1,5 @@
-"""A topology without a fixed shape: each round places its k drafted tokens where they help most."""
+"""A topology without a fixed shape: each round places its k drafted tokens where they are most likely to be
+accepted."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class ContextTree:
     def __post_init__(self) -> None:
         if not isinstance(self.acceptance, ContextAcceptance):
             raise ValueError(
-                f"acceptance = {self.acceptance!r} is no ContextAcceptance; learn one with specdec.learn"
+                f"acceptance = {self.acceptance!r} is not a ContextAcceptance; learn one with specdec.learn"
             )
         object.__setattr__(self, "k", whole("k", self.k, 1, MOST))
 

@@ -1,4 +1,5 @@
-"""Acceptance by child index of a pair, counted on texts that are decoded for it, a round a step."""
+"""Acceptance by child index of a pair, counted on texts that are decoded for this purpose, one round per
+step."""
 
 from __future__ import annotations
 
@@ -25,32 +26,33 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]
-"""Work that stops after each small step and returns its result at its end."""
+"""Work that yields after each small step and returns its result at its end."""
 LONGEST = sequence(4)
-"""Tried out where a model scores sequences only."""
+"""The tree of the measurement if a model scores sequences only."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
-"""Tried out elsewhere: eight alternatives at each of three positions in a row."""
+"""The tree of the measurement otherwise: eight alternatives at each of three positions in a row."""
 _TOKENS = 256
-"""Tokens decoded on it."""
+"""Number of tokens that are decoded on this tree."""
 _TEXTS = (
     "Once upon a time, there was a little",
     "The weather that morning was",
     "One day, her best friend asked",
     "They went to the market to",
 )
-"""Default prompts. With the first user's prompt, all results would depend on who came first."""
+"""Default prompts. With the first user's prompt instead, all results would depend on who came first."""
 _PROMPT = 64
-"""Most tokens of a prompt that are read, which are its last."""
+"""Most tokens of a prompt that are read. Of a longer prompt the last ones are read."""
 _SEED = 0x7472_6961_6C73
-"""The texts do not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
+"""The seed of these texts, which is no user's seed: otherwise GSD's tree would depend on the noise that it
+decodes with."""
 _RARE = 1e-4
-"""Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
+"""Acceptance of the first child if nothing at all was accepted, so that a tree can be grown."""
 _REMEMBERED = 16
-"""Measurements that a pair keeps, each of a method and a sampling."""
+"""Most measurements that a pair keeps. Each is for one method and one sampling."""
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
-    """Runs a generator to its end and returns its result."""
+    """Run a generator to its end and return its result."""
     while True:
         try:
             next(steps)
@@ -94,8 +96,8 @@ def measuring(
 ) -> Steps[np.ndarray]:
     """Acceptance by child index [up to 8] of this pair, from texts that are decoded on first use.
 
-    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: they are this many times as
-    long. ValueError where the pair can't draft.
+    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: how many times as long the
+    texts are. ValueError if the pair can't draft.
     """
     drafting_models(pair, settings)
     settings = settings._replace(method=measured_as(settings.method), drafter=MODEL)
@@ -105,7 +107,7 @@ def measuring(
     number, missing = 0, thorough * _TOKENS
     while missing > 0:
         for round in trial(pair, settings, tree, prompts, number).rounds():
-            if key in pair.measurements:  # perhaps another run has measured it meanwhile
+            if key in pair.measurements:  # another run may have measured it meanwhile
                 return pair.measurements[key]
             rounds.append(round)
             missing -= len(round.tokens)
@@ -122,7 +124,7 @@ def measuring(
 def trial(
     pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
 ) -> Engine:
-    """The text with this number: its prompt, its length and its seed, which are no user's."""
+    """The text with this number: its prompt, its length and its seed, which no user has."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
@@ -131,18 +133,19 @@ def trial(
 
 
 def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
-    """Fixed texts, as messages to a chat model; fixed tokens where there is no tokenizer."""
+    """The fixed prompts: texts, formatted as messages for a chat model, or fixed tokens if there is no
+    tokenizer."""
     if pair.tokenizer is None:
         seeds = (derived_seed(_SEED, number) for number in range(len(_TEXTS)))
         return tuple((seed % pair.vocab_size,) for seed in seeds)
     try:
         return tuple(tuple(pair.chat_prompt(text)) for text in _TEXTS)
-    except ValueError:  # no template, or a broken one
+    except ValueError:  # the template is missing or broken
         return tuple(tuple(pair.encode(text)) for text in _TEXTS)
 
 
 def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Adds an entry and removes the oldest ones, because visitors may choose any number of temperatures."""
+    """Add an entry and remove the oldest ones, because visitors may choose any number of temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:
-        entries.pop(oldest, None)  # another visitor's run may have done so in between
+        entries.pop(oldest, None)  # another visitor's run may have removed it in between

@@ -1,16 +1,16 @@
-"""Topology "auto": trees that follow what the rounds of the run tell, with the most tokens per second.
+"""Topology "auto": trees with the most tokens per second, chosen again and again from the rounds of the run.
 
-A run begins at once, with a tree from what earlier runs of its pair told, or from what is assumed of any
-pair. From then on its own rounds tell how often the child with each index is accepted, and what rows and
-drafted tokens cost on this machine (`costs.RoundTimes`). Expected tokens over expected seconds then chooses
-among trees of Algorithm 3 (`forest`), plain decoding (the empty tree) included, again and again. The first
-rounds of a pair are plain, because all trees are compared with them. Runs that are decoded together share one
-budget of rows.
+A run begins at once. Its first tree comes from earlier runs of its pair, or from assumptions that fit any
+pair. Then its own rounds show how often the child with each index is accepted, and how long rows and drafted
+tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`forest`) and plain decoding
+(the empty tree), the one with the most expected tokens per expected second is chosen. The first rounds of a
+pair are plain, because all trees are compared with them. Runs that are decoded together share one budget of
+rows.
 
-No tree depends on noise that decides later. A tree follows only the verified nodes of earlier rounds of its
-own text, and texts with other seeds; docs/offers.md says why every rule allows that. Under ERSD the text does
-not depend on the trees at all. Under the other rules a seed gives the same text again with the same trees,
-which the record holds.
+No tree depends on noise that decides later. A tree depends only on the verified nodes of earlier rounds of
+its own text, and on texts with other seeds; docs/offers.md says why every rule allows that. Under ERSD the
+text does not depend on the trees at all. Under the other rules a seed gives the same text again with the same
+trees, which the record holds.
 """
 
 from __future__ import annotations
@@ -39,26 +39,28 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
-"""Numbers of drafted tokens of the candidates."""
+"""Numbers of drafted tokens of the trees to choose from."""
 QUEUE = 64
-"""Nodes among which the candidates are cut: more than the largest, so that shallow trees have wide levels."""
+"""Number of nodes from which these trees are cut. It is larger than the largest tree, so that shallow trees
+have wide levels."""
 _MOST_NODES = 64
-"""Drafted tokens of all texts that are decoded together."""
+"""Most drafted tokens of all texts that are decoded together."""
 _SHARE = 0.03
-"""Part of the time that choosing may take: trees are chosen again after 30 times its seconds."""
+"""The share of the time that choosing may take: trees are chosen again after 30 times the seconds of a
+choice."""
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
-"""Acceptance by child index of a pair of which nothing is known."""
+"""Acceptance by child index that is assumed of a pair before anything is measured."""
 _PLAIN = Topology([])
 _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""Verified nodes for which the assumption counts; those of earlier runs that count at most; and those after
-which all counts are halved, because a text changes."""
+"""The numbers of verified nodes for which the assumption counts, for which earlier runs count at most, and
+after which all counts are halved, because a text changes."""
 _RUNS = 8
-"""Earlier runs of each method and sampling that are remembered."""
+"""Most earlier runs of each method and sampling that are remembered."""
 _REMEMBERED = 64
 """Methods and samplings of which runs are remembered."""
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
-"""Where plain decoding is fastest, `_LOOK` rounds draft again after a pause, which doubles each time. Rounds
-of the first and of the longest pause."""
+"""If plain decoding is fastest, `_LOOK` rounds draft again after a pause, which doubles each time. These are
+the rounds of the first and of the longest pause."""
 
 
 class Run(Protocol):
@@ -76,16 +78,18 @@ class Run(Protocol):
 
 
 class Choice(NamedTuple):
-    """A tree, the candidate with the most tokens per second, and what it was chosen among."""
+    """A tree: the candidate with the most tokens per second. Also the candidates among which it was
+    chosen."""
 
     topology: Topology
     candidates: tuple[Candidate, ...]
 
 
 class Counts:
-    """How many verified nodes of one text reached each child index, and how many accepted it.
+    """The number of verified nodes of one text that reached each child index, and the number that accepted
+    it.
 
-    vector: R by child index, from counts that contain what was known before.
+    vector: R by child index, from counts that include those known before.
     """
 
     def __init__(self, reached: np.ndarray, accepted: np.ndarray):
@@ -93,13 +97,13 @@ class Counts:
 
     @classmethod
     def assumed(cls) -> Counts:
-        """What is assumed of any pair."""
+        """The counts that are assumed of any pair."""
         before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
         return cls(_PRIOR * before, _PRIOR * _ASSUMED)
 
     @classmethod
     def none(cls) -> Counts:
-        """No counts."""
+        """Counts that are all 0."""
         return cls(np.zeros(1), np.zeros(1))
 
     @classmethod
@@ -122,7 +126,7 @@ class Counts:
         self.accepted[: len(other.accepted)] += other.accepted
 
     def at_most(self, nodes: float) -> None:
-        """Lets the counts weigh at most this many verified nodes."""
+        """Limit the weight of the counts to this many verified nodes."""
         if self.reached[0] > nodes:
             share = nodes / self.reached[0]
             self.reached, self.accepted = share * self.reached, share * self.accepted
@@ -135,9 +139,9 @@ class Counts:
 
 
 class Learned:
-    """What the runs of a pair told: times of rounds, and the verified nodes of the latest runs.
+    """The experience from the runs of a pair: times of rounds, and the verified nodes of the latest runs.
 
-    runs: by method, temperature and draft temperature, the seed and the counts of each run.
+    runs: the seed and the counts of each run, by method, temperature and draft temperature.
     """
 
     def __init__(self) -> None:
@@ -145,7 +149,8 @@ class Learned:
         self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
 
     def before(self, settings: RunSettings, seed: int) -> Counts:
-        """What is known of acceptance before a run. A run with its seed has its noise, and is left out."""
+        """The known acceptance before a run. Earlier runs with its seed are left out, because they have its
+        noise."""
         known, before = Counts.assumed(), Counts.none()
         for other, counts in self.runs.get(_kind(settings), ()):
             if other != seed:
@@ -159,12 +164,12 @@ class Learned:
         own = Counts.none()
         self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
         for oldest in list(self.runs)[:-_REMEMBERED]:
-            self.runs.pop(oldest, None)  # another visitor's run may have done so in between
+            self.runs.pop(oldest, None)  # another visitor's run may have removed it in between
         return own
 
 
 def learned_of(pair: ModelPair) -> Learned:
-    """What the runs of this pair told so far."""
+    """The experience from the runs of this pair so far."""
     return pair.learned.setdefault("auto", Learned())
 
 
@@ -184,8 +189,11 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 
 @dataclass
 class _Own:
-    """What is known of one run. counts: with what was known before it; told: without. idle: rounds without
-    drafts, and pause: after how many of them it drafts again. look: rounds that it still drafts to look."""
+    """The knowledge about one run.
+
+    counts: with the knowledge before the run; told: without it. idle: number of rounds without drafts;
+    pause: the number after which the run drafts again. look: number of rounds in which it still drafts to
+    observe."""
 
     counts: Counts
     told: Counts
@@ -194,7 +202,7 @@ class _Own:
     look: int = 0
 
     def learn(self, round: Round, planted: Topology) -> None:
-        """Counts what the target accepted of this tree, and rounds without drafts."""
+        """Count the acceptance of this tree, and rounds without drafts."""
         counts = Counts.of(round, planted)
         self.counts.add(counts)
         self.told.add(counts)
@@ -202,7 +210,7 @@ class _Own:
         self.look = max(self.look - 1, 0)
 
     def looked(self, best: Topology) -> Topology:
-        """The next tree, where this one is the best: where that is empty, now and then a token is drafted."""
+        """The next tree if this one is the best. If this one is empty, a token is drafted now and then."""
         if best.num_draft_tokens:
             self.pause = _FIRST_PAUSE
             return best
@@ -216,10 +224,10 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 class AutoTrees:
-    """Chooses the trees of runs of "auto" that are decoded together, or of one run, again and again.
+    """Chooses the trees of one or more runs of "auto" that are decoded together, again and again.
 
-    Trees of other runs stay as they are; the rows of these runs count as those of a text without drafts.
-    Runs that repeat a record get its trees. times: where the times of rounds are kept; None is the pair's.
+    Trees of other runs stay as they are, and their rows count like those of a text without drafts. Runs that
+    repeat a record get its trees. times: where the times of rounds are kept; None is the pair's.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -229,7 +237,7 @@ class AutoTrees:
         self._due = 0.0
 
     def trees(self, runs: Sequence[AnyRun]) -> dict[AnyRun, Topology]:
-        """New trees for the next round of these runs; those that keep theirs are missing."""
+        """New trees for the next round of these runs. Runs that keep their tree are missing."""
         repeated = {run: tree for run in runs if (tree := run.repeated.get(len(run.rounds))) is not None}
         start = time.perf_counter()
         following = [run for run in runs if run.follows]
@@ -238,7 +246,8 @@ class AutoTrees:
         if start < self._due or not following:
             return repeated
         if self._pair.target.most_repeated:
-            # a target that reads tokens again costs more than the rows of a round: each tree by itself
+            # a target that reads tokens again costs more than the rows of a round, so each tree is considered
+            # by itself
             trees = [self.choice(run, len(runs)).topology for run in following]
         else:
             trees = self._shared(following, len(runs))
@@ -248,12 +257,13 @@ class AutoTrees:
         return repeated | dict(zip(following, looked, strict=True))
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
-        """The tree that fits this run best now, among texts that all are like it."""
+        """The tree that fits this run best now, if all texts were like its text."""
         costs = self._times.costs(self._pair.target.most_repeated)
         return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
 
     def learn(self, rounds: Mapping[AnyRun, Round], draft: float, target: float) -> None:
-        """Counts what these rounds of a step tell; draft, target: seconds of the forwards for all of them."""
+        """Add the observations of these rounds of a step. draft, target: seconds of the forward passes for
+        all of them."""
         self._times.add(list(rounds.values()), draft, target)
         for run, round in rounds.items():
             if run.follows:
@@ -278,7 +288,8 @@ def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:
 
 
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
-    """Rows of a text in the target's forward on this tree, with the tokens that are read again on average."""
+    """Rows of a text in the target's forward pass on this tree, including the average number of tokens that
+    are read again."""
     again = costs.most_repeated and tree.num_draft_tokens
     repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
     return 1 + tree.num_draft_tokens + repeated
@@ -287,7 +298,7 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def with_repeated(
     round: forest.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
 ) -> forest.Round:
-    """A round with the time of the tokens that a target with states reads again.
+    """A round and the time of the tokens that a target with states reads again.
 
     nodes: those of the tree that each of the texts has.
     """
@@ -304,10 +315,10 @@ def chosen(
     sizes: Collection[int] = SIZES,
     nodes: Sequence[Node] | None = None,
 ) -> Choice:
-    """The tree for this many texts of equal acceptance [indices], and the best tree of each size.
+    """The tree for this many texts with equal acceptance [indices], and the best tree of each size.
 
-    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: those that trees are cut from,
-    parents before their children; by default Algorithm 3's queue.
+    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: the nodes from which trees are
+    cut, parents before their children; by default those of Algorithm 3's queue.
     """
     nodes = queue(acceptance, QUEUE) if nodes is None else nodes
     best: dict[int, tuple[forest.Round, Sequence[Node]]] = {}
@@ -338,10 +349,11 @@ def _tree(nodes: Sequence[Node]) -> Topology:
 
 
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
-    """Accepted tokens that a target with states reads again in each round, on average; at most `most`.
+    """Average number of accepted tokens that a target with states reads again in each round, at most `most`.
 
-    A round that rejects a token adds its own tokens to them, and a round that accepts all ends them. So the
-    average is the mean of what rounds add, divided by the probability that all is accepted.
+    A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
+    tokens clears them. So the average is the mean of what rounds add, divided by the probability that all is
+    accepted.
     """
     reached = node_acceptance(acceptance, tree)
     full = reached[-1]

@@ -35,23 +35,24 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 PIECE = 64
-"""Most tokens of a prompt that one step takes in beside other runs."""
+"""Most tokens of a prompt that one step processes beside other runs."""
 LONE_PIECE = 256
-"""The same of a run that is alone: a run that joins waits for at most one such piece."""
+"""Most tokens of a prompt that one step processes for a run that is alone. A run that joins waits for at most
+one such piece."""
 PIECES = 128
-"""Most prompt tokens of all runs in one step; the rest waits, so that rounds are not delayed."""
+"""Most prompt tokens of all runs in one step. The rest waits, so that rounds are not delayed."""
 
 State = Literal["waiting", "running", "done", "failed"]
-"""waiting: the prompt is not yet taken in. running: rounds are decoded. done: the text has ended. failed: an
-error ended the run."""
+"""The states of a member. waiting: its prompt is not yet processed. running: its rounds are decoded. done:
+its text has ended. failed: an error ended it."""
 
 
 class Batch:
-    """Runs of one pair that are advanced together. members: those that have not ended, by run. times: where
-    the times of rounds are kept; None is the pair's own place, which "auto" reads.
+    """Runs of one pair that are advanced together.
 
-    Models without a lean forward answer one run after the other, which is correct but no faster than turns. A
-    batch must not be used by several threads at once.
+    members: the runs that have not ended, with their states. times: where the times of rounds are kept; None
+    is the pair's own place, which "auto" reads. Models without a lean forward pass answer one run after
+    another, which is correct but not faster than turns. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -73,7 +74,7 @@ class Batch:
         ValueError if the run belongs to another pair or has begun.
         """
         if run.pair is not self.pair:
-            raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
+            raise ValueError(f"the run belongs to {run.pair}, the batch to {self.pair}")
         self.members[run] = Member(run, run.begin(self._trees), self._piece)
         return run
 
@@ -85,10 +86,10 @@ class Batch:
     @torch.inference_mode()
     @one_thread()
     def step(self, runs: Collection[Run] | None = None) -> list[Member]:
-        """Gives each run a round or a piece of its prompt. Returns the runs with a new round or an error.
+        """Give each run a round or a piece of its prompt. Returns the runs with a new round or an error.
 
-        runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others go
-        on.
+        runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others
+        continue.
         """
         called = self._called(self.members if runs is None else runs)
         for run, topology in self._trees.trees([member.run for member in called]).items():
@@ -107,7 +108,7 @@ class Batch:
         return [member for member in called if member.round or member.error]
 
     def _learn(self, called: Sequence[Member], draft: float, target: float) -> None:
-        """Counts a step in which no prompt was taken in. draft, target: seconds of its two halves."""
+        """Record the times of a step without prompts. draft, target: seconds of its two halves."""
         rounds = {member.run: member.round for member in called if member.round is not None}
         if rounds and len(rounds) == len(called):
             own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
@@ -127,10 +128,10 @@ class Batch:
 
 
 class Member:
-    """One run in a batch: its state, and what its last step gave.
+    """One run in a batch: its state, and the result of its last step.
 
-    piece: function that gives the maximum tokens of the next piece of the prompt.
-    request: the request whose answer the run waits for. round, error: of the last step; None without one.
+    piece: function that gives the maximum tokens of the next piece of the prompt. request: the request whose
+    answer the run waits for. round, error: of the last step; None if there was none.
     """
 
     def __init__(self, run: Run, engine: Engine, piece: Callable[[], int]):
@@ -139,7 +140,7 @@ class Member:
         self.request: Request | None = None
         self.round: Round | None = None
         self.error: Exception | None = None
-        # a model without this ability takes its prompt whole or token by token
+        # a model without this ability processes its prompt as a whole or token by token
         self._work = self.engine.work(None if run.pair.target.capability == "ar" else piece)
 
     @property
@@ -165,7 +166,7 @@ class Member:
             self.take(None)
 
     def take(self, answer: Answer) -> None:
-        """Passes this answer to the run, which goes on to its next request or to the end of the round."""
+        """Pass this answer to the run, which continues to its next request or to the end of the round."""
         try:
             work = self._work
             reached = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
@@ -182,7 +183,7 @@ class Member:
 
 def _answer(members: Sequence[Member]) -> None:
     waiting = [(member, member.request) for member in members if member.request is not None]
-    from specdec.models.batching import answers  # which waits for transformers
+    from specdec.models.batching import answers  # this import waits for transformers
 
     for (member, _), answer in zip(waiting, answers([request for _, request in waiting]), strict=True):
         member.take(answer)
@@ -197,19 +198,20 @@ def generate_many(
     detail: bool = False,
     **settings: Any,
 ) -> list[Generation]:
-    """Decodes after all prompts together: the texts of `generate`, in the order of the prompts.
+    """Decode texts together after all prompts, as `generate` decodes one. The results are in the order of the
+    prompts.
 
-    settings: those of `stream`; each is one value for all runs, or a list with a value for each.
-    seeds: one for each run, instead of `seed`; without both they are drawn.
-    at_once: maximum number of runs decoded together, all by default. Others join when a run ends. ValueError
-    as in `stream`, or if a list differs in length from `prompts`. An error of one run ends all.
+    settings: those of `stream`; each is one value for all runs, or a list with a value for each. seeds: one
+    for each run, instead of `seed`; without both they are drawn. at_once: maximum number of runs decoded
+    together, all by default. Other runs join when a run ends. ValueError as in `stream`, or if a list differs
+    in length from `prompts`. An error of one run ends all.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
-        raise ValueError(f"prompts = {prompts!r:.60} is no list of prompts")
+        raise ValueError(f"prompts = {prompts!r:.60} is not a list of prompts")
     prompts = list(prompts)
     most = len(prompts) if at_once is None else min(whole("at_once", at_once, 1), len(prompts))
     if isinstance(seeds, str) or (seeds is not None and not isinstance(seeds, Iterable)):
-        raise ValueError(f"seeds = {seeds!r:.60} is no list of seeds, one for each prompt")
+        raise ValueError(f"seeds = {seeds!r:.60} is not a list of seeds, one for each prompt")
     several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
     if seeds is not None:
         several["seed"] = _each("seeds", list(seeds), len(prompts))
@@ -247,6 +249,6 @@ def _each(name: str, value: Any, count: int) -> list[Any]:
         return [value] * count
     if len(value) != count:
         raise ValueError(
-            f"{name} has {len(value)} values for {count} prompts: give one for each, or one for all"
+            f"{name} has {len(value)} values for {count} prompts: give one for each prompt, or one for all"
         )
     return list(value)

@@ -1,4 +1,5 @@
-"""Where a round's time goes, also on a GPU, which goes on computing while the host does something else."""
+"""The times of a round's parts. They are also right on a GPU, which computes while the host does something
+else."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ import torch
 
 
 class Clock:
-    """Seconds of laps, without waiting for a device at their ends.
+    """Seconds of consecutive parts (laps) of a round, without waiting for a device at their ends.
 
-    A lap of work that is `launched` ends on a GPU when the work does: an event in its stream, read when
-    the laps are asked for. Elsewhere all laps end when they are called.
+    On a GPU a lap of launched work ends when the work does: it ends at an event in the GPU's stream, which is
+    read when the laps are requested. Elsewhere every lap ends when it is called.
     """
 
     def __init__(self, device: torch.device):
@@ -22,15 +23,15 @@ class Clock:
         self._ends: list[float | torch.cuda.Event] = [self._began]
 
     def launched(self) -> None:
-        """Ends the lap at the moment when all work that was launched so far is done."""
+        """End the lap at the moment when all work that was launched so far is done."""
         self._ends.append(time.perf_counter() if self._cuda is None else self._event())
 
     def lap(self) -> None:
-        """Ends the lap now."""
+        """End the lap now."""
         self._ends.append(time.perf_counter())
 
     def seconds(self) -> list[float]:
-        """The seconds of each lap. It waits until all launched work is done."""
+        """The seconds of each lap. This waits until all launched work is done."""
         times = [self._time(end) for end in self._ends]
         return [max(after - before, 0.0) for before, after in pairwise(times)]
 
@@ -40,6 +41,6 @@ class Clock:
     def _time(self, end: float | torch.cuda.Event) -> float:
         if isinstance(end, float):
             return end
-        assert self._first is not None, "an event ends a lap where none began the first"
+        assert self._first is not None, "a lap that ends with an event needs an event before the first lap"
         end.synchronize()
-        return self._began + self._first.elapsed_time(end) / 1000  # from milliseconds
+        return self._began + self._first.elapsed_time(end) / 1000  # torch measures milliseconds

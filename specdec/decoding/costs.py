@@ -16,19 +16,21 @@ from specdec.trace import Round
 _KEPT = 16
 """Latest times that are kept of rounds with equal numbers of texts and rows."""
 _LEAST = 3
-"""Times of a number of rows before they are believed: the first forwards of a size are slow."""
+"""Times that a number of rows needs before they are used, because the first forward passes of a size are
+slow."""
 _ROW, _DRAFT = 0.03, 0.12
-"""Assumed until it is known: what a further row adds to a forward, and the time of a draft forward, as parts
-of a target forward over one row. They are low, so that larger trees are tried, and their true cost is seen.
+"""Assumptions until times are known, as parts of a target forward pass over one row: the time of a further
+row, and the time of a draft forward pass. They are low, so that larger trees are tried and their true cost is
+measured.
 """
 _FAR = 32
-"""Further rows of a text for which a time is assumed."""
+"""Number of further rows of a text for which a time is assumed."""
 
 
 class ForwardCost:
-    """Seconds of a cached forward over n tokens, measured at a few n, linear in between and beyond.
+    """Seconds of a cached forward pass over n tokens: measured at a few n, linear in between and beyond.
 
-    They never fall with n: where they seem to, the machine was busy at that moment.
+    They never fall with n. If measured times fall, the machine was busy at that moment.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
@@ -68,7 +70,7 @@ class JointCost:
         return {texts: self._costs[texts].table for texts in self._texts}
 
     def seconds(self, texts: int, rows: float) -> float:
-        """Seconds of a forward over this many rows of this many texts; 0 without a text."""
+        """Seconds of one forward pass over this many rows of this many texts; 0 for no text."""
         if texts == 0:
             return 0.0
         known = self._known.get((texts, rows))
@@ -88,10 +90,10 @@ class JointCost:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds of a round outside the forwards, for each of the texts that are decoded together.
+    """Seconds of a round outside the forward passes, for each of the texts that are decoded together.
 
-    empty: of a round without drafts. drafting: what the first drafted token adds to it, and node: each
-    further token. level: of racing and choosing at each level of the tree.
+    empty: seconds of a round without drafts. drafting: seconds that the first drafted token adds; node:
+    seconds of each further token. level: seconds of racing and choosing at each level of the tree.
     """
 
     empty: float
@@ -102,10 +104,10 @@ class Overhead:
 
 @dataclass(frozen=True)
 class RoundCost:
-    """Seconds of a round of several texts, whose target forward and whose draft forwards are shared.
+    """Seconds of a round of several texts, which share the forward passes of target and draft.
 
-    overheads: by one or two numbers of texts. most_repeated: the most accepted tokens that the target reads
-    again after a rejection.
+    overheads: for one text, or for one and two texts. most_repeated: the most accepted tokens that the target
+    reads again after a rejection.
     """
 
     target: JointCost
@@ -114,7 +116,8 @@ class RoundCost:
     most_repeated: int = 0
 
     def overhead(self, texts: int) -> Overhead:
-        """Of each of this many texts. That of all texts together grows linearly with their number."""
+        """The overhead of each of this many texts. The overhead of all texts together grows linearly with
+        their number."""
         fewest, most = min(self.overheads), max(self.overheads)
         if fewest == most:
             return self.overheads[most]
@@ -125,16 +128,17 @@ class RoundCost:
 
 
 def work_of(round: Round) -> tuple[int, int]:
-    """How many forwards the draft model made for a round, and the rows of all of them together."""
+    """The number of forward passes of the draft model in a round, and the number of rows in all of them."""
     above = {node.path[:-1] for node in round.nodes if not node.copied}
     return len({len(path) for path in above}), len(above)
 
 
 class RoundTimes:
-    """The latest times of a pair's rounds, alone and of several texts together, and the costs they tell.
+    """The latest times of a pair's rounds, for single texts and for several together, and the costs that
+    follow.
 
-    Times of the forwards are kept by the number of texts and the rows of each text; times of the rest of a
-    text's round by its drafted tokens. kept: how many of each; None keeps all.
+    Times of forward passes are kept by the number of texts and the rows of each text; times of the rest of a
+    text's round by its drafted tokens. kept: how many times of each are kept; None keeps all.
     """
 
     def __init__(self, kept: int | None = _KEPT):
@@ -157,7 +161,7 @@ class RoundTimes:
             self._keep(self._rest, len(round.nodes), round.seconds.verify + round.seconds.rest)
 
     def know_plain(self, texts: int) -> bool:
-        """Whether enough rounds without drafts were timed of about this many texts."""
+        """Whether enough rounds without drafts were timed with about this many texts."""
         known = (other for other, rows in self._target if rows == 1 and self._often(other))
         return any(other <= 2 * texts and texts <= 2 * other for other in known)
 
@@ -165,7 +169,7 @@ class RoundTimes:
         return len(self._target.get((texts, 1), ())) >= _LEAST
 
     def costs(self, most_repeated: int = 0) -> RoundCost:
-        """The costs at present. most_repeated: as of `RoundCost`."""
+        """The costs at present. most_repeated: as in `RoundCost`."""
         compared = {key: seen for key, seen in self._target.items() if self._often(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))
@@ -184,13 +188,14 @@ class RoundTimes:
 
 
 def _believed(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
-    """The undisturbed time of each key that was seen often enough; the lowest ones where none was."""
+    """The undisturbed time of each key that was measured often enough. If none was, the lowest time of each
+    key."""
     often = {key: undisturbed(seen) for key, seen in times.items() if len(seen) >= _LEAST}
     return often or {key: min(seen) for key, seen in times.items()}
 
 
 def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> JointCost:
-    """The cost of a forward. one: seconds of one row where nothing is known."""
+    """The cost of a forward pass. one: seconds of one row if nothing is known."""
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
         known = _believed({rows: seen for (other, rows), seen in times.items() if other == texts})
@@ -199,8 +204,9 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
 
 
 def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:
-    """The cost of rows of each of these texts, known for some numbers. One row is added where it is missing,
-    and many rows where only one number is known."""
+    """The cost of rows for each of these numbers of texts, known for some numbers of rows.
+
+    The cost of one row is added if it is missing, and the cost of many rows if only one number is known."""
     table, fewest = {**known}, min(known)
     for rows in (1, *((fewest + _FAR,) if len(known) == 1 else ())):
         table.setdefault(rows, known[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))

@@ -1,4 +1,4 @@
-"""The records of a round's nodes and positions, which the page shows; outside the hot path."""
+"""The records of a round's nodes and positions, which the page shows. They are made outside the hot path."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from specdec.trace import Arrival, Node, Status, Step, Trial
 
 _LARGEST = math.log(sys.float_info.max)
 _NEGLIGIBLE = -80.0
-"""The log of a probability whose sum over any vocabulary is below the rounding of float64."""
+"""The logarithm of a probability so small that its sum over any vocabulary is below the rounding of
+float64."""
 
 LEADING = 8
-"""Arrivals that are recorded of a race, under Q and under P each, beside the drafted children."""
+"""Number of arrivals of a race that are recorded under Q and under P, in addition to the drafted children."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
 """The optimum is not computed above this number of drafts, or for several drafts of more tokens than this
-with q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens.
+with q > 0, because a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000
+tokens.
 """
 
 
@@ -64,7 +66,7 @@ def verified_steps(
     decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
-    rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
+    rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is not verified further
     steps: list[Step] = []
     deciding = _deciding(topology, verdict)
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
@@ -97,7 +99,8 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
     if log_q is None or not drafts or len(drafts) > MOST_DRAFTS:
         return None
     log_q = log_q.to(log_p.device)
-    if len(drafts) == 1:  # most positions; the same by one exp, which takes four times as long for -inf
+    # the case of most positions; one call of exp gives the same, but takes four times as long for -inf
+    if len(drafts) == 1:
         common = torch.minimum(log_p, log_q).clamp_min_(_NEGLIGIBLE).exp_()
         return min(float(common.sum(dtype=torch.float64)), 1.0)
     p, q = (log.double().exp() for log in (log_p, log_q))
@@ -182,7 +185,8 @@ def _probability(log_p: Tensor, token_id: int) -> float:
 
 
 def _indexed(row: Tensor) -> Any:
-    """The same row. On a CPU numpy finds a few of its entries in a tenth of the time of torch."""
+    """The same row in the form that is faster to read: on a CPU numpy reads a few entries in a tenth of
+    torch's time."""
     return row.numpy() if row.device.type == "cpu" else row
 
 

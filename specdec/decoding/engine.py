@@ -1,8 +1,8 @@
 """One run's state: caches, noise and text, advanced round by round.
 
-A round: the drafter grows a tree of continuations (`drafters`), the target scores the root and all drafted
-nodes in one forward, verification decides (`methods`), and both caches keep the accepted path. Autoregressive
-decoding is the same round with an empty tree.
+In a round the drafter grows a tree of continuations (`drafters`), the target scores the root and all drafted
+nodes in one forward pass, verification decides (`methods`), and both caches keep the accepted path.
+Autoregressive decoding is the same round with an empty tree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 Work = Generator[Request | Round, Any, None]
-"""A run as a generator: it yields requests, which are sent their answers, and finished rounds."""
+"""A run as a generator. It yields requests, to which the caller sends answers, and finished rounds."""
 
 
 def verifier_of(method: Method) -> Verifier:
@@ -47,10 +47,10 @@ def verifier_of(method: Method) -> Verifier:
 
 
 class Engine:
-    """The models' caches, the noise and the text of one run; `round()` advances all of them.
+    """The models' caches, the noise and the text of one run. `round()` advances all of them.
 
-    verifier: decides which nodes are accepted; the method's own where it is None. changes: whether `plant`
-    may change the tree. trees: the trees so far, each with the number of its first round.
+    verifier: decides which nodes are accepted; None takes the method's own. changes: whether `plant` may
+    change the tree. trees: the trees so far, each with the number of its first round.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Engine:
 
     @property
     def _beside(self) -> Drafter:
-        """The drafter without the paths that are copied beside its trees."""
+        """The drafter of the trees, without the copied paths that may be added to them."""
         return self.drafter.beside if isinstance(self.drafter, CopyingDrafter) else self.drafter
 
     def plant(self, topology: Topology) -> None:
-        """Sets the tree of the next rounds of an engine whose tree may change."""
+        """Set the tree of the next rounds of an engine whose tree may change."""
         self.topology = topology
         cast(ModelDrafter | CopyingDrafter, self.drafter).plant(topology)
 
@@ -111,7 +111,8 @@ class Engine:
     def work(self, most: Callable[[], int] | None = None) -> Work:
         """The run as a generator. It yields requests, whose answers are sent to it, and each finished round.
 
-        most: returns the largest number of tokens of the prompt's next piece. None: the prompt is one piece.
+        most: returns the largest number of tokens of the prompt's next piece; None means that the prompt is
+        one piece.
         """
         yield from self._prefill(most)
         finish, number = None, 0
@@ -124,8 +125,8 @@ class Engine:
         """Processes the prompt without its last token, which is the root of the first round's tree."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
-        # A draft without room never drafts, because a text only grows. A drafter that is planted later reads
-        # the whole text by itself.
+        # A draft without room for the prompt never drafts, because a text only grows. A drafter that is set
+        # later reads the whole text by itself.
         drafting = self.drafter.session if self._room(self._beside) else None
         while prefix:
             count = most() if most else len(prefix)
@@ -145,7 +146,7 @@ class Engine:
         noise = METHODS[self.settings.method].noise(self.races, position)
         drafted = yield from self.drafter.draft(self.text_ids, self._room(self.drafter), noise)
         clock.launched()
-        log_p = yield from self._evaluate(drafted)  # by row, [vocabulary]
+        log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
         clock.launched()
         verdict = followed(drafted, self.verifier(drafted, log_p, noise), log_p, noise)
         verdict = self._until_eos(drafted, verdict)
@@ -157,7 +158,7 @@ class Engine:
         nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
         grown = isinstance(self.topology, ContextTree)
         steps = verified_steps(drafted, verdict, texts, log_p, noise, grown) if detail else ()
-        clock.lap()  # the record's own making is part of the time that it states
+        clock.lap()  # making the record is part of the recorded time
         return Round(
             number=number,
             position=position,
@@ -172,8 +173,8 @@ class Engine:
     def _room(self, drafter: Drafter) -> int:
         """The depth of the deepest tree that fits into both contexts.
 
-        A round emits up to depth + 1 tokens, and the draft scores depth - 1. A target that has many accepted
-        tokens to read again gets no tree, because it can only keep a state that has read no rejected token.
+        A round emits up to depth + 1 tokens, and the draft scores depth - 1. If the target must read many
+        accepted tokens again, there is no tree: it can only keep a state that has read no rejected token.
         """
         if self.target.must_catch_up:
             return 0
@@ -187,7 +188,7 @@ class Engine:
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
-        """The verdict without what follows an accepted end-of-sequence token."""
+        """The verdict without everything after an accepted end-of-sequence token."""
         for i, row in enumerate(verdict.rows):
             if drafted.token_ids[row] in self.pair.eos_ids:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)

@@ -1,9 +1,10 @@
-"""Trees for texts that share their forwards: Algorithm 3's queue over the forest of all texts.
+"""Trees for texts that share their forward passes. The trees of all texts together are called the forest.
 
-Nodes are ordered by `key`: their chance to be accepted, after siblings whose acceptance increases are
-averaged. Each text has its own acceptance. The first n nodes of all texts in this order are the forest of n
-nodes with the most expected tokens. Of these forests, and of those that are cut at each depth, the one with
-the most expected tokens per second is taken, at measured costs. docs/trees.md says what is optimal about it.
+Algorithm 3's queue orders the nodes of all texts by `key`: their probability to be accepted, after siblings
+whose acceptance increases are averaged. Each text has its own acceptance. The first n nodes of all texts in
+this order are the forest of n nodes with the most expected tokens. Of these forests, and of those that are
+cut at each depth, the one with the most expected tokens per second is taken, at measured costs. docs/trees.md
+says in which sense it is optimal.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from specdec.topology import Path, Topology
 class Node(NamedTuple):
     """A drafted token.
 
-    reach: its chance to be accepted. key: the chance by which it is ordered, which differs where acceptance
-    increases with the index. deepens: whether it is the first of its depth in its text. text: the text's
-    number.
+    reach: its probability to be accepted. key: the probability by which it is ordered, which differs if
+    acceptance increases with the index. deepens: whether it is the first node of its depth in its text. text:
+    the text's number.
     """
 
     path: Path
@@ -37,7 +38,8 @@ class Node(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Expected tokens of a round of all texts, and seconds of drafting, of the target and of the rest."""
+    """The expected tokens of a round of all texts, and the seconds of drafting, of the target and of the
+    rest."""
 
     tokens: float
     draft: float
@@ -70,12 +72,13 @@ def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
 def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1) -> Iterator[Round]:
     """The round on the forest of the first 0, 1, 2, ... of these nodes.
 
-    texts: the number of texts that share the forwards. copies: the number of texts that have each node. A
-    level costs one draft forward over the nodes above it, whatever texts they belong to.
+    texts: the number of texts that share the forward passes. copies: the number of texts that have each node.
+    A level costs one draft forward pass over the nodes above it, whatever texts they belong to.
     """
     over = costs.overhead(texts)
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
-    parents, drafting = Counter[int](), Counter[int]()  # of each depth: nodes to draw from, and their texts
+    # for each depth: the number of nodes that get children, and of their texts
+    parents, drafting = Counter[int](), Counter[int]()
     yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
     for node in nodes:
         depth = len(node.path)
@@ -94,7 +97,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
     """The tree of each queue's text, at most `most` nodes together, with the most expected tokens per second.
 
-    texts: the number of texts that share the forwards; those without a queue draft nothing here.
+    texts: the number of texts that share the forward passes. Texts without a queue draft nothing.
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()
@@ -111,5 +114,6 @@ def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts:
 
 @lru_cache(4096)
 def tree(paths: tuple[Path, ...]) -> Topology:
-    """The topology of these paths; equal ones are one object, which keeps what it has computed."""
+    """The topology of these paths. Equal topologies are one object, which keeps the values that it has
+    computed."""
     return Topology(paths)

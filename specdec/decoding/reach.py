@@ -1,6 +1,7 @@
-"""What a draft with another tokenizer can reach: the target's probability on the tokens that both have.
+"""How much a draft with another tokenizer can propose: the target's probability on the tokens that both
+models have.
 
-The probability that a drafted token is accepted is at most this one, whatever the method and the tree.
+The probability that a drafted token is accepted is at most this value, whatever the method and the tree.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _TOKENS = 16
-"""Tokens of the text after each prompt at which it is measured."""
+"""Tokens of the text after each prompt at which the probability is measured."""
 
 
 def measured(pair: ModelPair) -> float | None:
-    """The target's mean probability on shared tokens at temperature 1; None for a draft of its tokenizer.
+    """The target's mean probability on shared tokens at temperature 1; None for a draft with the target's
+    tokenizer.
 
-    It is measured once, at the tokens that the target writes after a few fixed prompts, and remembered as the
-    draft's `reach`.
+    The mean is measured once, at the tokens that the target writes after a few fixed prompts. It is
+    remembered as the draft's `reach`.
     """
     draft = pair.draft
     if not isinstance(draft, OtherTokenizerModel):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Shape = Topology | ContextTree | Generation | str | None
-"""The values of `topology`, before they are checked."""
+"""The values that `topology` may have before they are checked."""
 
 
 def stream(
@@ -55,26 +55,23 @@ def stream(
 ) -> Run:
     """Decodes a text round by round and yields one `Round` per target call.
 
-    prompt: text or token ids.
-    method: one of `specdec.methods.METHODS`.
-    topology: a `Topology`; "auto", which follows what the run's rounds tell to the fastest tree for this
-    text, pair and machine; a `ContextTree`; the `Generation` of an earlier run, whose trees are used again
-    round by round; or None for sequence(4). `ar` and copies alone ignore it. Except under ERSD, the text
-    depends on the trees, and those of "auto" depend on timings. To repeat such a text, pass its settings and
-    its record. Each round cuts the tree to the depth for which both contexts have room; when the draft's
-    context is full, the target goes on alone.
+    prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`; "auto", which
+    chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
+    `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). `ar`
+    and copies alone ignore it. Except under ERSD, the text depends on the trees, and those of "auto" depend
+    on timings. To repeat such a text, pass its settings and its record. Each round cuts the tree to the depth
+    for which both contexts have room; when the draft's context is full, the target continues alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
-    seed: determines all randomness. None draws a seed and records it.
-    detail: whether to collect the probabilities of nodes and the races of every verified position too, which
-    costs time.
-    drafter: "model", the draft model; "copies", paths copied from the text, without a draft model or a
-    topology; or "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
+    seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
+    probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
+    the draft model; "copies", paths copied from the text, without a draft model or a topology; or
+    "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
     `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
     function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
     with another tokenizer: it writes ahead in its own tokens, as `specdec.drafters.strings` describes.
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
-    change the speed and never the distribution; under ERSD, not even the text.
-    at_once: runs that will be decoded together (`batch`), this one included; only "auto" uses it.
+    change the speed and never the distribution; under ERSD, not even the text. at_once: runs that will be
+    decoded together (`batch`), this one included; only "auto" uses it.
 
     ValueError, before anything is computed, names the argument that does not fit and what would fit.
     """
@@ -139,18 +136,17 @@ def measure_acceptance(
     """Acceptance by child index [up to 8] of a pair, as `optimal_topology` takes it.
 
     It is estimated once per pair, method, sampling and prompt, from about 250 tokens that are decoded after
-    the prompt. At most the last 64 tokens of the prompt are read. Without a prompt a few fixed ones are used,
-    which gives every caller the same result. The rates may increase at some index, by chance or truly. Under
-    traversal verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree. For
-    these methods the result is GSD's acceptance, because trees grown from it yield more tokens than trees
-    grown from the method's own acceptance.
-    ValueError as in `stream`.
+    the prompt. At most the last 64 tokens of the prompt are read. Without a prompt a few fixed prompts are
+    used, which gives every caller the same result. The rates may increase at some index, by chance or truly.
+    Under traversal verification, SpecInfer and SpecTr, a child's acceptance depends on the rest of its tree.
+    For these methods the result is GSD's acceptance, because trees grown from it yield more tokens than trees
+    grown from the method's own acceptance. ValueError as in `stream`.
     """
     settings = RunSettings.of(
         method=method, max_new_tokens=1, temperature=temperature, top_k=top_k, top_p=top_p
     )
     if method == "ar":
-        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use another")
+        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use another method")
     _checked_pair(pair)
     prompt_ids = None if prompt is None else pair.encode(prompt)
     if prompt_ids is not None:
@@ -161,10 +157,10 @@ def measure_acceptance(
 class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
-    topology: the first tree. seed: the one in use. prompt_ids: the prompt's tokens. generation: the record of
-    all rounds so far. begun: whether a caller advances it. follows: whether "auto" chooses its trees.
-    repeated: the trees of the record that it repeats, by the number of their first round. `close()` frees the
-    caches early; so does the end of the run.
+    topology: the first tree. seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record
+    of all rounds so far. begun: whether a caller already advances the run. follows: whether "auto" chooses
+    its trees. repeated: the trees of the record that the run repeats, by the number of their first round.
+    `close()` frees the caches early; so does the end of the run.
     """
 
     def __init__(
@@ -203,12 +199,14 @@ class Run(Iterator[Round]):
         return next(self._iterator)
 
     def begin(self, trees: AutoTrees) -> Engine:
-        """Creates the caches and the noise of a run that has not begun.
+        """Create the caches and the noise of a run that has not begun.
 
-        From now on the caller advances it, and plants what `trees` chooses.
+        From now on the caller advances the run, and sets the trees that `trees` chooses.
         """
         if self.begun:
-            raise ValueError("the run has begun already, and only one can advance it; start another one")
+            raise ValueError(
+                "the run has begun already, and only one caller can advance it; start another run"
+            )
         self.begun, self._trees = True, trees
         changes = self.follows or bool(self.repeated)
         engine = Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed, changes=changes)
@@ -217,7 +215,7 @@ class Run(Iterator[Round]):
 
     @property
     def choice(self) -> Choice | None:
-        """The tree that "auto" would choose now, and among what; None where the tree was given."""
+        """The tree that "auto" would choose now, with the candidates; None if the tree was given."""
         return self._trees.choice(self) if self._trees and self.rounds and self.follows else self._first
 
     @property
@@ -227,7 +225,7 @@ class Run(Iterator[Round]):
 
     @property
     def trees(self) -> tuple[Planted, ...]:
-        """All trees so far, where they changed between rounds; else none."""
+        """All trees so far if they changed between rounds; otherwise none."""
         several = len(self._planted) > 1
         return tuple(Planted(number, tree.paths) for number, tree in self._planted) if several else ()
 
@@ -277,15 +275,16 @@ class Run(Iterator[Round]):
 def _trees_of(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
 ) -> tuple[Mapping[int, Topology], Topology]:
-    """The trees of a record by the number of their first round, where there are several, and the first one.
+    """The trees of a record by the number of their first round, if there are several, and the first tree.
 
-    ValueError if it does not hold them, or if a run of these settings and this prompt can't repeat them.
+    ValueError if the record does not hold its trees, or if a run of these settings and this prompt can't
+    repeat them.
     """
     own = {"method": settings.method, "prompt_ids": tuple(prompt_ids)}
     for name, value in own.items():
         if getattr(record, name) != value:
             raise ValueError(
-                f"topology is the record of a run with {name} = {getattr(record, name)!r:.60}, and this run "
+                f"topology is the record of a run with {name} = {getattr(record, name)!r:.60}, but this run "
                 f"has {value!r:.60}"
             )
     trees = {each.round: Topology(each.paths) for each in record.trees}
@@ -294,7 +293,7 @@ def _trees_of(
         and not record.paths
         and any(not node.copied for round in record.rounds for node in round.nodes)
     ):
-        raise ValueError("topology is a record that holds no trees: each of its rounds grew its own")
+        raise ValueError("topology is a record without trees, because each of its rounds grew its own tree")
     if trees and settings.drafter not in (MODEL, MODEL_AND_COPIES):
         raise ValueError(
             f"drafter = {drafter_name(settings.drafter)!r}: the trees of this record change between rounds, "
@@ -305,14 +304,14 @@ def _trees_of(
 
 def _checked_pair(pair: ModelPair) -> ModelPair:
     if not (hasattr(pair, "encode") and hasattr(pair, "target")):
-        raise ValueError(f"pair = {pair!r:.60} is no ModelPair; make one with load_pair or ModelPair")
+        raise ValueError(f"pair = {pair!r:.60} is not a ModelPair; make one with load_pair or ModelPair")
     return pair
 
 
 def _chosen_topology(
     pair: ModelPair, settings: RunSettings, topology: Shape
 ) -> Topology | ContextTree | None:
-    """The tree; None where "auto" chooses it."""
+    """The tree; None if "auto" chooses it."""
     if settings.method == "ar":
         return Topology([])
     models = drafting_models(pair, settings)
@@ -331,7 +330,9 @@ def _chosen_topology(
                 f"method = {settings.method!r} draws from a draft model; give drafters 'gsd' or 'ersd'"
             )
         if not isinstance(topology, Topology | None):
-            raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")
+            raise ValueError(
+                f"topology = {topology!r:.60} is for draft models; give a Topology for this drafter"
+            )
     if isinstance(topology, str) and topology == "auto":
         return None
     topology = sequence(4) if topology is None else topology

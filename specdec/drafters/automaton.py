@@ -13,9 +13,9 @@ _COUNTED = 64
 class Occurring:
     """A state of the automaton: strings that end at the same places of the text.
 
-    length: of the longest of these strings. shorter: the state of its longest suffix that ends at more
-    places; None for the empty string. next: the states after one more token. count: the number of places.
-    last, before: the last place and the one before it, as indices into the text; -1 where there is none.
+    length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
+    more places; None for the empty string. next: the states after one more token. count: the number of
+    places. last, before: the last place and the one before it, as indices into the text; -1 if there is none.
     """
 
     length: int
@@ -43,7 +43,7 @@ class SuffixAutomaton:
         self.empty = self.whole = Occurring(0)
 
     def follow(self, text_ids: Sequence[int]) -> None:
-        """Makes this the automaton of the given text.
+        """Make this the automaton of the given text.
 
         If the text extends the previous one, only new tokens are added.
         """
@@ -53,9 +53,9 @@ class SuffixAutomaton:
             self.extend(token_id)
 
     def after(self, match: Occurring) -> Iterator[int]:
-        """What followed the last place but one of these strings, without end.
+        """The tokens that followed the last occurrence but one of these strings, without end.
 
-        Where the text's end is reached, copying goes on with the copied tokens.
+        At the text's end, copying continues with the copied tokens.
         """
         copied: list[int] = []
         for place in count(match.before + 1):

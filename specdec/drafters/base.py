@@ -16,15 +16,15 @@ UNLIMITED = sys.maxsize
 
 
 class Drafter(Protocol):
-    """One run's drafter.
+    """The drafter of one run.
 
-    session: the draft model's, which takes in the prompt; None without a model. context_length: the longest
-    text that it can draft after, in tokens.
+    session: the draft model's session, which processes the prompt; None without a model. context_length: the
+    longest text after which the drafter can draft, in tokens.
     """
 
     @property
     def session(self) -> Session | None:
-        """The draft model's session, which takes in the prompt; None without a model."""
+        """The draft model's session, which processes the prompt; None without a model."""
         ...
 
     @property

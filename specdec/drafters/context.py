@@ -61,7 +61,8 @@ class ContextDrafter(DraftSession):
     def _grow_gsd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Grows level by level: first decides the child counts, then looks at the race and the uniforms."""
+        """Grow the tree level by level: first decide the child counts, then look at the race and the
+        uniforms."""
         level = [root]
         taken: list[Branch] = []
         for above in range(depth):
@@ -106,7 +107,7 @@ class ContextDrafter(DraftSession):
     def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:
         """The tree of these nodes, in level order."""
         taken_ids, order, parents = {id(node) for node in taken}, [root], [-1]
-        for row, node in enumerate(order):  # grows while it is read: breadth first
+        for row, node in enumerate(order):  # the list grows while it is read: breadth first
             children = [child for child in node.children or () if id(child) in taken_ids]
             order += children
             parents += [row] * len(children)
@@ -122,7 +123,8 @@ def _log_e(noise: PositionNoise, depth: int) -> Tensor:
 
 
 def _first_arrivals(log_q: Tensor, log_e: Tensor) -> tuple[Tensor, Tensor, list[int]]:
-    """Log times and tokens [n, WIDTH + 1 or the vocabulary] of first arrivals, and how many have q > 0.
+    """Log times and tokens [n, WIDTH + 1 or the vocabulary] of the first arrivals, and the number of tokens
+    with q > 0.
 
     log_q, log_e: [n, vocabulary].
     """

@@ -1,16 +1,18 @@
-"""A path copied from the text beside the draft model's tree: it costs rows of the target, no draft forward.
+"""A path copied from the text, beside the draft model's tree. It costs rows of the target, but no draft
+forward pass.
 
-The path goes on as the text did after the last earlier occurrence of its longest repeated suffix. Where it
-agrees with the model's tree, both share nodes; the rest of it hangs below the last shared node. It is as long
-as its tokens are likely enough to be right, by how often earlier copies in this text were. Where it promises
-as many tokens as the model's tree can give at most, the model does not draft in that round.
+The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
+Where path and model's tree agree, they share nodes; the rest of the path hangs below the last shared node.
+The path ends where its tokens are no longer likely enough to be right, judged by earlier copies in this text.
+If the path promises as many tokens as the model's tree can give at most, the model does not draft in that
+round.
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
-if no path were there, so that the token after the last accepted node has the target's distribution; where it
-is the path's, the target's forward has already computed what follows, and the next token is sampled from it
-(`methods.copied`). The path and whether the model drafts depend on the text before the round, and on which
-drafts differed from copies at positions that are decided; so they depend on no noise that decides later
-(docs/offers.md). So all rules that draft allow a path, and stay lossless.
+if there were no path, so that the token after the last accepted node has the target's distribution. If this
+token is the path's, the target's forward pass has already computed what follows, and the next token is
+sampled from that (`methods.copied`). The path, and whether the model drafts, depend only on the text before
+the round, and on positions that are already decided: on which drafts differed from copies there. So they
+depend on no noise that decides later (docs/offers.md), and all rules that draft stay lossless with a path.
 """
 
 from __future__ import annotations
@@ -33,21 +35,22 @@ Copying = Literal["copies", "model+copies"]
 COPIES: Copying = "copies"
 MODEL_AND_COPIES: Copying = "model+copies"
 COPYING = (COPIES, MODEL_AND_COPIES)
-"""Names in settings: paths alone, which need no draft model, and paths beside its tree."""
+"""Names in settings: copied paths alone, which need no draft model, and copied paths beside its tree."""
 LONGEST = 16
 """Most tokens of a path."""
 _LEAST = 0.3
 """Least estimated probability that a path is right up to its last token."""
 _PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
 """Assumed share of right copies, by the logarithm of the length of the repeated suffix: 1, 2, 4, 8 and 16.
-The last one is that of tokens instead of which the other drafter drafted others."""
+The last value is for tokens in whose place the other drafter drafted other tokens."""
 _APART = len(_PRIOR) - 1
 _PRIOR_COPIES = 4
-"""Copies for which the assumed share counts."""
+"""Number of copies for which the assumed share counts."""
 
 
 class Copies:
-    """The paths of one growing text, and how often copies were right by the length of the repeated suffix."""
+    """The copied paths of one growing text, and how often copies were right by the length of the repeated
+    suffix."""
 
     def __init__(self) -> None:
         self._index = SuffixAutomaton()
@@ -55,8 +58,7 @@ class Copies:
         self._right = [_PRIOR_COPIES * share for share in _PRIOR]
 
     def follow(self, text_ids: Sequence[int]) -> None:
-        """Takes in the whole text at first, and then what was added to it, which tells which copies were
-        right."""
+        """Read the whole text at first, and later only new tokens, which show which copies were right."""
         if not self._index.text:
             self._index.follow(text_ids)
         for token_id in text_ids[len(self._index.text) :]:
@@ -66,7 +68,7 @@ class Copies:
             self._index.extend(token_id)
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
-        """Counts whether the last of these tokens, copied for this place, was right, if the text tells."""
+        """Count whether the last of these tokens was right as a copy for this place, if the text shows it."""
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
@@ -74,7 +76,8 @@ class Copies:
     def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
         """The tokens of the path, at most this many, and the expected number of right ones.
 
-        apart: the number of tokens before the first one instead of which the other drafter drafted others.
+        apart: the number of tokens before the first one in whose place the other drafter drafted other
+        tokens.
         """
         tokens: list[int] = []
         length, copy = self._longest()
@@ -111,8 +114,8 @@ def _kind(length: int) -> int:
 class CopyingDrafter:
     """Copied paths beside the trees of another drafter: a `Drafter`.
 
-    beside: the other one. deepest: the most tokens of a path of its trees. A path is copied also where the
-    text is too long for the other one.
+    beside: the other drafter. deepest: the most tokens of a path of its trees. A path is copied even if the
+    text is too long for the other drafter.
     """
 
     context_length = UNLIMITED
@@ -120,18 +123,18 @@ class CopyingDrafter:
     def __init__(self, beside: Drafter, deepest: int):
         self.beside, self.deepest = beside, deepest
         self._copies = Copies()
-        self._rows: list[int | None] = [0]  # of the other drafter's tree, by row
-        self._disputed: list[int] = []  # the last path to the first token that its tree had not
-        self._start = 0  # of the last path
+        self._rows: list[int | None] = [0]  # for each row, the row of the other drafter's tree
+        self._disputed: list[int] = []  # the last path, up to the first token that the other tree lacks
+        self._start = 0  # the position at which the last path starts
 
     def plant(self, topology: Topology) -> None:
-        """Sets the topology of the next trees of the other drafter, which must be a draft model's."""
+        """Set the topology of the next trees of the other drafter, which must be a draft model."""
         cast(ModelDrafter, self.beside).plant(topology)
         self.deepest = topology.depth
 
     @property
     def session(self) -> Session | None:
-        """The other drafter's."""
+        """The other drafter's session."""
         return self.beside.session
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
@@ -153,7 +156,7 @@ class CopyingDrafter:
         return drafted
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit the accepted rows to the other drafter, without copied ones."""
+        """Commit the accepted rows to the other drafter, without the copied rows."""
         self.beside.commit([own for row in rows if (own := self._rows[row]) is not None])
 
 
@@ -170,7 +173,7 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
         children[row].append(copy)
         row = copy
     order, parents, child_indices = [0], [-1], [-1]
-    for number, old in enumerate(order):  # grows while it is read: breadth first
+    for number, old in enumerate(order):  # the list grows while it is read: breadth first
         order += children[old]
         parents += [number] * len(children[old])
         child_indices += range(len(children[old]))
@@ -189,7 +192,7 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
 
 
 def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
-    """The last row of the tree that the path has too, and the number of tokens to it."""
+    """The last row of the tree that is also on the path, and the number of tokens to it."""
     row, shared = 0, 0
     while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
         row, shared = child, shared + 1
@@ -197,7 +200,7 @@ def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
 
 
 class _Rows(Sequence[Any]):
-    """log q by new row, which stays uncomputed until it is read; None for copied rows."""
+    """log q by new row; None for copied rows. A row is not computed until it is read."""
 
     def __init__(self, log_q: Sequence[Tensor | None], rows: Sequence[int | None]):
         self._log_q, self._rows = log_q, rows

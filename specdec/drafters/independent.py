@@ -1,9 +1,10 @@
-"""Drafting whose children are independent draws from q, of which equal draws are one node.
+"""Drafting with children that are independent draws from q. Equal draws are one node.
 
 The children of a node with n children in the topology are the distinct tokens among n draws: its first
-arrivals, as in `model`, but maybe fewer of them. What the topology has below a missing child is not drafted.
+arrivals, as in `model`, but perhaps fewer of them. Nodes of the topology below a missing child are not
+drafted.
 
-Tokens that have arrived go on arriving: if token i arrives again and again, each time after a wait of rate
+A token that has arrived may arrive again: if token i arrives again and again, each time after a wait of rate
 q_i, then the sequence of all arrivals is a sequence of independent samples of q. Its distinct tokens, in
 order, are the arrivals of the race without replacement.
 """
@@ -23,11 +24,11 @@ from specdec.probs import log_weights
 from specdec.race import Node, PositionNoise
 from specdec.topology import Topology
 
-_LARGEST = 700.0  # a logarithm whose exponential a float holds
+_LARGEST = 700.0  # a logarithm whose exponential is still a float
 
 
 class IndependentDrafter(ModelDrafter):
-    """The draft model and independent draws; those of a position are keyed by (seed, position)."""
+    """The draft model with independent draws. The draws of a position are keyed by (seed, position)."""
 
     _draws: dict[Node, list[int]]  # tokens of each node's draws
 
@@ -67,11 +68,11 @@ def with_replacement(
 ) -> list[int]:
     """Independent samples of q, as many as there are numbers in log_e.
 
-    The race goes on: after each arrival the same token starts again and arrives once more after e / q. The
-    tokens in the order of all these arrivals are independent samples.
-    tokens: the first arrivals of the race, as many as samples, or fewer if q has less support.
-    log_times, log_q: the logarithms of their times and of their q; both may be off by the same constant.
-    log_e: logarithms of the exponentials e, see `PositionNoise.log_waits`.
+    The race continues after its first arrivals: a token that has arrived starts again, and arrives once more
+    after e / q. The tokens in the order of all these arrivals are independent samples. tokens: the first
+    arrivals of the race, as many as samples, or fewer if q has less support. log_times, log_q: the logarithms
+    of their times and of their q; both may be off by the same constant. log_e: logarithms of the exponentials
+    e, see `PositionNoise.log_waits`.
     """
     earliest = min(log_times)
     waiting = [(_exp(time - earliest), place) for place, time in enumerate(log_times)]

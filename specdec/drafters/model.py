@@ -19,12 +19,13 @@ from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
 
 _LAG = 4
-"""Tokens that the draft scores together with the root; more of them are taken in without logits."""
+"""Most tokens that the draft scores together with the root. Further tokens are processed without logits."""
 _PIECE = 256
-"""Most of those in one request. A forward's table of ancestors grows with the square of its tokens."""
+"""Most of these tokens in one request, because a forward pass's table of ancestors grows with the square of
+its tokens."""
 
 Orders = list[list[int]]
-"""Tokens for the children of some rows, in order: maybe more than a row has children, or fewer."""
+"""Tokens for the children of some rows, in order. There may be more or fewer than a row has children."""
 
 
 class DraftSession:
@@ -46,7 +47,7 @@ class DraftSession:
         Returns the logits [1, vocabulary or more] after the root.
         """
         lag = text_ids[self.session.length :]
-        if len(lag) > _LAG:  # it has not drafted for some rounds
+        if len(lag) > _LAG:  # the draft has not drafted for some rounds
             *before, root_id = lag
             for first in range(0, len(before), _PIECE):
                 yield Request(self.session, before[first : first + _PIECE], None)
@@ -66,7 +67,7 @@ class DraftSession:
         return (yield from self._forward(token_ids, above))
 
     def rename(self, rows: Mapping[Any, int]) -> None:
-        """Names the scored nodes by these rows from now on, and forgets nodes without a row."""
+        """Name the scored nodes by these rows from now on, and forget nodes without a row."""
         self._numbers = {rows[node]: n for node, n in self._numbers.items() if node in rows}
 
     def commit(self, rows: Sequence[int]) -> None:
@@ -97,7 +98,7 @@ class ModelDrafter(DraftSession):
     def plant(self, topology: Topology) -> None:
         """Sets the topology of the next trees."""
         if topology is not self._topology:
-            # cutting a topology costs more than the rest of a round's bookkeeping, and few depths occur
+            # cutting a topology is slow compared with the rest of a round's bookkeeping, and few depths occur
             self._topology, self._limited = topology, cache(topology.limited)
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
@@ -107,7 +108,7 @@ class ModelDrafter(DraftSession):
             return only_root(text_ids)
         level = yield from self.score_root(text_ids)  # [1, vocabulary or more]
         tokens, inner = {0: text_ids[-1]}, [0]
-        logits: dict[int, Tensor] = {}  # by row, [vocabulary or more]
+        logits: dict[int, Tensor] = {}  # for each row, [vocabulary or more]
         known: dict[int, Tensor] = {}  # log q by row, [vocabulary]
         for deeper in range(1, topology.depth + 1):
             logits.update(zip(inner, level.unbind(), strict=True))
@@ -127,7 +128,7 @@ class ModelDrafter(DraftSession):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor | None]:
-        """First arrivals under q after each of these rows of one depth, and log q where it was computed.
+        """First arrivals under q after each of these rows of one depth, and log q if it was computed.
 
         logits: [rows, vocabulary or more]. log q: [rows, vocabulary].
         """
@@ -139,7 +140,7 @@ class ModelDrafter(DraftSession):
                 orders = races.arrivals(weights, count)
                 if all(len(order) == count for order in orders):
                     return orders, None
-        # also tells a lack of support from broken logits
+        # also distinguishes a lack of support from broken logits
         log_q = log_probs(logits, self.sampling, self.vocab_size)
         return races.arrivals(log_q, count), log_q
 

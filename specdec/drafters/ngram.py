@@ -1,4 +1,4 @@
-"""Prompt lookup: repeats what followed the last occurrence of the text's end."""
+"""Prompt lookup: repeats the tokens that followed the last occurrence of the text's end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from specdec.topology import Topology
 
 
 class NGram:
-    """Drafts what followed the last earlier occurrence of the text's longest repeated suffix.
+    """Drafts the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 
-    One sequence of tokens without probabilities. shortest: least tokens of such a suffix.
+    The draft is one sequence of tokens without probabilities. shortest: least tokens of such a suffix.
     """
 
     def __init__(self, shortest: int = 1):
@@ -22,13 +22,13 @@ class NGram:
         self._index = SuffixAutomaton()
 
     def new_run(self) -> NGram:
-        """The same drafter with an index of its own."""
+        """A drafter with these settings and an index of its own."""
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
         """At most one continuation, as long as the topology's path of first children.
 
-        If the text's end is reached while copying, copying goes on with the copied tokens.
+        At the text's end, copying continues with the copied tokens.
         """
         self._index.follow(text_ids)
         match = self._index.whole.shorter

@@ -1,6 +1,6 @@
 """Drafting by an object that is no model. Its proposals are checked and arranged in the topology.
 
-A user's drafter is an object with one of two methods, and a `name` where it has one:
+A user's drafter is an object with one of two methods, and perhaps a `name`:
 
     propose(text_ids, topology)     continuations of the text, each a list of token ids, the likeliest first.
                                     Together they must fit into the topology: a node has at most as many
@@ -9,8 +9,8 @@ A user's drafter is an object with one of two methods, and a `name` where it has
                                     weights by token id of the token after the text and these drafted tokens,
                                     in any unit. Drafts are sampled from them. They may be empty.
 
-A function is taken as the method `propose`. Where the object has a method `new_run()`, each run uses the
-object that this returns, so that it can keep an index of its own.
+A function is taken as the method `propose`. If the object has a method `new_run()`, each run uses the object
+that this returns, so that it can keep an index of its own.
 
 Under ERSD the text is that of autoregressive decoding whatever is proposed. Under GSD proposals are tokens
 drafted without probabilities: p is sampled once, and a proposed token is accepted if it is the sample.
@@ -55,9 +55,9 @@ class Estimator(Protocol):
 
 
 Drafting = Proposer | Estimator | Strings | Copying | Literal["model"]
-"""What may draft: the values of the setting."""
+"""The values that the setting `drafter` may have."""
 DRAFTERS = (MODEL, *COPYING, STRINGS)
-"""Names of the drafters that are no objects of users."""
+"""Names of the drafters that are not users' objects."""
 
 
 def checked_drafter(drafter: Any) -> Drafting:
@@ -90,11 +90,12 @@ def drafter_name(drafter: Drafting) -> str:
 
 
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology: Topology) -> Drafter:
-    """The drafter of one run, from a checked user's drafter. ValueError if `new_run` returns no drafter."""
+    """The drafter of one run, from a checked user's drafter. ValueError if `new_run` returns something
+    else."""
     name = drafter_name(drafter)
     new = drafter.new_run() if hasattr(drafter, "new_run") else drafter
     if new is None or isinstance(new, str):
-        raise ValueError(f"{name}: new_run() gave {new!r:.60}, and no drafter")
+        raise ValueError(f"{name}: new_run() gave {new!r:.60}, which is not a drafter")
     own = checked_drafter(new)
     kind = EstimatedDrafter if hasattr(own, "distribution") else ProposedDrafter
     return kind(own, name, vocab_size, sampling, topology)
@@ -112,7 +113,7 @@ class ProposedDrafter:
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """Drafts a tree from the proposals; see `Drafter.draft`. ValueError names an invalid proposal."""
-        yield from ()  # it needs no forward
+        yield from ()  # this drafter needs no forward pass
         topology = self.topology.limited(depth)
         if not topology.num_draft_tokens:
             tokens, log_q = dict[int, int](), dict[int, Tensor]()
@@ -139,7 +140,9 @@ class ProposedDrafter:
         """
         proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
-            raise ValueError(f"{self.name}: propose() gave {proposed!r:.60}, and no list of continuations")
+            raise ValueError(
+                f"{self.name}: propose() gave {proposed!r:.60}, which is not a list of continuations"
+            )
         tokens: dict[int, int] = {}
         for number, continuation in enumerate(proposed):
             where, row, before = f"{self.name}: propose()[{number}]", 0, len(tokens)
@@ -148,7 +151,7 @@ class ProposedDrafter:
                 row = _child(topology, tokens, row, token_id, where)
                 tokens[row] = token_id
             if row and len(tokens) == before:
-                raise ValueError(f"{where} is there already, as another one or as the beginning of one")
+                raise ValueError(f"{where} repeats another continuation or its beginning")
         return tokens, {}
 
     def _checked_id(self, where: str, token_id: int) -> int:
@@ -169,7 +172,7 @@ class EstimatedDrafter(ProposedDrafter):
         text = tuple(text_ids)
         tokens: dict[int, int] = {}
         log_q: dict[int, Tensor] = {}
-        drafted: dict[int, tuple[int, ...]] = {0: ()}  # by row, the tokens from the root's child to it
+        drafted: dict[int, tuple[int, ...]] = {0: ()}  # by row: the tokens from the root's child to this row
         for row, children in enumerate(topology.children):
             if row not in drafted or not children:
                 continue
@@ -183,15 +186,15 @@ class EstimatedDrafter(ProposedDrafter):
         return tokens, log_q
 
     def _log_weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
-        """Logarithms of the weights, [vocabulary]; None where all are 0."""
+        """Logarithms of the weights, [vocabulary]; None if all are 0."""
         given, where = self.user.distribution(text_ids, drafted_ids), f"{self.name}: distribution()"
         if not isinstance(given, Mapping):
-            raise ValueError(f"{where} gave {given!r:.60}, and no weights by token id")
+            raise ValueError(f"{where} gave {given!r:.60}, which are not weights by token id")
         by_token: dict[int, float] = {}
         for token_id, weight in given.items():
             number = real(weight)
             if number is None or number < 0:
-                raise ValueError(f"{where}[{token_id}] = {weight!r:.60} is no weight from 0 up")
+                raise ValueError(f"{where}[{token_id}] = {weight!r:.60} is not a weight of at least 0")
             by_token[self._checked_id(where, token_id)] = number
         if not any(by_token.values()):
             return None

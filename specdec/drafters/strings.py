@@ -1,8 +1,8 @@
-"""A draft with another tokenizer writes ahead; its text in the target's tokens is the drafted path.
+"""A draft with another tokenizer writes ahead. Its text, in the target's tokens, is the drafted path.
 
-The draft writes any of its tokens, also those whose strings are no tokens of the target. The tokens of such a
-path have no q, so only ERSD takes it: ERSD allows any proposal. The draft's tokens race on the noise of the
-target's tokens with which their strings begin, because ERSD accepts what wins both races.
+The draft may write any of its tokens, also tokens whose strings are not tokens of the target. The tokens of
+such a path have no q, so only ERSD accepts it: ERSD allows any proposal. Each of the draft's tokens races on
+the noise of the target's token with which its string begins, because ERSD accepts tokens that win both races.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ Strings = Literal["strings"]
 STRINGS: Strings = "strings"
 """The name of this drafter in settings."""
 _MOST = 4
-"""Most tokens that the draft writes for each token of the path; a target's token may be several of them."""
+"""Most tokens that the draft writes for each token of the path, because a target's token may be several of
+the draft's."""
 _CANDIDATES = 16
-"""Draft tokens that race for a place."""
+"""Most draft tokens that race for a place."""
 
 
 def check_strings(draft: Model | None, method: str, topology: Any) -> None:
@@ -37,7 +38,7 @@ def check_strings(draft: Model | None, method: str, topology: Any) -> None:
     if method != "ersd":
         raise ValueError(f"method = {method!r} needs a q, which strings do not have: use method 'ersd'")
     if not isinstance(draft, OtherTokenizerModel):
-        name = "this pair has no draft" if draft is None else f"{draft.name} has the target's"
+        name = "this pair has no draft" if draft is None else f"{draft.name} has the target's tokenizer"
         raise ValueError(f"drafter = 'strings' is for a draft model with another tokenizer; {name}")
     if topology is not None and not (isinstance(topology, Topology) and topology.is_sequence):
         raise ValueError(f"topology = {topology!r:.60}: strings are one sequence; use sequence(k)")
@@ -67,10 +68,10 @@ class StringDrafter:
         return Drafted(self.topology.limited(len(token_ids) - 1), token_ids, [None] * len(token_ids))
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Does nothing: the next round appends the text."""
+        """Does nothing, because the next round appends the text."""
 
     def _winner(self, logits: Tensor, race: Race) -> int:
-        """The draft token that arrives first, among those with the largest q."""
+        """The draft token that arrives first, among the tokens with the largest q."""
         log_q, candidates = log_probs(logits, self.sampling).topk(min(_CANDIDATES, len(logits)))
         log_e = race.log_e([self._first(token_id) for token_id in candidates.tolist()])
         return int(candidates[(torch.tensor(log_e, dtype=torch.float32) - log_q.cpu()).argmin()])

@@ -1,4 +1,4 @@
-"""Drafting from the text's own statistics: q comes from the tokens that followed each of its suffixes."""
+"""Drafting from the text's own statistics: q comes from the tokens that followed each suffix of the text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Suffix:
     """Drafts from the counts of tokens that followed the text's suffixes so far: no model, any tree, and a q.
 
     Prediction by partial matching, method C (Moffat 1990): the longest suffix that occurred before gives the
-    counts of the tokens that followed it. Some probability is left for tokens that never followed it: it
-    is estimated from the number of different tokens that did, and the next shorter suffix divides it.
-    shortest: the fewest tokens of a suffix.
+    counts of the tokens that followed it. Some probability is left for tokens that never followed it. Its
+    amount is estimated from the number of different tokens that did, and the next shorter suffix distributes
+    it. shortest: the fewest tokens of a suffix.
     """
 
     def __init__(self, shortest: int = 1):
@@ -23,7 +23,7 @@ class Suffix:
         self._index = SuffixAutomaton()
 
     def new_run(self) -> Suffix:
-        """The same drafter with an index of its own."""
+        """A drafter with these settings and an index of its own."""
         return Suffix(self.shortest)
 
     def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:

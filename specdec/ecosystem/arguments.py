@@ -49,7 +49,7 @@ ONLY: dict[str, tuple[Any, ...]] = {
 transformers' own defaults are among these values. ARGUMENTS.md lists all arguments."""
 
 UNASKED_TOKENS = (None, 20)
-"""Values of num_assistant_tokens that the user did not set; 20 is transformers' default."""
+"""Values of num_assistant_tokens that count as not set by the user; 20 is transformers' default."""
 
 
 def hand_over(own: Callable[..., Any]) -> None:
@@ -88,7 +88,7 @@ def _check_model_kwargs(model_kwargs: Mapping[str, Any]) -> None:
         if name in ("past_key_values", "cache_params"):
             if value is not None and _is_given(value):
                 raise ValueError(
-                    f"{name} is not supported by specdec.custom_generate: it has caches of its own"
+                    f"{name} is not supported by specdec.custom_generate: it creates its own caches"
                 )
         elif value is not None and name not in prepared:
             raise ValueError(f"{name} is not supported by specdec.custom_generate")
@@ -104,12 +104,12 @@ class Prompt(NamedTuple):
 
 
 def _is_given(cache: Any) -> bool:
-    """Whether the user gave this cache; transformers makes an empty one otherwise."""
+    """Whether the user gave this cache. Otherwise transformers passes an empty one."""
     if getattr(cache, "_is_user_defined", False):
         return True
     try:
         return cache.get_seq_length() > 0
-    except ValueError:  # of recurrent states, which have no length
+    except ValueError:  # a cache of recurrent states has no length
         return False
 
 
@@ -124,8 +124,7 @@ def prompts_of(input_ids: Tensor, model_kwargs: Mapping[str, Any]) -> list[Promp
     mask = torch.ones_like(input_ids) if mask is None else mask.to(input_ids.device)
     if mask.shape != input_ids.shape or not mask.any(-1).all() or (mask.long().diff(dim=-1) < 0).any():
         raise ValueError(
-            "attention_mask hides something else than padding on the left: set the tokenizer's "
-            "padding_side = 'left'"
+            "attention_mask hides more than padding on the left: set the tokenizer's padding_side = 'left'"
         )
     _check_positions(model_kwargs.get("position_ids"), mask.bool())
     starts = (mask == 0).sum(-1).tolist()

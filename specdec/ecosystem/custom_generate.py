@@ -48,11 +48,11 @@ def custom_generate(
     seed: int | Sequence[int] | None = None,
     **model_kwargs: Any,
 ) -> SpeculativeOutput | Tensor:
-    """Decode inside `generate`. Its arguments mean what they mean there, or are refused by name.
+    """Decode inside `generate`. Its arguments have the same meaning as there, or are refused by name.
 
-    assistant_model: the draft. draft: the same; transformers refuses `num_return_sequences` above 1 and
-    targets with a recurrent state beside `assistant_model`, but not beside `draft`. tokenizer: needed for
-    stop strings, and if draft and target score different numbers of tokens. method, topology: as in
+    assistant_model: the draft. draft: the same; with `assistant_model` transformers refuses
+    `num_return_sequences` above 1 and targets with a recurrent state, but not with `draft`. tokenizer: needed
+    for stop strings, and if draft and target score different numbers of tokens. method, topology: as in
     `specdec.stream`. seed: keys all randomness; seeds of further rows are derived from it, or a list gives
     one for each row. None draws seeds from torch's generator, so that `transformers.set_seed` applies.
 
@@ -90,7 +90,7 @@ hand_over(custom_generate)
 class _Loop:
     """transformers' loop over the tokens of all rows.
 
-    scores, logits: of each token, [rows, vocabulary].
+    scores, logits: lists with an entry [rows, vocabulary] for each token.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class _Loop:
         self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
 
     def run(self, input_ids: Tensor, limit: int) -> Tensor:
-        """Decode to the ids [rows, n]; `limit` is the largest n."""
+        """Decode up to the ids [rows, n]. limit: the largest n."""
         unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
         while unfinished.any() and input_ids.shape[1] < limit:
             needed = unfinished if self._pad is not None else torch.ones_like(unfinished)
@@ -157,7 +157,7 @@ def _only_one(given: Mapping[str, Any], what: str) -> str | None:
     """The name of the only argument that is not None, if there is one. ValueError if there are several."""
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
-        raise ValueError(f"{named[0]} and {named[1]} both say {what}: give one of them")
+        raise ValueError(f"{named[0]} and {named[1]} both set {what}: give one of them")
     return named[0] if named else None
 
 
@@ -172,7 +172,7 @@ def _limit(config: GenerationConfig, context_length: int, prompt_length: int) ->
     if prompt_length >= min(config.max_length, context_length):
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens with its padding, max_length is {config.max_length:,} "
-            f"and the target's context {context_length:,}: nothing can be added"
+            f"and the target's context {context_length:,}, so no token can be added"
         )
     if config.max_length > context_length:
         logging.warning("texts end at the target's context of %d tokens", context_length)

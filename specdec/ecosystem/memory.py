@@ -1,10 +1,10 @@
-"""Logits processors that remember their calls give wrong texts silently; here they are noticed.
+"""Detects logits processors that remember their calls. They would silently give wrong texts.
 
-Drafts ask a processor about texts that are not continued. So drafting and verification ask a copy of it. The
-processor itself is asked about the committed texts alone, once each and in their order, as plain decoding
-asks it. Before a round's tokens are given out, the answers of both must be equal. State that a copy shares
-with its original, in a module's variable say, would change both alike: therefore the copy is also asked again
-about a text from before the round.
+Drafting asks a processor about texts that are not continued. Therefore drafting and verification ask a copy
+of it. The processor itself is asked about the committed texts alone, once each and in their order, as in
+plain decoding. Before a round's tokens are given out, the answers of both must be equal. A copy and its
+original may share state, for example in a module's variable, which would change both answers equally.
+Therefore the copy is also asked again about a text from before the round.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ Process = Callable[[Sequence[int], Tensor], Tensor]
 """Maps a text and the logits [vocabulary] after it to processed logits, float32 [vocabulary]."""
 
 _DEPTH = 5
-"""Levels of objects in which models and functions are looked for."""
+"""Levels of nested objects in which models and functions are looked for."""
 
 
 class Watched:
-    """A `Process` for drafts, and the check that it answers about committed texts as plain decoding's does.
+    """A `Process` for drafts, with a check that its answers about committed texts equal those of plain
+    decoding.
 
-    ahead: of the copies. plain: of the processors themselves.
+    ahead: the processing by the copies. plain: the processing by the processors themselves.
     """
 
     def __init__(self, ahead: Process, plain: Process):
@@ -42,13 +43,13 @@ class Watched:
         return answer
 
     def check(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Compares the answer that decided a committed token, [vocabulary], with plain decoding's."""
+        """Compare the answer that decided a committed token, [vocabulary], with that of plain decoding."""
         if not _equal(self._plain(text, logits), answer):
             _refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Asks again about a text from before the round; the arguments are the text for the next time."""
-        assert self._known is not None, "a round's root was asked about"
+        """Ask again about a text from before the round. The arguments are the text to ask about next time."""
+        assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
             _refuse("other scores for the same text when it is asked again")
@@ -57,8 +58,8 @@ class Watched:
 
 def _refuse(gives: str) -> None:
     raise ValueError(
-        f"a logits_processor gives {gives}: it remembers its calls, and speculative decoding also asks about "
-        "texts that are not continued. Only processors that depend on the text alone are supported"
+        f"a logits_processor gives {gives}: it remembers its calls, but speculative decoding also asks about "
+        f"texts that are not continued. Only processors that depend on the text alone are supported"
     )
 
 
@@ -77,8 +78,8 @@ def isolated(processor: Any) -> Any:
         return _copied(processor, memo)
     except Exception as error:
         raise ValueError(
-            f"logits_processor {type(processor).__name__} can't be copied ({str(error)[:100]}), and "
-            "speculative decoding asks a copy about drafts: give it a __deepcopy__, or decode without it"
+            f"logits_processor {type(processor).__name__} can't be copied ({str(error)[:100]}), but "
+            f"speculative decoding asks a copy about drafts: give it a __deepcopy__, or decode without it"
         ) from error
 
 
@@ -87,13 +88,13 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         return _copied_function(value, memo)
     result = copy.deepcopy(value, memo)
     for name, part in vars(value).items() if hasattr(result, "__dict__") and result is not value else ():
-        if isinstance(part, FunctionType):  # deepcopy takes functions as they are
+        if isinstance(part, FunctionType):  # deepcopy does not copy functions
             vars(result)[name] = _copied_function(part, memo)
     return result
 
 
 def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """The function with variables of its own, where it closes over some."""
+    """The function with its own copies of the variables that it closes over, if there are any."""
     if id(function) in memo:
         return memo[id(function)]
     cells = tuple(CellType() for _ in function.__closure__ or ())
@@ -108,7 +109,7 @@ def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionTy
 
 
 def _share_models(value: Any, memo: dict[int, Any], depth: int = 0) -> None:
-    """Enters the models that an object holds as their own copies."""
+    """Register the models that an object holds as their own copies, so that they are not copied."""
     if isinstance(value, torch.nn.Module):
         memo[id(value)] = value
     if depth == _DEPTH or isinstance(value, str | bytes | int | float | Tensor | type | torch.nn.Module):

@@ -26,7 +26,7 @@ class SpeculativeOutput(GenerateDecoderOnlyOutput):
     def of(
         cls, sequences: Any, scores: Any, logits: Any, generations: Sequence[Generation]
     ) -> SpeculativeOutput:
-        """The output of these records, with their acceptance."""
+        """The output with these records and their acceptance."""
         return cls(
             sequences=sequences,
             scores=scores,

@@ -1,8 +1,8 @@
-"""Logits processors of transformers at every node of a tree.
+"""Logits processors of transformers, applied at every node of a tree.
 
 A processor depends on the text before a token. At a node this text is the text so far and the tokens from the
 root to the node. `ProcessedModel` takes the place of a model in a pair, and its sessions return processed
-logits. Draft and target are therefore raced by the distributions that transformers would sample from.
+logits. Draft and target therefore race with the distributions from which transformers would sample.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NATIVE = (
     known.TopPLogitsWarper,
     known.LogitNormalization,
 )
-"""The processors that `Sampling` replaces, in its order; the last one does not change the distribution."""
+"""The processors that `Sampling` replaces, in its order. The last one does not change the distribution."""
 
 
 def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Sampling | None:
@@ -59,7 +59,7 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
                 settings[name] = getattr(each, name)
     try:
         return Sampling(**settings)
-    except ValueError:  # out of its range, as top_p = 0 is, but not out of transformers'
+    except ValueError:  # the value is valid for transformers, but not for `Sampling`, for example top_p = 0
         return None
 
 
@@ -72,10 +72,10 @@ def _filters_otherwise(warper: Any) -> bool:
 def check_processors(
     processors: LogitsProcessorList, input_ids: Tensor, width: int, eos_ids: frozenset[int]
 ) -> None:
-    """ValueError where a processor depends on anything but the text. `memory` finds what shows itself later.
+    """ValueError if a processor depends on anything but the text. `memory` finds cases that only show later.
 
     input_ids: the prompts [rows, n]. width: number of tokens that the target scores. eos_ids: tokens that end
-    a text; processors are not asked about texts that go on after one.
+    a text; processors are not asked about texts that continue after one.
     """
     for each in processors:
         if type(each) in _WITH_MEMORY:
@@ -87,7 +87,7 @@ def check_processors(
 
 
 def _check_memory(processor: Any, input_ids: Tensor, width: int, eos_ids: frozenset[int]) -> None:
-    """Asks the processor twice about the prompts and a continuation; answers and state must be equal.
+    """Ask the processor twice about the prompts and a continuation. Answers and state must be equal.
 
     On its first use, a processor may initialise itself or store an answer for a text.
     """
@@ -131,13 +131,14 @@ def _state(value: Any, depth: int = 0) -> Any:
 
 
 def _is_known(processor: Any) -> bool:
-    """Whether it is one of transformers' own that calls no function of the user."""
+    """Whether the processor is one of transformers' own and calls no function of the user."""
     calls = isinstance(processor, known.PrefixConstrainedLogitsProcessor)
     return type(processor).__module__ == known.__name__ and not calls
 
 
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
-    """The processors of each row, as if it were alone; they see its padding, as in transformers."""
+    """The processors of each row, as if the row were alone. They see the row's padding, as in
+    transformers."""
     rows = len(prompts)
     plain = [_process_of_row(processors, row, rows, each.padding) for row, each in enumerate(prompts)]
     if all(map(_is_known, processors)):
@@ -177,11 +178,11 @@ def _of_row(processor: Any, row: int) -> Any:
 class ProcessedModel:
     """A model whose logits are processed before anything is drafted from or verified with them.
 
-    process: None leaves them as they are. eos_ids: tokens that end a text, once they come after the prompt,
-    which has prompt_length tokens; no text that goes on after one is ever used, and the processors are not
-    asked about it. scored: if it is a list, the raw logits that decided each token of the text are added to
-    it, [vocabulary] each. watched: checks the answers about every committed text before its token is given
-    out; for the target alone.
+    process: None leaves them as they are. eos_ids: tokens that end a text if they come after the prompt,
+    which has prompt_length tokens. No text that continues after one of them is ever used, and the processors
+    are not asked about it. scored: if it is a list, the raw logits that decided each token of the text are
+    added to it, [vocabulary] each. watched: checks the answers about every committed text before its token is
+    given out; for the target alone.
     """
 
     def __init__(
@@ -226,7 +227,7 @@ class _ProcessedSession:
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the model's session must catch up."""
+        """Whether the model's session must process committed tokens first."""
         return self._session.must_catch_up
 
     def prefill(self, token_ids: Sequence[int]) -> None:

@@ -26,7 +26,7 @@ from specdec.trace import Generation
 
 
 class Wanted(NamedTuple):
-    """What the rows of a batch are to be decoded with.
+    """The settings with which the rows of a batch are decoded.
 
     drafter: replaces the draft model. seeds: one for each row. scored: keep the logits of all tokens.
     """

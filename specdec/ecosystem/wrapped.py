@@ -1,7 +1,7 @@
 """Models of transformers, wrapped for decoding once and stored with the model.
 
 Wrapping a model checks its abilities, which takes longer than a short text. A model whose weights have
-changed since is wrapped again. The wrapper is deleted with the model, and is left out when the model is
+changed since then is wrapped again. The wrapper is deleted with the model, and is left out when the model is
 copied or pickled.
 """
 
@@ -54,7 +54,7 @@ def wrapped_pair(
     wrapped = _wrapped(target)
     draft_model = None if draft is None else _drafting(wrapped.model, draft, tokenizer, draft_tokenizer)
     if draft_model is None or draft_model.vocab_size == wrapped.model.vocab_size:
-        ModelPair(wrapped.model, draft_model, tokenizer)  # for its checks alone
+        ModelPair(wrapped.model, draft_model, tokenizer)  # created only for its checks
         tokenizer = None
     elif tokenizer is None:
         raise ValueError(
@@ -70,7 +70,8 @@ def wrapped_pair(
 
 
 def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any) -> Model:
-    """The draft over the target's ids. To match two vocabularies takes long, so the last is remembered."""
+    """The draft over the target's ids. Matching two vocabularies takes long, so the last match is
+    remembered."""
     wrapped = _wrapped(draft)
     before, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
     if before is None or any(a is not b and a != b for a, b in zip(before, made_for, strict=False)):
@@ -82,13 +83,13 @@ def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_token
 def _wrapped(module: PreTrainedModel) -> _Wrapped:
     cache = vars(module).get(_NAME)
     if cache is None or cache.weights != _weights(module):
-        # past nn.Module's own, which would take it for a part
+        # bypasses nn.Module's own __setattr__, which would register the value as a submodule
         cache = vars(module)[_NAME] = _Wrapped(module)
     return cache
 
 
 def _weights(module: PreTrainedModel) -> list[tuple[Any, ...]]:
-    """Address, dtype and number of changes in place of each weight; writes to `.data` are not counted."""
+    """Address, dtype and number of in-place changes of each weight. Writes to `.data` are not counted."""
     return [
         (weight.data_ptr(), weight.dtype, -1 if weight.is_inference() else weight._version)
         for weight in module.parameters()

@@ -1,7 +1,7 @@
 """Verifiers with deliberate mistakes. The exactness checks must notice each of them.
 
 Each fault replaces a method's verifier and makes one mistake. Drafting, evaluation and bookkeeping are the
-real ones. A fault is used only if it is asked for by name: `specdec.stream` and `specdec.generate` always
+real ones. A fault is used only if it is requested by name: `specdec.stream` and `specdec.generate` always
 verify correctly.
 """
 
@@ -23,11 +23,11 @@ from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
 UNCUT = 0.8
-"""The part of q that a cut leaves, in the fault that reports q as it was before the cut."""
+"""The part of q that a cut leaves, for the fault that reports q as it was before the cut."""
 COLD = 0.01
-"""The draft's temperature in the fault that drafts the likeliest token."""
+"""The draft's temperature for the fault that drafts the likeliest token."""
 LEAST_LIKELY = 0.28
-"""A drafted token that is less likely under q is thrown away, in the fault that does so."""
+"""The fault that drops unlikely drafts drops tokens with a smaller q than this."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Fault:
     """One deliberate mistake in verification.
 
     method: the method whose verification has the mistake. verifier: the verification with the mistake.
-    siblings: whether the mistake needs a node with two or more children.
-    length: the number of tokens that a check must look at together to see it. draft_temperature: the draft's
-    own temperature, where the mistake needs one.
+    siblings: whether the mistake needs a node with two or more children. length: the number of tokens that a
+    check must test together to detect it. draft_temperature: the draft's own temperature if the mistake needs
+    one.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Fault:
 
 
 class _Noise:
-    """The noise of a round. A fault overrides a part of it."""
+    """The noise of a round. A fault replaces a part of it."""
 
     def __init__(self, noise: PositionNoise):
         self.real = noise
@@ -76,10 +76,10 @@ class KeptTarget(Residual):
 
 
 class KeptDraft(Residual):
-    """After a rejection q still holds the rejected token. It should lose it."""
+    """After a rejection q still contains the rejected token, which should be removed."""
 
     def remove_from_draft(self, token_id: int) -> None:
-        """Does nothing; it should take the token out of q."""
+        """Does nothing; it should remove the token from q."""
 
 
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -145,7 +145,7 @@ def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Ver
 
 
 def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """A drafted token whose q is small is thrown away, with its later siblings and all tokens below it.
+    """A drafted token whose q is small is dropped, with its later siblings and all tokens below it.
 
     The draw decides itself whether it is offered (docs/offers.md). Stopping after such a token
     would be right, because the next offer would then depend on earlier draws only.
@@ -194,7 +194,7 @@ def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
     return race_of(log_exponentials(noise.seed, [position], vocab_size, stream=Stream.RESIDUAL)[0])
 
 
-# ---------------------------------------------------------------- rules of others
+# ---------------------------------------------------------------- rules of other papers
 
 
 def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -240,7 +240,7 @@ FAULTS = {
         Fault("uncapped-end", "traversal", uncapped_end, length=2),
         # rejected tokens are taken out of q, although the draws are with replacement
         Fault("lost-draft", "specinfer", gsd.verify, siblings=True),
-        # 1 is right for a single draw only
+        # 1 is right only for a single draw
         Fault("no-threshold", "spectr", partial(spectr.verify, threshold=lambda *_: 1.0), siblings=True),
     )
 }

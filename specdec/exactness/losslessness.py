@@ -6,7 +6,7 @@
     check.chi_square().p_value          # small only by chance, if the decoder is right
 
 It is for small models: every continuation of `length` tokens is one outcome. A small p-value is evidence
-against the decoder. A large one says that no difference was found in so many decodes.
+against the decoder. A large one says that no difference was found in this number of decodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 Outcome = tuple[int, ...]
 
 LEAST_EXPECTED = 5.0
-"""Cells with a smaller expected count are pooled: with them the statistic is not distributed as χ²."""
+"""Cells with a smaller expected count are pooled, because with them the statistic is not distributed as
+χ²."""
 MOST_OUTCOMES = 10_000
 
 
@@ -54,8 +55,8 @@ class ChiSquare(NamedTuple):
 class Check:
     """Decodes of one set-up, each with a seed of its own, and counts of their first tokens.
 
-    topology: ignored by `ar`. length: number of tokens of a decode that count. fault: a verifier that is
-    broken on purpose. A ValueError names an argument that does not fit.
+    topology: ignored by `ar`. length: number of tokens of a decode that are counted. fault: a verifier that
+    is broken on purpose. A ValueError names an argument that does not fit.
 
     distribution: the target's probability of each outcome. counts: decodes by outcome. rounds, tokens: target
     calls and all tokens that they emitted, also those beyond `length`. accepting: rounds whose first token
@@ -74,13 +75,13 @@ class Check:
         fault: Fault | None = None,
     ):
         if fault is not None and fault.method != method:
-            raise ValueError(f"fault = {fault.name!r} breaks {fault.method!r}, and the method is {method!r}")
+            raise ValueError(f"fault = {fault.name!r} breaks {fault.method!r}, but the method is {method!r}")
         if pair.eos_ids:
-            raise ValueError("this pair has tokens that end a text, so that not all decodes have one length")
+            raise ValueError("this pair has tokens that end a text, so not all decodes have the same length")
         self.length = whole("length", length, 1)
-        # room enough that the tree is not cut for the tokens that are looked at
+        # enough room, so that the tree is not cut for the counted tokens
         room = self.length + topology.depth
-        # never started: the decoder checks what it is asked for
+        # this run is never started; creating it checks the arguments
         self.asked = stream(
             pair,
             prompt_ids,
@@ -129,7 +130,7 @@ def joint_distribution(model: Model, prefix: Sequence[int], length: int) -> dict
     if model.vocab_size**length > MOST_OUTCOMES:
         raise ValueError(
             f"length = {length}: {model.vocab_size:,} tokens have {model.vocab_size**length:,} continuations "
-            f"of that length, and at most {MOST_OUTCOMES:,} are listed; take a smaller model or fewer tokens"
+            f"of that length, but at most {MOST_OUTCOMES:,} are listed; take a smaller model or fewer tokens"
         )
     distribution: dict[Outcome, float] = {(): 1.0}
     for _ in range(length):
@@ -192,7 +193,7 @@ def _cells(
     pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
     cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
     small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
-    if not cells and small:  # the likeliest outcome is a cell of its own
+    if not cells and small:  # the likeliest outcome has a cell of its own
         small.remove(likeliest := max(small, key=itemgetter(1)))
         cells = [likeliest]
     rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)
@@ -205,7 +206,7 @@ def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tup
         return cells
     if len(cells) == 1:
         return [*cells, rare]
-    smallest = min(cells, key=itemgetter(1))  # where they show most
+    smallest = min(cells, key=itemgetter(1))  # a deviation of rare outcomes shows most in the smallest cell
     others = [*cells]
     others.remove(smallest)
     return [*others, (smallest[0] + rare[0], smallest[1] + rare[1])]

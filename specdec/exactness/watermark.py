@@ -1,4 +1,4 @@
-"""The race as a watermark: the seed tells whether a text was decoded with it.
+"""The race as a watermark: the seed shows whether a text was decoded with it.
 
 The winner of a race arrives early. The exponentials of a text's tokens are therefore smaller than those of
 tokens that do not depend on the seed (Liu, Wan, Gao and Gündüz 2026). The text still has the target's

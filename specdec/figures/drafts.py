@@ -1,4 +1,4 @@
-"""Acceptance of one position with several drafts: of each rule, and the highest that any rule can reach."""
+"""Acceptance of one position with several drafts: by each rule, and the highest that any rule can reach."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from specdec.figures.looks import BOUND, axes, colour, line
 from specdec.methods import DRAFTING, METHODS
 
 MOST = 8
-"""Drafts up to which it is told."""
+"""The largest number of drafts for which the acceptance is given."""
 RULES = tuple(
     name
     for name in DRAFTING
     if any(hasattr(theory, f"{name}_{what}") for what in ("acceptance", "acceptance_by_index"))
 )
-"""The methods of whose acceptance with several drafts `specdec.theory` has a function."""
+"""The methods for which `specdec.theory` has a function of the acceptance with several drafts."""
 OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
 }
-"""Name in answers -> what it is, and its line style. The first bounds ERSD and GSD, the second the others."""
+"""Name in answers -> the optimum in words, and its line style. The first optimum bounds ERSD and GSD, the
+second one the other methods."""
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:

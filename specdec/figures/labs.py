@@ -24,7 +24,7 @@ def convergence() -> go.Figure:
     figure.add_trace(line("harmonic mean: lower bound", BOUND, "dot"))
     for name, hue, _ in looks:
         figure.add_trace(line(f"{name}, measured", hue, "solid", group=name, width=3))
-    # ends of the measured curves: a shape for each method
+    # ends of the measured curves, with a shape for each method
     return figure.add_traces([marks(name, hue, symbol) for name, hue, symbol in looks])
 
 
@@ -57,7 +57,8 @@ def tokens_against_k() -> go.Figure:
 
 
 def payoff() -> go.Figure:
-    """Tokens per call and speed-up against k, with plain decoding, the best k and where it breaks even."""
+    """Tokens per call and speed-up against k, with plain decoding, the best k, and the k at which drafting
+    breaks even."""
     figure = axes("drafted tokens k", "times plain decoding", 300, yaxis_rangemode="tozero")
     figure.add_trace(line("tokens per target call", colour("draft"), "dash", width=2.5))
     figure.add_trace(line("speed-up", colour("target"), "solid", width=3))

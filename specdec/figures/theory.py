@@ -25,7 +25,7 @@ MOST = 384
 def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
     """Expected tokens per target call of each fixed topology with 0, 1, ..., `most` drafted tokens.
 
-    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is no acceptance by
+    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is not an acceptance by
     index.
     """
     rates = checked_acceptance(acceptance)
@@ -39,8 +39,8 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
     """Expected tokens per target call against k, as in Figure 3 of the paper.
 
     The curves are sequence, batch, SpecInfer's tree, the optimal tree, and upper bounds for all trees: Lemma
-    4.2, and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is no acceptance by index, or if
-    `most` is not from 2 to 384.
+    4.2, and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is not an acceptance by index, or
+    if `most` is not from 2 to 384.
     """
     if not 2 <= most <= MOST:
         raise ValueError(f"most = {most} is not from 2 to {MOST}")
@@ -72,7 +72,7 @@ def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
     figure.update_layout(yaxis_tickformat=".0%", yaxis_rangemode="tozero")
     for method, by_index in rates.items():
         if method not in METHODS:
-            raise ValueError(f"rates: {method!r:.60} is none of {', '.join(METHODS)}")
+            raise ValueError(f"rates: {method!r:.60} is not one of {', '.join(METHODS)}")
         values = checked_acceptance(by_index).tolist()
         marker = hollow(colour(method)) if method == "ersd" else {"color": colour(method)}
         figure.add_trace(go.Bar(name=METHODS[method].name, x=[*range(len(values))], y=values, marker=marker))

@@ -27,7 +27,7 @@ class TopologyEntry(NamedTuple):
 TOPOLOGIES = {
     "simple": TopologyEntry("simple", "one drafted token", "one token", takes_k=False),
     "sequence": TopologyEntry(
-        "sequence", "sequence", "k tokens in a row", mark="circle", dash="dash", colour="sequence"
+        "sequence", "sequence", "k tokens in a sequence", mark="circle", dash="dash", colour="sequence"
     ),
     "batch": TopologyEntry("batch", "batch", "k alternatives", mark="square", dash="dot", colour="batch"),
     "specinfer": TopologyEntry(
@@ -47,10 +47,12 @@ TOPOLOGIES = {
         dash="solid",
         colour="optimal",
     ),
-    "context": TopologyEntry("context", "context tree", "another tree each round"),
-    "auto": TopologyEntry("auto", "following tree", "follows the text, the fastest here", takes_k=False),
+    "context": TopologyEntry("context", "context tree", "another tree in each round"),
+    "auto": TopologyEntry(
+        "auto", "following tree", "the fastest tree on this machine, chosen again and again", takes_k=False
+    ),
 }
 """All topologies by the name that settings and addresses give them."""
 
 FIXED = tuple(name for name, entry in TOPOLOGIES.items() if entry.dash)
-"""Topologies whose tree of k tokens is the same each round: the curves of figures."""
+"""Topologies whose tree of k tokens is the same in each round. Figures have a curve for each."""

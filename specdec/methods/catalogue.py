@@ -1,4 +1,4 @@
-"""All methods: their names, what they promise, and the function that decides their rounds.
+"""All methods: their names, their guarantees, and the function that decides their rounds.
 
 Menus, figures, traces, benches and tests read this table.
 """
@@ -63,7 +63,7 @@ METHODS = {
     "ersd": Entry(
         name="ERSD",
         long_name="exponential-race speculative decoding",
-        sentence="Both models race on the same noise; the winner of both is kept.",
+        sentence="Both models race on the same noise. A token that wins both is kept.",
         verify=ersd.verify,
         drafts=_FIRST_ARRIVALS,
         drafter_invariant=True,

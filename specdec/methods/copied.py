@@ -1,4 +1,5 @@
-"""Verification along a copied path: it goes on where a rule that knows nothing of the path has ended."""
+"""Verification along a copied path. It begins at the node where a rule that does not know the path has
+ended."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from specdec.race import Noise
 
 
 def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """The rule's verdict, and what follows its last token while that is the copied path's.
+    """The rule's verdict, and the tokens after it as long as they follow the copied path.
 
-    The rule tests no copied node, so its last token has the distribution that it has without the path. Where
-    the path has this token after the last accepted node, the next token is a sample of p at the copied node,
-    and so on. The noise of that sample is of a node that no rule has decided at. ERSD's last token is in no
-    node of the tree, so that its verdict stays as it is.
-    A token is `sampled` where nothing but a copy was drafted, because no test of a draft has changed p.
+    The rule tests no copied node, so its last token has the same distribution as without the path. If the
+    path has this token after the last accepted node, the next token is a sample of p at the copied node, and
+    so on. The noise of that sample belongs to a node at which no rule has decided. ERSD's last token is never
+    in a node of the tree, so its verdict stays as it is. A token is `sampled` if nothing but a copy was
+    drafted, because no test of a draft has changed p.
     """
     rows, token_id, kind = [*verdict.rows], verdict.token_id, verdict.kind
     topology = drafted.topology

@@ -14,8 +14,8 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): a `Verifier`.
 
     The winner of a node's race under P is the next token of the text. If a child was drafted with it, that
-    child is accepted and verification goes on there; else the winner is emitted. The races must be those of
-    the text's positions, with which the children were drafted too.
+    child is accepted and verification continues there; otherwise the winner is emitted. The races must be
+    those of the text's positions, with which the children were drafted too.
     """
     topology = drafted.topology
 
@@ -27,5 +27,5 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """Autoregressive decoding (beside Algorithm 5): the winner of the root's race. A `Verifier`."""
+    """Autoregressive decoding (Algorithm 5 without a tree): the winner of the root's race. A `Verifier`."""
     return verify(drafted, log_p, noise)._replace(kind="sampled")

@@ -28,7 +28,7 @@ def one_by_one(
     noise: Noise,
     residual: Callable[[Tensor, Tensor | None], Residual],
 ) -> Verdict:
-    """Tests the children of each node one after the other, as Algorithm 4 does.
+    """Test the children of each node one after the other, as in Algorithm 4.
 
     residual: creates the state of P and Q at a node.
     """

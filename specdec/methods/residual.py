@@ -1,6 +1,6 @@
 """P and Q at one node as rejections change them (Algorithm 4 of the paper), in closed form.
 
-The residual of a residual is again one of P against more of Q, so that after any number of rejections
+The residual of a residual is again a residual of P, with more of Q subtracted. After any number of rejections
 
     P is max(P - λQ, 0) / S       Q is Q / c, without the rejected tokens
 
@@ -24,29 +24,30 @@ from specdec.methods.verdict import Attempt
 from specdec.race import splitmix
 
 _LEAST_REST = 1e-3
-"""Least part of Q that is computed as a difference: below, the difference would lose digits."""
+"""The least part of Q that is computed as a difference. A smaller part would lose digits as a difference."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
-"""Logarithms of factors that a float holds."""
+"""Logarithms of the smallest and largest factor of a float."""
 _RUN = 64
-"""Weights that are added before a running sum is looked at; all running sums would take longer."""
+"""Number of weights that are added before a running sum is compared. Computing all running sums would take
+longer."""
 
 
 class Residual:
     """The state of one node: test a child, reject it, sample the last token.
 
-    log_p, log_q: [vocabulary] each; log_q may be None where no child will be tested. Neither is changed.
+    log_p, log_q: [vocabulary] each; log_q may be None if no child will be tested. Neither is changed.
     weights: max(P - λQ, 0) by parts, float64 [part]; empty while that is P. sums: the running sums of the
     weights, part by part, of which the last is S. rejected: the tokens, in order.
     """
 
     def __init__(self, log_p: Tensor, log_q: Tensor | None):
         self.log_p = log_p
-        self.log_q = log_p if log_q is None else log_q.to(log_p.device)  # the draft may be elsewhere
+        self.log_q = log_p if log_q is None else log_q.to(log_p.device)  # the draft may be on another device
         self.weights: Sequence[np.ndarray] = ()
         self.sums: Sequence[float] = (1.0,)
         self.rejected: list[int] = []
         self.log_level, self.log_rest = -math.inf, 0.0  # λ and c
-        # Q / exp(log_scale) by parts, once a rejection needs it and another child will be tested
+        # Q / exp(log_scale) by parts; computed when a rejection needs it and another child will be tested
         self._q_parts: Sequence[np.ndarray] = ()
         self._log_scale = 0.0
 
@@ -64,9 +65,9 @@ class Residual:
     def reject(self, token_id: int, more: bool, weight: float = 1.0) -> float:
         """Take this rejected token out: P becomes its residual, and Q loses the token.
 
-        more: whether another child will be tested. weight: of P beside Q, 1 but in traversal verification.
-        Returns Σ max(weight P - Q, 0), with P and Q as they were before. Where rounding makes that 0, P stays
-        as it was (Section 2 of the paper).
+        more: whether another child will be tested. weight: the weight of P relative to Q, which is 1 except
+        in traversal verification. Returns Σ max(weight P - Q, 0), with P and Q as they were before. If
+        rounding makes this sum 0, P stays as it was (Section 2 of the paper).
         """
         if more and not self._q_parts:
             self._q_parts = parts_of(self.log_q)
@@ -83,7 +84,7 @@ class Residual:
         growth = math.exp(min(log_growth + self._log_scale, _MOST_LOG))
         weights = []
         p_parts, q_parts = self.weights or _parts(self.log_p), self._q_parts or _parts(self.log_q)
-        with np.errstate(over="ignore"):  # of a rejected token, whose p is 0
+        with np.errstate(over="ignore"):  # the p of a rejected token is 0
             for p, q in zip(p_parts, q_parts, strict=True):
                 excess = p - growth * q  # [part]
                 weights.append(np.maximum(excess, 0, out=excess))
@@ -94,12 +95,12 @@ class Residual:
         return weight / before * self.sums[-1]
 
     def remove_from_draft(self, token_id: int) -> None:
-        """Renormalises Q without this token, which was drafted from Q as it was before."""
+        """Renormalise Q without this token, which was drafted from Q as it was before."""
         before = math.exp(self.log_rest) if len(self.rejected) > 1 else _running(self._q_parts)[-1]
         rest = before - math.exp(self.log_q[token_id])
         if rest > _LEAST_REST:
             self.log_rest = math.log(rest)
-        else:  # from logarithms: at a low temperature all of it may round to zero
+        else:  # computed from logarithms, because at a low temperature all of it may round to zero
             log_q = self.log_q.to(torch.float64, copy=True)  # [vocabulary]
             log_q[self.rejected] = -math.inf
             self.log_rest = float(log_q.logsumexp(-1))
@@ -137,7 +138,7 @@ def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
 
 
 def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
-    """p / exp(log_scale), in the same memory; infinite for a rejected token that was most of Q."""
+    """p / exp(log_scale), in the same memory. It is infinite for a rejected token that was most of Q."""
     if not log_scale:
         return np.exp(log_p, out=log_p)
     with np.errstate(over="ignore"):

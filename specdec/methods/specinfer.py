@@ -1,7 +1,7 @@
 """SpecInfer's multi-step speculative sampling: children drawn independently, tested one by one.
 
 Miao et al., "SpecInfer: Accelerating Large Language Model Serving with Tree-based Speculative Inference and
-Verification", 2023. Lossless, and not drafter-invariant.
+Verification", 2023. The rule is lossless, but not drafter-invariant.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """SpecInfer's rule (not in the paper): GSD, but rejected tokens stay in q. A `Verifier`.
 
     At each node draw x is accepted when u < p[x] / q[x]; on rejection p becomes the residual max(p - q, 0). A
-    draw of a rejected token is rejected again, since p has nothing left there, and p loses q once more.
+    second draw of a rejected token is rejected again, because its p is then 0, and q is subtracted from p
+    once more.
     """
     return one_by_one(drafted, log_p, noise, ResidualOfDraws)
 

@@ -1,6 +1,6 @@
 """SpecTr's k-SEQ: children drawn independently, all tested against one threshold.
 
-Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023. Lossless, and not
+Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023. The rule is lossless, but not
 drafter-invariant.
 """
 
@@ -17,7 +17,7 @@ from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
 
 _PRECISION = 1e-12
-"""Relative precision of ρ: any value from the root up is lossless, and this one accepts nearly the most."""
+"""Relative precision of ρ. Every ρ at or above its root is lossless. The root accepts most."""
 
 Parts = Sequence[np.ndarray]
 """A distribution by parts of the vocabulary, float64 [part]."""
@@ -66,7 +66,7 @@ def k_seq_threshold(p: Parts, q: Parts, n: int) -> float:
     at_low, at_high = (_excess(p, q, rho, n) for rho in (low, high))
     if n == 1 or at_low <= 0:
         return low
-    side = 0  # which end moved last
+    side = 0  # the end of the interval that moved last
     while high - low > _PRECISION * high:
         rho = (low * at_high - high * at_low) / (at_high - at_low) if at_high < 0 else high
         rho = rho if low < rho < high else (low + high) / 2

@@ -1,9 +1,9 @@
 """Traversal verification: any tree, leaves first, so that several positions are decided at once.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025. On a sequence it is block
-verification (Sun et al., "Block Verification Accelerates Speculative Decoding", 2024). Lossless, and not
-drafter-invariant. It never accepts less in the mean than GSD does, which decides token by token; at
-temperature 0 it accepts the same.
+verification (Sun et al., "Block Verification Accelerates Speculative Decoding", 2024). The rule is lossless,
+but not drafter-invariant. On average it never accepts fewer tokens than GSD, which decides token by token. At
+temperature 0 both accept the same tokens.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from specdec.race import Noise
 
 @dataclass
 class Node:
-    """A node on the path to the first leaf of what remains of the tree.
+    """A node on the path to the first remaining leaf of the tree.
 
-    weight: of its path, the root's 1. p, q: of its token when the path came to it. deleted: how many of its
-    children are deleted.
+    weight: the weight of the path to this node; the root's is 1. p, q: those of its token when the path
+    reached it. deleted: the number of its children that are deleted.
     """
 
     row: int
@@ -50,7 +50,7 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
-    """The loop of `verify`, which tests leaves first."""
+    """The loop of `verify`: it tests leaves first."""
     topology, attempts = remaining.drafted.topology, list[Attempt]()
     while (leaf := remaining.first_leaf()).row:  # the root is accepted without a test
         *parent, child_index = topology.path(leaf.row)
@@ -65,7 +65,7 @@ def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
 
 
 class Remaining:
-    """What remains of a drafted tree: a path from the root, and all that lies to the right of it."""
+    """The remaining part of a drafted tree: a path from the root, and everything to the right of it."""
 
     def __init__(self, drafted: Drafted, log_p: Sequence[Tensor]):
         self.drafted, self.log_p = drafted, log_p
@@ -74,13 +74,13 @@ class Remaining:
 
     def first_leaf(self) -> Node:
         """The first remaining leaf below the path's end; the path then leads to it."""
-        # below a weight of 0 all weights are 0: nothing there needs to be looked at
+        # below a node of weight 0 all weights are 0, so nothing there needs to be tested
         while (node := self.path[-1]).weight > 0 and node.deleted < len(self._children(node)):
             self.path.append(self.next_child(node))
         return node
 
     def residual(self, node: Node) -> Residual:
-        """P and Q at this node after the deletion of some children, computed on first use."""
+        """P and Q at this node after the deletion of some children. They are computed on first use."""
         row = node.row
         if row not in self._residuals:
             self._residuals[row] = Residual(self.log_p[row], self.drafted.log_q[row])

@@ -1,4 +1,4 @@
-"""What verification takes and decides, and the descent that most rules share."""
+"""The input and the result of verification, and the loop that most rules share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
-"""Where an emitted token comes from; see `trace.Token`."""
+"""The origin of an emitted token; see `trace.Token`."""
 
 
 class Drafted(NamedTuple):
-    """A drafted tree, without the nodes that q had no support for.
+    """A drafted tree, without the nodes for which q had no token.
 
-    token_ids: [1 + k], the root's first. log_q: by row, the [vocabulary] that its children were drafted from;
-    None at leaves, and where the children were drafted without probabilities. draws: by row, the children in
-    the order of independent draws, in which equal draws are the same child; empty where the children were
-    drafted without replacement. copied: the rows of a path below one node that was copied from the text
+    token_ids: [1 + k], the root's first. log_q: by row, the [vocabulary] from which its children were
+    drafted; None at leaves, and if the children were drafted without probabilities. draws: by row, the
+    children in the order of independent draws, in which equal draws are the same child; empty if the children
+    were drafted without replacement. copied: the rows of a path below one node that was copied from the text
     (`drafters.copies`), in order. The first is the last child of its parent.
     """
 
@@ -39,14 +39,15 @@ class Drafted(NamedTuple):
         return children[:-1] if children and children[-1] in self.copied else children
 
     def child(self, row: int, token_id: int) -> int | None:
-        """The row's child that was drafted with this token; None if there is none."""
+        """The row's child that was drafted with this token; None if there is no such child."""
         return next((i for i in self.topology.children[row] if self.token_ids[i] == token_id), None)
 
 
 class Attempt(NamedTuple):
-    """One acceptance test: row's token accepted when `u < ratio`, under Algorithm 4 `p / q`.
+    """One acceptance test: the row's token is accepted if `u < ratio`. Under Algorithm 4 the ratio is `p /
+    q`.
 
-    p, q: of the token at the moment of the test. ratio: None where it is p / q.
+    p, q: those of the token at the moment of the test. ratio: None if it is p / q.
     """
 
     row: int
@@ -58,11 +59,11 @@ class Attempt(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What verification decided: the y that Algorithms 4 and 5 return, and how they came to it.
+    """The result of verification: the y that Algorithms 4 and 5 return, and how they decided.
 
-    rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None
-    where the text ended with an accepted token. kind: `bonus` (accepted to a leaf), else `correction` (ERSD)
-    or `residual` (all others). attempts: the acceptance tests, in order; ERSD has none.
+    rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None if
+    the text ended with an accepted token. kind: `bonus` (all tokens down to a leaf were accepted), otherwise
+    `correction` (ERSD) or `residual` (all others). attempts: the acceptance tests, in order; ERSD has none.
     """
 
     rows: tuple[int, ...]
@@ -72,11 +73,11 @@ class Verdict(NamedTuple):
 
 
 Verifier = Callable[[Drafted, Sequence[Tensor], PositionNoise], Verdict]
-"""Decides a round from the drafted tree, log p by row, [vocabulary] each, and the round's noise."""
+"""Decides a round from the drafted tree, log p [vocabulary] for each row, and the round's noise."""
 
 
 class Decision(NamedTuple):
-    """The decision at a node. child: the accepted child's row, or None; then token_id is emitted."""
+    """The decision at a node. child: the accepted child's row, or None if token_id is emitted."""
 
     child: int | None
     token_id: int | None
@@ -84,7 +85,7 @@ class Decision(NamedTuple):
 
 
 def descend(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
-    """The loop of Algorithms 4 and 5: goes from the root to accepted children until none is accepted.
+    """The loop of Algorithms 4 and 5: go from the root to accepted children until none is accepted.
 
     decide: makes the decision at a row. kind: the kind of the last token if it replaces rejected children.
     """

@@ -29,7 +29,8 @@ def bundled(root: Path, start: str) -> str:
     numbers = {name: number for number, name in enumerate(order)}
     bodies = [_module(root, name, numbers) for name in order]
     script = "\n".join(['"use strict";', *bodies, f"Object.assign(globalThis, module_{numbers[start]});"])
-    return script.replace("</", "<\\/")  # a script element ends at the first "</script", whatever it holds
+    # a script element would end at the first "</script", even inside a string
+    return script.replace("</", "<\\/")
 
 
 def module(root: Path, start: str) -> str:
@@ -51,7 +52,7 @@ def module(root: Path, start: str) -> str:
 
 
 def beside(root: Path, start: str, name: str) -> str:
-    """The module `name`, which `start` imports later. It takes modules that both need from the bundle."""
+    """The module `name`, which `start` imports later. Modules that both need are taken from the bundle."""
     inside = set(modules(root, start))
 
     def imported(match: re.Match[str]) -> str:
@@ -82,7 +83,8 @@ def _visit(root: Path, name: str, order: list[str]) -> None:
 
 
 def _module(root: Path, name: str, numbers: dict[str, int], later: bool = False) -> str:
-    """The module as a function that returns its exports. later: it may import others by `import()`."""
+    """The module as a function that returns its exports. later: whether it may import others by
+    `import()`."""
     source = _source(root, name)
     exported = [match[1] for match in _EXPORT.findall(source)]
     source = _EXPORT.sub(r"\1 \2", source)
@@ -97,7 +99,7 @@ def _module(root: Path, name: str, numbers: dict[str, int], later: bool = False)
 
 
 def _names(imported: str) -> str:
-    """What an import names, as the left side of a declaration."""
+    """The names of an import as the left side of a declaration."""
     return imported.removeprefix("* as ").replace(" as ", ": ")
 
 

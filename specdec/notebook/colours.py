@@ -1,4 +1,4 @@
-"""The page's sheet of colours, and the card that surrounds our output in a notebook."""
+"""The page's sheet of colours, and the card around the output in a notebook."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def sheet() -> dict[str, dict[str, str]]:
 
 @cache
 def style() -> str:
-    """The style element of a card. The card is light or dark as the notebook is; each output has its own."""
+    """The style element of a card. The card is light or dark, as the notebook is. Each output has its own
+    style element."""
     light, dark = sheet()["light"], sheet()["dark"]
     rules = _CARD.read_text(encoding="utf-8")
     names = dict.fromkeys(re.findall(r"var\(--([a-z-]+)\)", rules))

@@ -2,8 +2,8 @@
 
 The picture is for notebooks that run no scripts or show no frames. The frame is a sandbox without the
 notebook's origin, so its scripts reach neither the notebook nor anything else. The frame shows the same
-picture until its page is unpacked, or for good if its script may not run. The page is compressed, because the
-trace of 200 tokens with all races takes half a megabyte.
+picture until its page is unpacked, and keeps it if its script may not run. The page is compressed, because
+the trace of 200 tokens with all races takes half a megabyte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ new Response(stream).text().then((page) => {{ document.open(); document.write(pa
 
 
 def framed(page: str, still: str, title: str) -> str:
-    """HTML of a notebook's output. still: HTML that replaces the page where the page can't be shown."""
+    """HTML of a notebook's output. still: HTML that is shown if the page can't be shown."""
     packed = base64.b64encode(gzip.compress(page.encode(), mtime=0)).decode()
     inner = _FRAME.format(packed=packed, still=f'{style()}<div class="specdec">{still}</div>')
     quoted = inner.replace("&", "&amp;").replace("'", "&#39;")

@@ -1,4 +1,4 @@
-"""The output of each record in a notebook: MIME type -> content, for IPython's `_repr_mimebundle_`."""
+"""The output of each record in a notebook, for IPython's `_repr_mimebundle_`: MIME type -> content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specdec.notebook.player import page
 
 Bundle = dict[str, str]
 MOST_BYTES = 5_000_000
-"""Longest trace that the player opens; `assets/shared/trace.js` has the same."""
+"""Longest trace that the player opens. `assets/shared/trace.js` has the same limit."""
 
 
 def generation(trace: str) -> Bundle:
@@ -36,7 +36,8 @@ def generation(trace: str) -> Bundle:
 
 
 def round(trace: str) -> Bundle:
-    """One target call: its tree, its drafted tokens' fates, and the new tokens. trace: the round as JSON."""
+    """One target call: its tree, the status of its drafted tokens, and the new tokens. trace: the round as
+    JSON."""
     record = json.loads(trace)
     nodes = {tuple(node["path"]): node for node in record["nodes"]}
     labels = {path: _visible(node["text"], node["token_id"]) for path, node in nodes.items()}
@@ -54,7 +55,7 @@ def round(trace: str) -> Bundle:
 
 
 def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
-    """A tree without tokens. plain: the text for where no HTML is shown."""
+    """A tree without tokens. plain: the text that is shown if HTML is not."""
     depth = max(map(len, paths), default=0)
     words = f"{len(paths)} drafted tokens, depth {depth}"
     drawn = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
@@ -62,13 +63,13 @@ def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
 
 
 def counts(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], plain: str) -> Bundle:
-    """A table of numbers. plain: the text for where no HTML is shown."""
+    """A table of numbers. plain: the text that is shown if HTML is not."""
     return {"text/plain": plain, "text/html": card(still.table(caption, head, rows))}
 
 
 def _summary(run: dict[str, Any], tokens: int) -> str:
     calls = len(run["rounds"])
-    each = f", {tokens / calls:.2f} a call" if calls else ""
+    each = f", {tokens / calls:.2f} per call" if calls else ""
     return f"{tokens} tokens in {calls} target calls{each}; {run['method']}, seed {run['seed']}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _ELEMENTS = {"accepted": "span", "bonus": "b", "correction": "u", "residual": "u"}
-"""Elements that are told apart even where a notebook drops styles; other kinds have none."""
+"""HTML elements by which kinds differ even if a notebook drops styles. Other kinds have none."""
 
 
 def text(prompt: str, tokens: Iterable[tuple[str, str]]) -> str:
@@ -25,7 +25,7 @@ def _token(text: str, kind: str) -> str:
 
 
 def legend(kinds: Iterable[str]) -> str:
-    """The legend: each kind of token in its own style."""
+    """The legend, with each kind of token in its own style."""
     there = set(kinds)
     names = [kind for kind in _ELEMENTS if kind in there]
     return f'<p class="small">{" · ".join(_token(kind, kind) for kind in names)}</p>' if names else ""

@@ -1,4 +1,5 @@
-"""Will speculative decoding pay for a pair on this machine? Measures it and says so in three sentences.
+"""Will speculative decoding pay for a pair on this machine? This command measures it and answers in three
+sentences.
 
     python -m specdec.payoff --target T --draft D      # or --pair stories
 
@@ -30,7 +31,7 @@ from specdec.settings import RunSettings, add_options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures and prints; ValueError is a user's mistake."""
+    """Measure and print. A ValueError is a user's mistake."""
     options = parser().parse_args(arguments)
     setup = _measured(options)
     payoff = Payoff.of(setup)
@@ -55,7 +56,12 @@ def parser() -> Parser:
     add("--method", default="ersd", help=", ".join(DRAFTING) + default)
     add("--texts", type=int, default=1, help="decoded at once" + default)
     add("--json", action="store_true", help="print the numbers as one line of JSON")
-    add("--save", type=to_write, metavar="FILE", help="write the numbers, the set-up and the machine here")
+    add(
+        "--save",
+        type=to_write,
+        metavar="FILE",
+        help="file to which the numbers, the set-up and the machine are written",
+    )
     return result
 
 

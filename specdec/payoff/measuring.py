@@ -1,7 +1,7 @@
 """Measures the set-up of a pair on this machine: acceptance on fixed prompts, and rounds on a few trees.
 
-The rounds take turns, so that a busy moment of the machine falls on all trees alike. All takes many small
-steps, so that a server can decode for others meanwhile.
+The trees take turns, so that a busy moment of the machine affects all of them alike. The measurement has many
+small steps, so that a server can decode for others meanwhile.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from specdec.topology import Topology, sequence, specinfer
 
 _TREES = (Topology([]), sequence(1), sequence(4), specinfer(9), WIDE)
 _SEQUENCES = (Topology([]), sequence(1), sequence(4), sequence(8))
-"""Trees whose rounds are timed: where both models score trees, and elsewhere."""
+"""Trees whose rounds are timed: if both models score trees, and otherwise."""
 _ROUNDS, _TURNS = 8, 4
-"""Rounds on a tree in a row, because the first rounds after a change of the tree are slow; and turns."""
+"""Consecutive rounds on a tree, because the first rounds after a change of the tree are slow; and the number
+of turns."""
 _LENGTH = 64
-"""Tokens of a text, at most."""
+"""Most tokens of a text."""
 _SEED = 0x7469_6D65
 
 
 def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: int = 1) -> Steps[SetUp]:
-    """The set-up of this pair. texts: decoded together. thorough: the measurement is this many times as long.
+    """The set-up of this pair. texts: number of texts that are decoded together. thorough: how many times as
+    long the measurement is.
 
-    ValueError where the pair can't draft.
+    ValueError if the pair can't draft.
     """
     acceptance = yield from measuring_acceptance(pair, settings, thorough=thorough)
     times = RoundTimes(kept=None)
@@ -52,7 +54,7 @@ def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: 
 def _side(
     pair: ModelPair, settings: RunSettings, tree: Topology, texts: int, times: RoundTimes
 ) -> Iterator[None]:
-    """Decodes texts together on this tree for ever, a step at a time."""
+    """Decode texts together on this tree without end, one step at a time."""
     batch, prompts = Batch(pair, times), fixed_prompts(pair)
     for number in count():
         prompt, seed = prompts[number % len(prompts)], derived_seed(_SEED, number)

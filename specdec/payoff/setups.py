@@ -17,15 +17,16 @@ from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
 from specdec.decoding.forest import Node, queue
 
 THOROUGH = 4
-"""The measurement is this many times as long as on the page: a command may take longer than a click."""
+"""How many times as long as on the page the command measures, because a command may take longer than a
+click."""
 MOST_DRAFTED = max(SIZES)
 """Drafted tokens of the largest tree that is considered."""
 ROWS = (2, 4, 8, 16, 32, 64)
-"""Rows of a target call whose costs are given by hand."""
+"""The numbers of rows for which a user gives the cost of a target call."""
 NOTHING = {1: Overhead(0.0, 0.0, 0.0, 0.0)}
 """No time outside the two models, for any number of texts."""
 _TYPICAL = 4
-"""Drafted tokens in a row, for which the time outside the two models is stated."""
+"""Number of drafted tokens in a sequence, for which the time outside the two models is stated."""
 
 
 SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
@@ -35,7 +36,8 @@ SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
         Node((i,), rate, rate, i == 0) for i, rate in enumerate(rates[:MOST_DRAFTED].tolist())
     ],
 }
-"""Shapes of the draft: the nodes from which trees of each size are cut, from acceptance by index."""
+"""Shapes of the draft: functions from acceptance by index to the nodes from which trees of each size are
+cut."""
 
 
 class SetUp(NamedTuple):
@@ -52,7 +54,7 @@ class SetUp(NamedTuple):
 
     @property
     def call(self) -> float:
-        """The time of a target call over one row, the unit in which a visitor gives costs."""
+        """The time of a target call over one row. It is the unit in which a visitor gives costs."""
         return self.costs.target.seconds(1, 1)
 
     @property
@@ -67,12 +69,12 @@ class SetUp(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """What drafting four tokens in a row adds outside the two models, in target calls."""
+        """The time outside the two models that drafting four tokens in a sequence adds, in target calls."""
         over = self.costs.overhead(self.texts)
         return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
 
     def as_json(self) -> dict[str, Any]:
-        """The set-up as plain data, from which `from_json` makes it again."""
+        """The set-up as plain data, from which `from_json` creates it again."""
         costs = self.costs
         return {
             "acceptance": self.acceptance.tolist(),
@@ -113,15 +115,16 @@ def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic:
     The times are exact for whole numbers of rows.
     """
     reading, row = parameters * bytes_each / bandwidth, 2 * parameters / arithmetic
-    ridge = max(1, int(reading / row))  # the most rows whose arithmetic takes no longer than the reading
+    # the largest number of rows whose arithmetic takes no longer than the reading
+    ridge = max(1, int(reading / row))
     return JointCost({1: cost_of({n: max(reading, n * row) for n in (1, ridge, ridge + 1, ridge + 2)})})
 
 
 def with_first(acceptance: np.ndarray, first: float) -> np.ndarray:
-    """Acceptance with another value of the first index.
+    """Acceptance with another value for the first index.
 
-    The alternatives of a worse draft are worse in proportion; those of a better one keep their shares of what
-    remains.
+    For a lower value the other rates fall in proportion. For a higher value they keep their shares of the
+    rest.
     """
     own = acceptance[0]
     factor = first / own if first < own else (1 - first) / (1 - own) if own < 1 else 0.0
@@ -138,12 +141,12 @@ def changed(
     texts: int | None = None,
     shape: str | None = None,
 ) -> SetUp:
-    """The set-up with these values instead of its own; None keeps one.
+    """The set-up with these values instead of its own; None keeps a value.
 
-    acceptance: of the first drafted token, as in `with_first`. draft_step: of one row, in target calls;
-    further rows of the draft keep their relative cost. rows: times of target calls over `ROWS`, in target
-    calls over one row. rest: what drafting adds outside the two models, in target calls. ValueError for an
-    acceptance that is not above 0 and up to 1, or less than one text.
+    acceptance: of the first drafted token, as in `with_first`. draft_step: the time of one row, in target
+    calls; further rows of the draft keep their relative cost. rows: times of target calls over `ROWS`, in
+    target calls over one row. rest: the time that drafting adds outside the two models, in target calls.
+    ValueError for an acceptance that is not above 0 and up to 1, or less than one text.
     """
     if acceptance is not None and not 0 < acceptance <= 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and up to 1")

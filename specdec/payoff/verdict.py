@@ -1,8 +1,8 @@
 """What drafting gains in a set-up, where it breaks even, and what limits it.
 
-A limit is found by asking how fast the best tree would be without it: a draft that is always right, a draft
-without cost, rows of the target without cost, or no work outside the two models. What would help most is what
-gains most if it is halved.
+The speed of the best tree is computed again without each limit: with a draft that is always right, a draft
+without cost, rows of the target without cost, or no work outside the two models. The limit that helps most is
+the one whose halving gains most.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from specdec.topology import Topology
 from specdec.trace import Candidate
 
 ERROR = 0.02
-"""A gain that is not larger is within the error of a measurement."""
+"""Gains up to this size are within the error of a measurement."""
 _STEPS = 9
-"""Halvings of an interval in which a break-even point is searched."""
+"""Halvings of the interval in which a break-even point is searched."""
 _DEAREST = 4.0
 """The most expensive draft step that is tried, in target calls."""
 
 
 class Point(NamedTuple):
-    """The best tree of k drafted tokens: expected tokens per call, and times plain decoding."""
+    """The best tree of k drafted tokens. It has the expected tokens per call, and the speed relative to plain
+    decoding."""
 
     k: int
     tokens_per_call: float
@@ -36,12 +37,12 @@ class Point(NamedTuple):
 
 
 class Payoff(NamedTuple):
-    """The gain of the best tree, times plain decoding, and its limits.
+    """The gain of the best tree relative to plain decoding, and its limits.
 
-    drafted: tokens of the best tree. tokens_per_call: expected, of each text. curve: the best tree of each k.
-    halved, without: the speed-up with each limit halved and without it, by the limit's name.
-    least_acceptance: of the first drafted token, with which drafting breaks even. dearest_draft: the time of
-    a draft step, in target calls, with which it does. They are None if it never does.
+    drafted: tokens of the best tree. tokens_per_call: expected tokens per call of each text. curve: the best
+    tree of each k. halved, without: the speed-up with each limit halved and without it, by the limit's name.
+    least_acceptance: the acceptance of the first drafted token at which drafting breaks even. dearest_draft:
+    the time of a draft step, in target calls, at which drafting breaks even. Both are None if it never does.
     """
 
     speed_up: float
@@ -79,7 +80,8 @@ class Payoff(NamedTuple):
         return self.speed_up >= 1 + ERROR
 
     def sentences(self) -> list[str]:
-        """What limits the gain, what would help most, and what it could reach."""
+        """Three sentences: what limits the gain, what would help most, and the gain without the main
+        limit."""
         limit, reached = _highest(self.without)
         help, helped = _highest(self.halved)
         if self.pays:
@@ -89,21 +91,21 @@ class Payoff(NamedTuple):
             )
         else:
             gain = f"Drafting does not pay here: no tree is {1 + ERROR} times as fast as plain decoding"
-        advice = f"What would help most is half {help}: {helped:.2f} times plain decoding."
+        advice = f"Halving {help} would help most: {helped:.2f} times plain decoding."
         if helped < 1 + ERROR:
-            advice = "Half of any one limit would not be enough to make it pay."
+            advice = "Halving a single limit would not be enough to make drafting pay."
         elif helped < self.speed_up * (1 + ERROR):
-            advice = "Half of any one limit would change little."
+            advice = "Halving a single limit would change little."
         if reached < self.speed_up * (1 + ERROR):
-            last = "No limit makes a difference alone, only several of them together."
+            last = "No single limit makes a difference, only several of them together."
             if self.drafted == MOST_DRAFTED:
-                last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits it."
+                last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits the gain."
             return [f"{gain}.", advice, last]
         others = (f"without {name} {value:.2f}" for name, value in self.without.items() if name != limit)
         return [
             f"{gain}; the main limit is {limit}.",
             advice,
-            f"Without {limit} it could reach {reached:.2f} times; {', '.join(others)}.",
+            f"Without {limit} drafting could reach {reached:.2f} times plain decoding; {', '.join(others)}.",
         ]
 
 
@@ -160,7 +162,7 @@ def _cheaper_draft(setup: SetUp, share: float) -> SetUp:
 
 
 def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
-    """Rows beyond one of each text cost this share."""
+    """The cost if each row beyond one per text costs only this share."""
     texts, target = setup.texts, setup.costs.target
     one = target.seconds(texts, texts)
     table = {
@@ -183,7 +185,8 @@ LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {
     "the time of further rows": _cheaper_rows,
     "the work outside the two models": _less_around,
 }
-"""What can limit the gain, and the set-up in which only a share of it is left."""
+"""The possible limits of the gain. Each is a function from a share to the set-up in which only this share of
+the limit is left."""
 
 
 def _highest(speed_ups: dict[str, float]) -> tuple[str, float]:

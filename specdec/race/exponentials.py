@@ -37,7 +37,7 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
     if rows.device.type != "cpu":
         uniforms = splitmix.uniforms_on(rows.device, keys, vocab_size)  # [keys, vocabulary]
         return rows.copy_(uniforms.neg_().log1p_().neg_().log_())
-    on_host = rows.numpy()  # [keys, vocabulary], the same memory
+    on_host = rows.numpy()  # [keys, vocabulary], in the same memory
     for some, part, u in splitmix.blocks(keys, vocab_size):
         log_exponential(u, on_host[some, part])
     return rows

@@ -1,7 +1,7 @@
-"""Which noise belongs to which seed, stream and position (Section 3 of the paper).
+"""The noise that belongs to each seed, stream and position (Section 3 of the paper).
 
-All noise is a function of a key, and a key one of (seed, stream, position) or of (seed, round, node). So the
-same noise can be drawn again anywhere, and independent purposes have independent noise.
+All noise is a function of a key. A key is made from (seed, stream, position) or from (seed, round, node). So
+the same noise can be drawn again anywhere, and independent purposes have independent noise.
 """
 
 from __future__ import annotations
@@ -67,6 +67,6 @@ def checked_seed(seed: int) -> int:
 def derived_seed(seed: int, number: int) -> int:
     """The seed of prompt `number` of a list, so that the prompts of a list do not share races.
 
-    This is not in the paper, which draws new randomness wherever it draws.
+    The paper does not need this, because it draws new randomness each time.
     """
     return mix(mix(seed) + (number + 1) * GOLDEN) >> 1

@@ -28,7 +28,7 @@ _AHEAD = 8
 
 
 class Noise(Protocol):
-    """What a rule may decide with in one round, by node."""
+    """The noise with which a rule may decide in one round, by node."""
 
     def race(self, node: Node) -> Race:
         """The race of the token after this node (Algorithm 5)."""
@@ -39,20 +39,20 @@ class Noise(Protocol):
         ...
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after this node, where no child is accepted (Algorithm 4)."""
+        """The uniform that samples the token after this node if no child is accepted (Algorithm 4)."""
         ...
 
 
 class Races:
-    """The races of one run by position, kept from the first position of the last round on.
+    """The races of one run by position. They are kept from the first position of the last round on.
 
-    Rounds overlap: a position that was drafted but not reached is raced again in the next round.
+    Rounds overlap: the race of a position that was drafted but not reached is used again in the next round.
     """
 
     def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu"):
         self.seed, self.vocab_size, self.device = seed, vocab_size, device
         self._known: dict[int, Race] = {}
-        # as many as the generator draws at once, see `splitmix.blocks`
+        # as many positions as the generator draws at once, see `splitmix.blocks`
         self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size))
 
     def at(self, position: int) -> Race:

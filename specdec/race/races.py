@@ -27,16 +27,16 @@ from specdec.race.exponentials import fill
 from specdec.race.sparse import SparseRace
 
 LARGE = 1 << 14
-"""Vocabularies above this are raced sparsely on a CPU; below it, that costs as much as it saves."""
+"""Larger vocabularies are raced sparsely on a CPU. For smaller ones that would cost as much as it saves."""
 FEW = 8
-"""Up to this many arrivals of a race on a CPU are looked for one by one."""
+"""Up to this many arrivals of a race on a CPU are found one by one."""
 
 
 class Arrivals(Protocol):
     """The arrivals that drafting needs: of one race under several distributions, or of one race for each.
 
-    takes_weights: whether arrivals are the same under weights that are no probabilities, that is, whose log
-    is off by a constant in each row.
+    takes_weights: whether arrivals are the same for unnormalised weights, whose logarithm is off by a
+    constant in each row.
     """
 
     @property
@@ -54,7 +54,7 @@ class Arrivals(Protocol):
 
 
 class Race(Arrivals, Protocol):
-    """One race."""
+    """A race at one position."""
 
     @property
     def exponentials(self) -> Tensor:
@@ -73,7 +73,7 @@ class Race(Arrivals, Protocol):
 class DeviceRace:
     """A race whose exponentials are all on a device: log e, float64 [vocabulary]."""
 
-    takes_weights = False  # one kernel gives probabilities as fast as weights
+    takes_weights = False  # one kernel computes probabilities as fast as weights
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -121,7 +121,7 @@ class HostRace:
 
 
 class RaceOfEach:
-    """The races of several nodes, one for each: `Arrivals`."""
+    """The races of several nodes, one race for each: `Arrivals`."""
 
     def __init__(self, races: Sequence[Race]):
         self._races = races
@@ -154,7 +154,7 @@ def _first_few(times: np.ndarray, count: int) -> list[int]:
     """
     tokens: list[int] = []
     for _ in range(min(count, len(times))):
-        token = int(times.argmin())  # the first NaN, where there is one
+        token = int(times.argmin())  # the first NaN, if there is one
         if not math.isfinite(times[token]):
             break
         tokens.append(token)

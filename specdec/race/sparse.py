@@ -1,9 +1,9 @@
 """One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
 A small exponential comes from a small uniform. The tokens with the smallest uniforms are found once for a
-race. The exponential of every other token is above a known limit, so that it can arrive before a time t
-only if its probability is above limit / t. These few tokens are added; the others need no logarithm and no
-memory. The arrivals are those of the whole race, on the same numbers.
+race. The exponential of every other token is above a known limit, so that it can arrive before a time t only
+if its probability is above limit / t. These few tokens are added; the others need no logarithm and no memory.
+The arrivals are the same as in the whole race with the same numbers.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from specdec.race import splitmix
 from specdec.race.exponentials import fill, log_exponential
 
 EARLY = 512
-"""Tokens expected among those with the smallest uniforms."""
+"""Expected number of tokens among those with the smallest uniforms."""
 _LOG_REACH = math.log(4.0)
-"""The first search for n arrivals ends at the time 4 n. Two of 100 first arrivals are later than 4, and a
-third of all eighth arrivals are later than 32; these need a second search."""
+"""The logarithm of 4: the first search for n arrivals ends at the time 4 n. Two of 100 first arrivals are
+later than 4, and a third of all eighth arrivals are later than 32; these need a second search."""
 _SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 are 1e-5
 
 
 class SparseRace:
     """The race of one key over `vocab_size` tokens: a `Race`."""
 
-    takes_weights = False  # what can still win is known by its probability
+    takes_weights = False  # a token that can still win is known by its probability
 
     def __init__(self, key: int, vocab_size: int):
         self.key, self.vocab_size = key, vocab_size
         limit = min((EARLY << splitmix.COARSE) // vocab_size, (1 << splitmix.COARSE) - 1)
         self._early = splitmix.below(key, vocab_size, limit)
         self._log_e = log_exponential(splitmix.at(key, self._early))
-        self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))  # of all others
+        # the limit for the exponentials of all other tokens
+        self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))
 
     @cached_property
     def exponentials(self) -> Tensor:
@@ -75,15 +76,15 @@ class SparseRace:
     def _with_likely(
         self, log_p: np.ndarray, early: np.ndarray, log_reach: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and log times: of all tokens that can arrive until `log_reach`, and of some others."""
+        """Tokens and their log times: all tokens that can arrive until `log_reach`, and some others."""
         likely = np.flatnonzero(log_p > self._log_least - log_reach - _SLACK)
         log_e = log_exponential(splitmix.at(self.key, likely))
-        late = log_e >= self._log_least  # the others are among the early ones
+        late = log_e >= self._log_least  # the other tokens are among the early ones
         likely, log_e = likely[late], log_e[late]
         tokens = np.concatenate([self._early, likely])
         return tokens, np.concatenate([early, log_e - log_p[likely]])
 
 
 def _earliest(times: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the `count` smallest times, in order; of all where there are fewer."""
+    """Indices of the `count` smallest times, in order, or of all times if there are fewer."""
     return times.argmin(axis=0, keepdims=True) if count == 1 and len(times) else times.argsort()[:count]

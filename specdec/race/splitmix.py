@@ -20,7 +20,7 @@ MASK = (1 << 64) - 1
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
 COARSE = 31
-"""The last step of the hash leaves this many leading bits alone: they can be compared without it."""
+"""The last step of the hash does not change this many leading bits, so they can be compared without it."""
 BLOCK = 1 << 14
 """Numbers that stay in a CPU's cache."""
 _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
@@ -51,7 +51,8 @@ def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.n
     """The numbers 0 to count - 1 of each key on a CPU, block by block.
 
     Yields the slice of the keys, the slice of the numbers, and the numbers, float64 [keys, part], which the
-    caller may change. Several keys share a block where `count` is small, because numpy's calls cost as well.
+    caller may change. If `count` is small, several keys share a block, because each call of numpy costs time
+    too.
     """
     together = max(1, BLOCK // count)
     for first in range(0, len(keys), together):
@@ -104,9 +105,10 @@ def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
 
 def _to_unit(bits: np.ndarray) -> np.ndarray:
     np.right_shift(bits, np.uint64(11), out=bits)
-    result = np.add(bits.view(np.int64), 0.5)  # the same values, which are converted in half the time
+    result = np.add(bits.view(np.int64), 0.5)  # the same values, converted in half the time
     result *= 2.0**-53
-    if result.max(initial=0.0) == 1:  # hardly ever; the minimum alone would take four times as long
+    # this is very rare; computing the minimum of all numbers would take four times as long
+    if result.max(initial=0.0) == 1:
         np.minimum(result, _BELOW_ONE, out=result)
     return result
 

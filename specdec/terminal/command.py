@@ -47,9 +47,11 @@ def parser() -> argparse.ArgumentParser:
         prog="specdec",
         description="Decode a prompt speculatively. Other commands: "
         + ", ".join(["serve (the page)", *COMMANDS])
-        + "; each has its own --help. bench measures how many times as fast it is, with intervals.",
+        + "; each has its own --help. bench measures the speed relative to plain decoding.",
     )
-    result.add_argument("prompt", nargs="?", help="text to go on from; without, what is piped in")
+    result.add_argument(
+        "prompt", nargs="?", help="text to continue; without it, the text from standard input"
+    )
     add_options(result, "method", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "drafter")
     result.set_defaults(max_new_tokens=100)
     result.add_argument(
@@ -59,14 +61,21 @@ def parser() -> argparse.ArgumentParser:
     )
     add_pair(
         result,
-        "hub id, folder or GGUF file; without a pair, smollm2 where its weights are installed, else stories",
+        "hub id, folder or GGUF file; without a pair, smollm2 if its weights are installed, otherwise "
+        "stories",
     )
-    result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
-    result.add_argument("--compare", action="store_true", help="all methods in columns of numbers")
     result.add_argument(
-        "--explain", action="store_true", help="what the draft can propose, why auto chose its tree"
+        "--chat", action="store_true", help="send the prompt through the model's chat template"
     )
-    result.add_argument("--json", action="store_true", help="the record and the numbers as one line of JSON")
+    result.add_argument("--compare", action="store_true", help="compare all methods in a table")
+    result.add_argument(
+        "--explain",
+        action="store_true",
+        help="also print what the draft can propose and why auto chose its tree",
+    )
+    result.add_argument(
+        "--json", action="store_true", help="print the record and the numbers as one line of JSON"
+    )
     return result
 
 
@@ -88,7 +97,7 @@ def decode(options: argparse.Namespace) -> None:
 
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
-    with Waiting("loading transformers"):  # which takes seconds
+    with Waiting("loading transformers"):  # this import takes seconds
         from specdec.loading import load_with_progress
     return load_with_progress(options)
 
@@ -123,8 +132,8 @@ def _decode(
 
 def _summary(numbers: dict[str, Any], seed: int) -> str:
     calls = f"{numbers['tokens']} tokens in {numbers['target_calls']} target calls"
-    speed = f"{numbers['ms_per_token']:.1f} ms a token"
-    return f"{calls}, {numbers['acceptance']['mean_length']:.2f} a call; {speed}; seed {seed}"
+    speed = f"{numbers['ms_per_token']:.1f} ms per token"
+    return f"{calls}, {numbers['acceptance']['mean_length']:.2f} per call; {speed}; seed {seed}"
 
 
 def _compare(
@@ -159,7 +168,7 @@ def _prompt(given: str | None) -> str:
     try:
         text = "" if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"the prompt is no {error.encoding} text: {error.reason}") from error
+        raise ValueError(f"the prompt is not {error.encoding} text: {error.reason}") from error
     if not text:
         raise ValueError("no prompt: give one, as in  specdec 'Once upon a time'")
     return text
@@ -176,7 +185,9 @@ def _hand_over(command: str, arguments: list[str]) -> Any:
 
 def _serve(arguments: list[str]) -> None:
     if not _PAGE.is_file():
-        raise ValueError("serve: the page runs from a checkout of the repository; the package is the decoder")
+        raise ValueError(
+            "serve: the page runs only from a checkout of the repository; the package is the decoder alone"
+        )
     sys.argv = [str(_PAGE), *arguments]
     sys.path.insert(0, str(_PAGE.parent))
     runpy.run_path(str(_PAGE), run_name="__main__")

@@ -1,4 +1,4 @@
-"""The topology that the command decodes with, its runs, and the numbers that they measured."""
+"""The topology with which the command decodes, its runs, and their measured numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from specdec.trace import Generation
 def measured(generation: Generation) -> dict[str, Any]:
     """The numbers of a run, as `--json` prints them.
 
-    ms_per_token leaves out the first round, which also warms up.
+    ms_per_token leaves out the first round, which includes the warm-up.
     """
     rounds = generation.rounds[1:] or generation.rounds
     seconds = sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
@@ -52,7 +52,7 @@ def named(name: str) -> Topology | str | int:
         return whole("k", k, 1)
     if kind not in topologies.NAMED or (k is None and kind != "simple"):
         raise ValueError(
-            f"topology = {name!r:.60} is none of auto, simple, sequence(k), batch(k), specinfer(k) and "
+            f"topology = {name!r:.60} is not one of auto, simple, sequence(k), batch(k), specinfer(k) and "
             "optimal(k)"
         )
     return topologies.named(name)
@@ -66,7 +66,7 @@ def compared(
     generations = []
     for method in METHODS:
         own = settings._replace(method=method)
-        for each in (own._replace(max_new_tokens=2), own):  # the first one warms up
+        for each in (own._replace(max_new_tokens=2), own):  # the first run warms up
             run = Run(pair, prompt, each, topology)
             deque(run, maxlen=0)
         generations.append(run.generation)

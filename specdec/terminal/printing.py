@@ -1,4 +1,4 @@
-"""Text in colours or with marks."""
+"""The text of a run, in colours or with marks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {
     "residual": "\033[4;38;5;75m",
     "sampled": "",
 }
-"""Amber: the draft proposed the token. Blue: the target wrote it; underlined: in place of a proposal."""
+"""Amber: the draft proposed the token. Blue: the target wrote it; underlined: it replaced a proposal."""
 _MARKS = {
     "accepted": ("", ""),
     "bonus": ("«", "»"),
@@ -47,13 +47,15 @@ def painted(token: Token, colours: bool) -> str:
 
 
 def legend(tokens: Iterable[Token], colours: bool) -> str:
-    """Explains the colours or marks of these tokens; empty if all were sampled without a draft."""
+    """The explanation of the colours or marks of these tokens; empty if all tokens were sampled without a
+    draft."""
     there = {token.kind for token in tokens} - {"sampled"}
     return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in there)
 
 
 def explained(record: Generation) -> str:
-    """How the tree of "auto" changed in a run, and the table of its last choice, with a mark at the tree."""
+    """The changes of the tree of "auto" during a run, and the table of its last choice, with a mark at the
+    chosen tree."""
     trees = record.trees or (Planted(0, record.paths),)
     moved = ", ".join(f"{len(each.paths)} from round {each.round}" for each in trees)
     return f"drafted tokens: {moved}\n{_table(record.choice or ())}"
@@ -72,11 +74,12 @@ def _table(candidates: Iterable[Candidate]) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text without characters that could command the terminal or turn the text around them.
+    """The text without characters that could command the terminal or change the direction of the text around
+    them.
 
-    These are controls, and overrides and isolates of the writing direction. Joiners and direction marks are
-    parts of words in many languages. A carriage return belongs to a line's end; at the end of a token it is
-    left out, because a line's end may follow.
+    These are controls, and overrides and isolates of the writing direction. Joiners and direction marks stay,
+    because words in many languages contain them. A carriage return stays only before a line feed; at the end
+    of a token it is removed, because a line feed may follow.
     """
     return _DANGEROUS.sub("\N{REPLACEMENT CHARACTER}", text.removesuffix("\r"))
 

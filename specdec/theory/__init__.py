@@ -1,8 +1,9 @@
-"""What the paper states about two distributions, as functions. Logarithms are base 2: results are in bits.
+"""The paper's statements about two distributions, as functions. Logarithms are base 2, so results are in
+bits.
 
 p is always the target's distribution and q the draft's: tensors, arrays or lists [..., n] over one
 vocabulary, whose last dimension sums to one. Results have the leading dimensions. A ValueError says what is
-wrong with an argument that is no distribution.
+wrong with an argument that is not a distribution.
 """
 
 from specdec.theory.acceptance import (

@@ -1,7 +1,7 @@
 """Probability that a drafted token is accepted, by method and child index.
 
-The acceptance by index R(r) is the probability that the child with index r is the accepted one, if the node
-has enough children. Both methods draft without replacement. R therefore sums to one over the draft's support,
+The acceptance by index R(r) is the probability that the child with index r is accepted, if the node has
+enough children. Both methods draft without replacement. R therefore sums to one over the draft's support,
 unless the target has tokens that the draft lacks.
 """
 
@@ -28,7 +28,7 @@ Rates = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[
 
 
 class Estimate(NamedTuple):
-    """A value and its standard error, of one shape; the error is 0 if the value is exact."""
+    """A value and its standard error, of the same shape. The error is 0 if the value is exact."""
 
     value: Tensor
     standard_error: Tensor
@@ -56,7 +56,7 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
 
 
 def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
-    """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, beside D_HM of Lemma 3.1.
+    """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, like D_HM of Lemma 3.1.
 
     Neither bound is always the tighter one. This one is tight at P = Q, where D_HM is 1/2.
     """
@@ -87,7 +87,7 @@ def estimate_gsd_acceptance_by_index(
     It is exact, with error zero, if there are at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of
     up to k - 1 rejected tokens: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447.
     Otherwise it is the mean over `samples` simulated lists of rejected tokens, each with its exact acceptance
-    probabilities. ValueError if p or q is no distribution, k < 1 or samples < 2.
+    probabilities. ValueError if p or q is not a distribution, k < 1 or samples < 2.
     """
     return _by_row(gsd_rates, p, q, k, samples, seed)
 
@@ -118,7 +118,8 @@ def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int
     rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
     for row, (p_row, q_row) in enumerate(rows):
         drafted = min(k, int((q_row > 0).sum()))
-        # p / q of what is hardly ever drafted must stay a number; it changes nothing that can be seen
+        # p / q must stay finite even for tokens that are hardly ever drafted; this changes the result by less
+        # than can be seen
         q_row = np.where(q_row > 0, np.maximum(q_row, _LEAST), 0)
         result[:, row, :drafted] = rates(p_row, q_row, drafted, samples, generator)
     value, error = torch.from_numpy(result).reshape(2, *p.shape[:-1], k).to(p.device)

@@ -81,11 +81,12 @@ class _Arrivals:
     def __init__(self, q: np.ndarray, n: int):
         q = np.maximum(q, _TINY)
         self.n, self.size, self.rest = n, len(q), _mass_above(q)
-        self.step = min(_LARGEST_STEP, 0.8 / math.sqrt(n))  # the n-th arrival spreads over 1 / √n of log t
+        # the time of the n-th arrival varies by about 1 / √n in log t
+        self.step = min(_LARGEST_STEP, 0.8 / math.sqrt(n))
         self.times = _times(q, n, self.step)
         heavy = q * self.times[-1] > (_SERIES_ERROR / n) ** (1 / _POWERS)
         self.heavy, self.counts = q[heavy], np.concatenate([[0], np.cumsum(heavy)])
-        light = np.where(heavy, 0.0, q * self.times[-1])  # in units in which no power overflows
+        light = np.where(heavy, 0.0, q * self.times[-1])  # scaled so that no power overflows
         powers = np.stack([np.cumsum(light**power) for power in range(1, _POWERS + 1)])
         self.sums = np.concatenate([np.zeros((_POWERS, 1)), powers], 1)  # [powers, m]
 
@@ -106,7 +107,7 @@ class _Arrivals:
                 fewer[same] = np.einsum("jt,sjt->st", arrived, light[same])
             probabilities[order[start : start + most]] = self._integral(some, fewer)
         if np.isnan(probabilities).any():
-            raise ArithmeticError("the integral is not a number; this is a fault of specdec")
+            raise ArithmeticError("the integral is not a number; this is an error in specdec")
         probabilities = np.where(m < self.n, 1.0, np.clip(probabilities, 0.0, 1.0))
         return np.where(m == self.size, 0.0, probabilities)
 
@@ -155,7 +156,7 @@ def _log_tail(missing: float, size: int, n: int) -> float:
     """
 
     def bound(mean: float, count: int) -> float:
-        # two logarithms: the quotient may be zero in floating point
+        # computed as two logarithms, because the quotient may be zero in floating point
         return count - mean + count * (math.log(mean) - math.log(count)) if mean > 0 else -math.inf
 
     arrived, absent = size - missing, size - n + 1
@@ -193,7 +194,8 @@ def _counts_of_light(sums: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
     logs = np.einsum("pi,pst->ist", _LOG_SERIES[:powers, : powers + 1], terms)
     counts = np.empty((sums.shape[1], n, len(times)))
     counts[:, 0] = 1
-    scale = logs[0].copy()  # logarithm of a factor of all counts, which keeps them within floating point
+    # logarithm of a common factor of all counts, which keeps them within floating point
+    scale = logs[0].copy()
     for j in range(1, n):
         counts[:, j] = sum(i * logs[i] * counts[:, j - i] for i in range(1, min(j, powers) + 1)) / j
         if j % 32 == 0:

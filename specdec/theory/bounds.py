@@ -20,13 +20,13 @@ from specdec.theory.divergences import Distribution, as_tensor, entropy_of_rates
 from specdec.topology import Path, Topology
 
 PFR_CONSTANT = 4.0
-"""Bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs at most
-(Li and El Gamal, 2018)."""
+"""Most bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs (Li and El Gamal,
+2018)."""
 
 GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
-"""The same for greedy rejection sampling, 2.895 bits: H <= D_CS + log(e + 1) (Goc and Flamich, "On channel
-simulation with causal rejection samplers", 2024) with D_CS <= D_KL + log(D_KL + 1) + 1, D_CS being
-`channel_simulation_divergence`. Harsha et al. (2010) leave their constant O(1)."""
+"""Most bits above D_KL + log(D_KL + 1) that greedy rejection sampling needs, 2.895: H <= D_CS + log(e + 1)
+(Goc and Flamich, "On channel simulation with causal rejection samplers", 2024) with D_CS <= D_KL + log(D_KL +
+1) + 1, D_CS being `channel_simulation_divergence`. Harsha et al. (2010) leave their constant O(1)."""
 
 _GRID = 512
 _LARGEST_M = 1e300
@@ -37,7 +37,7 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 5.
 
     acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
-    index of n or more; or a callable path -> R(path). ValueError if a value is no probability or their sum
+    index of n or more; or a callable path -> R(path). ValueError if a value is not a probability or their sum
     exceeds 1.
     """
     return math.fsum(node_acceptance(acceptance_by_index, topology))
@@ -62,15 +62,15 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """R by child index. R may begin with zeros here; the R from which a tree is built may not."""
+    """R by child index. Here R may begin with zeros, unlike an R from which a tree is built."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
         raise ValueError(
-            f"acceptance_by_index = {acceptance_by_index!r} is no list of probabilities"
+            f"acceptance_by_index = {acceptance_by_index!r} is not a list of probabilities"
         ) from None
     if math.fsum(rates) > 1 + 1e-6:
-        raise ValueError(f"acceptance_by_index sums to {math.fsum(rates)}, to more than 1")
+        raise ValueError(f"acceptance_by_index sums to {math.fsum(rates)}, which is more than 1")
     return rates
 
 
@@ -82,12 +82,12 @@ def _checked_rate(value: float, where: int | Path) -> float:
 
 
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more a round.
+    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more per round.
 
-    acceptance_by_index: R(i) [n], summing to at most 1. What R misses to 1 counts as one more outcome. That
-    can only lower the entropy, so the result is still an upper bound. It is infinite if H[R] is 0. ValueError
-    if R is no acceptance by index or has more indices than there are tokens, or if k or vocab_size is no
-    positive integer.
+    acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
+    more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
+    H[R] is 0. ValueError if R is not an acceptance by index or has more indices than there are tokens, or if
+    k or vocab_size is not a positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), entropy_of_rates(rates))
@@ -214,7 +214,7 @@ def _rates_of_tokens(acceptance_by_index: Distribution, vocab_size: int, k: int)
     whole("k", k, 1)
     if whole("vocab_size", vocab_size, 1) < len(rates):
         raise ValueError(
-            f"vocab_size = {vocab_size}, but {len(rates)} alternatives for one token are accepted: there are "
-            "no more of them than tokens"
+            f"vocab_size = {vocab_size}, but acceptance_by_index has {len(rates)} entries: a token has at "
+            f"most as many alternatives as there are tokens"
         )
     return rates

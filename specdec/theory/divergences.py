@@ -15,7 +15,7 @@ Distribution = Tensor | np.ndarray | list | tuple
 """Probabilities [..., n]: the last dimension sums to one."""
 
 _SUM_TOLERANCE = 1e-4
-"""A float32 softmax over 150,000 tokens is off by less; a forgotten token by more."""
+"""Tolerance of the sum: a float32 softmax over 150,000 tokens is off by less, a forgotten token by more."""
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
@@ -43,10 +43,10 @@ def entropy(p: Distribution) -> Tensor:
 
 
 def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
-    """H[R] in bits of acceptance rates by child index [n] (of Theorem 4.1).
+    """H[R] in bits of acceptance rates by child index [n] (Theorem 4.1).
 
-    The probability missing to 1 counts as one more outcome, so that this is at most the entropy of all
-    indices.
+    The probability that is missing from R counts as one more outcome, so the result is at most the entropy of
+    all indices.
     """
     missing = 1 - math.fsum(rates)
     return float(entropy([*rates, missing if missing > 1e-12 else 0.0]))
@@ -67,9 +67,9 @@ def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """Check P and Q of Section 3; returns them as float64, normalised, in one shape.
+    """Check P and Q of Section 3. Returns them as float64, normalised, in one shape.
 
-    ValueError if one is no distribution, or their sizes differ.
+    ValueError if one is not a distribution, or their sizes differ.
     """
     p, q = checked_distribution("p", p), checked_distribution("q", q)
     if p.shape[-1] != q.shape[-1]:
@@ -81,7 +81,7 @@ def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:
-    """Check a distribution over the Ω of Section 1; returns it as float64 [..., n], normalised.
+    """Check a distribution over the Ω of Section 1. Returns it as float64 [..., n], normalised.
 
     A ValueError names the argument and says what is wrong.
     """
@@ -90,7 +90,7 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
         raise ValueError(f"{name} = {value!r:.60} is not a distribution: its entries must be real numbers")
     probs = probs.detach()
     if probs.dim() < 1 or not probs.shape[-1] or not torch.isfinite(probs).all() or (probs < 0).any():
-        raise ValueError(f"{name} = {value} is not a distribution: its entries must be numbers from 0 up")
+        raise ValueError(f"{name} = {value} is not a distribution: its entries must be numbers of at least 0")
     total = probs.sum(-1, keepdim=True)
     if ((total - 1).abs() > _SUM_TOLERANCE).any():
         raise ValueError(f"{name} is not a distribution: it sums to {total.flatten()[:3].tolist()}, not 1")
@@ -98,7 +98,8 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """The numbers of an argument (Section 3) as float64 on their device; None if they are no real numbers."""
+    """The numbers of an argument (Section 3) as float64 on their device; None if they are not real
+    numbers."""
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 MAX_VOCABULARY = 512
-"""Largest vocabulary whose pairs of tokens are all integrated, in O(n² k) per node."""
+"""Largest vocabulary for which all pairs of tokens are integrated, in O(n² k) per node."""
 
 _STEP = 0.15
 _LAST_TIME = 42.0
@@ -56,7 +56,7 @@ def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
     times, weights = times_and_weights(float((p / q).max()))
     distribution = np.zeros(k)
     winners = np.flatnonzero(p)
-    if not len(winners):  # disjoint supports: nothing drafted is ever the target's winner
+    if not len(winners):  # the supports are disjoint, so no drafted token is ever the target's winner
         return distribution
     parts = min(len(winners), math.ceil(len(winners) * len(times) / _POINTS))
     for some in np.array_split(winners, parts):
@@ -69,7 +69,7 @@ def simulated_ersd(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard errors [k] of R (Equation 3) over winners and times of the race under P."""
-    # winners off q's support are never drafted: they count as a rank beyond k
+    # winners outside q's support are never drafted, so they count as a rank beyond k
     covered = generator.random(samples) < p.sum()
     winners = generator.choice(len(p), samples, p=p / p.sum())
     ranks = rank_distribution(p, q, winners, generator.exponential(size=samples), k) * covered

@@ -40,7 +40,7 @@ class SortedPair:
         self.p, self.q = p[order], q[order]
         self.ratio = self.p / self.q
         self.p_sum, self.q_sum = (np.concatenate([[0.0], np.cumsum(x)]) for x in (self.p, self.q))
-        # summed from the top: as differences of the sums from below, small tails would be rounding error
+        # summed from the top, because as differences of sums from below, small tails would be rounding error
         self.p_above, self.q_above = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (self.p, self.q))
 
     def survival(self, level: np.ndarray) -> np.ndarray:
@@ -59,7 +59,8 @@ def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
     distribution = np.zeros(k)
     for index in range(k):
         mass = pair.survival(level)
-        alive = (reached > 0) & (mass > 0)  # rejected by rounding alone: nothing is left to accept
+        # all children are rejected only by rounding; nothing is left to accept
+        alive = (reached > 0) & (mass > 0)
         next_level = level + mass / np.where(remaining, pair.q, 0).sum(-1)
         distribution[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
         if index + 1 == k:
@@ -105,9 +106,8 @@ def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
     masses = q.sum() - q[rejected].sum(1)
     tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)
-    masses[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[
-        which.ravel()
-    ]  # numpy 2.0: a column
+    # numpy 2.0 returns a column here
+    masses[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[which.ravel()]
     return masses
 
 
@@ -128,8 +128,8 @@ def _sampled_rejections(
 
     jumps = [_rejection(pair, level, next_level, column) for column in rejected.T]
     aim = uniforms * np.maximum(running_sum(until) - sum(jumps), 0)
-    # The sum without rejected tokens equals the whole sum at the same token, once each one that comes before
-    # adds back its mass.
+    # The sum without rejected tokens equals the whole sum at the same token, once the mass of each earlier
+    # rejected token is added back.
     for column, jump in zip(rejected.T, jumps, strict=True):
         aim += np.where(aim >= running_sum(column), jump, 0)
     low, high = np.zeros_like(until), until

@@ -30,7 +30,7 @@ def specinfer_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
 
     The rule is not in the paper (Miao et al., "SpecInfer", 2023). All draws are rejected with probability Σ
     max(P - λQ, 0), where λ grows by this sum at each rejection. For n = 1 the result is 1 - D_TV, as for GSD.
-    ValueError if p or q is no distribution, or n < 1.
+    ValueError if p or q is not a distribution, or n < 1.
     """
     p, q = checked_pair(p, q)
     level, rejected = torch.zeros_like(p[..., :1]), torch.ones_like(p[..., :1])
@@ -60,11 +60,11 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
     are enough.
     replacement: drafts are independent draws from q; by default they are the first n arrivals of a race.
 
-    Exact to 1e-9 at any vocabulary size. ValueError if p or q is no distribution, or n < 1.
+    Exact to 1e-9 at any vocabulary size. ValueError if p or q is not a distribution, or n < 1.
     """
     n, replacement = whole("n", n, 1, MAX_DRAFT_TOKENS), truth("replacement", replacement)
     if n == 1:
-        return gsd_acceptance(p, q)  # the same, and quicker
+        return gsd_acceptance(p, q)  # the same value, computed faster
     outside = outside_of_draws if replacement else outside_of_arrivals
     return _by_pair(lambda pair: _least(pair, outside(pair.q, n)), p, q)
 

@@ -1,6 +1,6 @@
-"""Many verifications of one position at once: which drafted child each method accepts, race by race.
+"""Many verifications of one position at once: the drafted child that each method accepts, race by race.
 
-The same decisions as `verify.verify_ersd` and `verify.verify_gsd` take on a batch of all children that the
+The decisions are those of `verify.verify_ersd` and `verify.verify_gsd` on a batch of all children that the
 draft's support allows, vectorised over races.
 """
 
@@ -13,7 +13,7 @@ from specdec.theory.divergences import Distribution, checked_pair
 
 
 def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Tensor:
-    """Child index that ERSD accepts (Algorithm 5), int64 [races]; n where the target's winner is not drafted.
+    """Child index that ERSD accepts (Algorithm 5), int64 [races]; n if the target's winner is not drafted.
 
     p, q: [n]. log_e: log-exponentials [races, n], shared by both races.
     """
@@ -25,10 +25,10 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
 
 
 def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, uniforms: Tensor) -> Tensor:
-    """Child index that GSD accepts (Algorithm 4), int64 [races]; n where all children are rejected.
+    """Child index that GSD accepts (Algorithm 4), int64 [races]; n if all children are rejected.
 
-    p, q: [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: on (0, 1) [races, n], of
-    each child's test and independent of the race.
+    p, q: [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1) [races, n]
+    for each child's test, independent of the race.
     """
     p, q = checked_pair(p, q)
     most = int((q > 0).sum())
@@ -38,7 +38,7 @@ def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, unifor
 
 
 def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor:
-    """Index of the first drafted child that passes its test, int64 [races]; m where none does.
+    """Index of the first drafted child that passes its test, int64 [races]; m if none does.
 
     p, q: [races, n], a position each. drafted: tokens [races, m] in order of arrival. uniforms: [races, m or
     more]. The loop of Algorithm 4 at one node.

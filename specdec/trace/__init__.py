@@ -1,11 +1,11 @@
 """Frozen records of what happened during decoding, to and from JSON.
 
-One trace, many views: `specdec.stream` yields one `Round` per target call, and the page, the
-statistics, the exports and the API all read that record, so that no two of them can disagree.
+`specdec.stream` yields one `Round` per target call. The page, the statistics, the exports and the API all
+read this same record, so they cannot disagree.
 
-Records are plain data (no tensors). What is only collected with `detail=True` is optional here:
-`Node.q`, `Node.p` and `Round.steps`. Infinite arrival times (tokens of probability zero) are
-`None`, because JSON has no infinity.
+Records are plain data (no tensors). Data that is only collected with `detail=True` is optional: `Node.q`,
+`Node.p` and `Round.steps`. Infinite arrival times (tokens of probability zero) are `None`, because JSON has
+no infinity.
 """
 
 from specdec.methods import Kind

@@ -39,7 +39,7 @@ class Acceptance:
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Acceptance:
-        """Counts the acceptance of these rounds."""
+        """Count the acceptance of these rounds."""
         drafting = [round for round in rounds if round.nodes]
         accepted = Counter(round.num_accepted for round in drafting)
         offered, of_index = counted(drafting)

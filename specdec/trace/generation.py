@@ -32,8 +32,9 @@ class Milliseconds:
 class Candidate:
     """A tree among which "auto" chose: the best one of its number of drafted tokens.
 
-    paths: the tree of each text. expected_tokens: of a round of one text. tokens_per_second: of all texts,
-    their number rounded up to a power of two. ERSD texts that are decoded together change their trees later.
+    paths: the tree of each text. expected_tokens: expected tokens of a round of one text. tokens_per_second:
+    that of all texts together, for their number rounded up to a power of two. ERSD texts that are decoded
+    together change their trees later.
     """
 
     paths: tuple[Path, ...]
@@ -61,7 +62,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A tree of some rounds in a row. round: the number of the first one."""
+    """A tree that was used for consecutive rounds. round: the number of the first of them."""
 
     round: Count
     paths: tuple[Path, ...]
@@ -71,17 +72,15 @@ class Planted:
 class Generation:
     """A whole run: its set-up, its rounds and what follows from them.
 
-    prompt_ids: token ids of the prompt. paths: the topology that was used; empty where every
-    round grew its own. seed: the seed that was
-    used, also where none was given. prefill_seconds: time for the prompt without its last token.
-    target, draft: the models' names. arithmetic: how their logits were computed, as in
-    `ModelPair.arithmetic`; empty in old records. draft_temperature: None where it was the target's. drafter:
-    its name in settings, or that of a user's drafter.
-    baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
-    chat: whether prompt is a question that the chat template formats; prompt_ids are of the formatted text.
-    history: the conversation before it, questions and answers in turn.
-    choice: what "auto" chose the tree among; None where the tree was given.
-    trees: all trees, where they changed between rounds; else empty.
+    prompt_ids: token ids of the prompt. paths: the topology that was used; empty if every round grew its
+    own. seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt without
+    its last token. target, draft: the models' names. arithmetic: how their logits were computed, as in
+    `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter: its
+    name in settings, or that of a user's drafter. baseline: plain decoding of the same prompt and seed;
+    timings: repeats of both. Both are empty if they were not measured. chat: whether prompt is a question
+    that the chat template formats; prompt_ids are of the formatted text. history: the conversation before it,
+    questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was given.
+    trees: all trees if they changed between rounds; otherwise empty.
     """
 
     method: Method
@@ -119,12 +118,12 @@ class Generation:
 
     @property
     def num_target_calls(self) -> int:
-        """Target calls, the prefill of the prompt aside: one per round."""
+        """Target calls without the prefill of the prompt: one per round."""
         return len(self.rounds)
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens per target call; 0 where there was none."""
+        """Tokens per target call; 0 if there was no call."""
         return len(self.token_ids) / len(self.rounds) if self.rounds else 0.0
 
     @property
@@ -134,21 +133,21 @@ class Generation:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all rounds, prefill and waiting between rounds aside."""
+        """Seconds of all rounds, without prefill and without waiting between rounds."""
         return sum(round.seconds.total for round in self.rounds)
 
     def to_json(self) -> str:
-        """JSON, without infinities."""
+        """The run as JSON, without infinities."""
         return adapter(type(self)).dump_json(self).decode()
 
     def to_html(self) -> str:
-        """A page that plays the run offline, in one file; the page's Save gives the same."""
+        """A page in one file that plays the run offline. The page's Save gives the same file."""
         from specdec.notebook.player import page
 
         return page(self.to_json())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """A player of the run, for notebooks; its text where no scripts run."""
+        """A player of the run, for notebooks, or its text if no scripts run."""
         from specdec.notebook.shown import generation
 
         return generation(self.to_json())

@@ -1,4 +1,4 @@
-"""Records from JSON: what is read, and what a record must hold beyond the types of its fields."""
+"""Reading of records from JSON, and the rules that a record must follow beyond the types of its fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from specdec.trace.values import Path
 
 MOST_CHARACTERS = 50_000_000
-"""Longest JSON that is read: ten thousand rounds with all their detail."""
+"""Most characters of JSON that are read: enough for ten thousand rounds with all their detail."""
 
 _adapters: dict[type[Any], TypeAdapter[Any]] = {}
 
@@ -35,18 +35,18 @@ def read(record: type[_Record], text: str) -> _Record:
 
 
 def check_tree(paths: Sequence[Path], where: str) -> dict[Path, int]:
-    """How many children each path has, the root's `()` included."""
+    """The number of children of each path, including the root's `()`."""
     children: dict[Path, int] = {(): 0}
     for i, path in enumerate(paths):
         at = f"{where.format(i)} = {path}"
-        must(path and path[:-1] in children, f"{at}: its parent must stand before it")
-        must(path not in children, f"{at} is there twice")
+        must(path and path[:-1] in children, f"{at}: its parent must come before it")
+        must(path not in children, f"{at} is listed twice")
         children[path[:-1]] += 1
         children[path] = 0
     return children
 
 
 def must(holds: Any, message: str) -> None:
-    """ValueError with this message where a record breaks a rule."""
+    """ValueError with this message if a record breaks a rule."""
     if not holds:
         raise ValueError(message)

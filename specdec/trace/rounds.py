@@ -17,8 +17,8 @@ class Token:
 
     kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (after a rejection,
     under all methods but ERSD), `correction` (the race's winner under P that ERSD's draft did not contain) or
-    `sampled` (autoregressive, or nothing but a copy was drafted). text: what it adds to the text; empty while
-    a character is still incomplete.
+    `sampled` (autoregressive, or nothing but a copy was drafted). text: the text that it adds; empty while a
+    character is still incomplete.
     """
 
     id: Count
@@ -31,7 +31,7 @@ class Node:
     """One drafted token, a node of the draft tree.
 
     q, p: its probability given its parent under the draft and under the target. Both are None without
-    detail; q is None where it was drafted without probabilities, p where the target did not evaluate the
+    detail; q is None if it was drafted without probabilities, p if the target did not evaluate the
     parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
     accepted, or traversal verification tested it below such a node); or `unvisited`. copied: whether it is on
     a path that was copied from the text, and no node of the draft's tree.
@@ -50,7 +50,7 @@ class Node:
 class Arrival:
     """One token in the race of one position: both arrival times come from the same exponential.
 
-    arrival_q = exponential / q and arrival_p = exponential / p; None where the probability is 0.
+    arrival_q = exponential / q and arrival_p = exponential / p; None if the probability is 0.
     """
 
     token_id: Count
@@ -66,10 +66,10 @@ class Arrival:
 class Trial:
     """One acceptance test: accept the drafted token when `u < ratio` (None: infinite). ERSD has none.
 
-    p and q are those of the moment of the test: after earlier rejections, p is the residual and
-    q is renormalised without the rejected tokens. What the ratio is: of GSD and SpecInfer p / q, of SpecTr
-    p / (ρ q) with its threshold ρ, of traversal verification the weight of the whole path. Independent draws
-    that are equal are one node with a test for each.
+    p and q are those of the moment of the test: after earlier rejections, p is the residual and q is
+    renormalised without the rejected tokens. The ratio is p / q for GSD and SpecInfer, p / (ρ q) for SpecTr
+    with its threshold ρ, and the weight of the whole path for traversal verification. Independent draws that
+    are equal are one node with a test for each.
     """
 
     path: Path
@@ -87,16 +87,16 @@ class Step:
 
     path: the node whose next token was decided (root: `()`). position: the absolute index of the decided
     token, counted from the start of the prompt; it keys the race. leading: the first arrivals under Q and
-    under P, sorted by arrival under P. winner_q: the first arrival under Q. It is None at a leaf, where the
-    draft was not evaluated, where it drafted without probabilities, and for autoregressive decoding; q is
-    then 0 and arrival_q None. winner_p: the first arrival under P. Only ERSD and autoregressive decoding
-    decide by it; under the other rules it is shown for comparison. trials: the acceptance tests, in order: of
-    the node's children, under traversal verification of nodes below rejected ones too. token_id: the decided
-    token; kind: how it was decided. optimum: the most that any rule can accept of a position with these
-    distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None without drafts,
-    where they were drafted without probabilities, where their number depends on the noise that decides
-    (`ContextTree`), and where it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or for
-    several drafts of more than `MOST_TOKENS` tokens.
+    under P, sorted by arrival under P. winner_q: the first arrival under Q. It is None at a leaf, if the
+    draft was not evaluated or drafted without probabilities, and for autoregressive decoding; then q is 0 and
+    arrival_q None. winner_p: the first arrival under P. Only ERSD and autoregressive decoding decide by it;
+    under the other rules it is shown for comparison. trials: the acceptance tests of the node's children, in
+    order; under traversal verification also those of nodes below rejected ones. token_id: the decided token;
+    kind: how it was decided. optimum: the most that any rule can accept of a position with these
+    distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None if there are no
+    drafts, if they have no probabilities, if their number depends on the noise that decides (`ContextTree`),
+    and if computing it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or for several drafts
+    of more than `MOST_TOKENS` tokens.
     """
 
     path: Path
@@ -112,7 +112,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where one round's time went, in seconds; `rest` is everything outside the three stages.
+    """Seconds of each part of a round. `rest` is everything outside the three stages.
 
     `verify` includes the commit of the accepted path. On a GPU `draft` and `evaluate` end when the GPU has
     finished their work. What the GPU still computes for a commit counts in the next round.
@@ -171,7 +171,7 @@ class Round:
         return ((parent, taken, children) for parent, (taken, children) in nodes.items())
 
     def to_json(self) -> str:
-        """One line of JSON, without infinities."""
+        """The round as one line of JSON, without infinities."""
         return adapter(type(self)).dump_json(self).decode()
 
     @classmethod
@@ -189,18 +189,22 @@ class Round:
 
 
 def check_round(round: Round, where: str) -> None:
-    """ValueError where a round contradicts itself; assets/shared/trace.js checks the same."""
+    """ValueError if a round contradicts itself. assets/shared/trace.js checks the same."""
     must(round.tokens, f"{where}tokens is empty: a round emits at least one token")
     pieces = "".join(token.text for token in round.tokens)
-    must(round.text == pieces, f"{where}text = {round.text!r:.60} is not that of its tokens, {pieces!r:.60}")
+    must(
+        round.text == pieces,
+        f"{where}text = {round.text!r:.60} is not the text of its tokens, {pieces!r:.60}",
+    )
     must(
         len(round.steps) in (0, len(round.tokens)),
-        f"{where}steps has {len(round.steps)}: none, or one for each of the {len(round.tokens)} tokens",
+        f"{where}steps has {len(round.steps)} entries; it must have none, or one for each of the "
+        f"{len(round.tokens)} tokens",
     )
     children = check_tree([node.path for node in round.nodes], where + "nodes[{}].path")
     for i, step in enumerate(round.steps):
         at = f"{where}steps[{i}]."
-        must(step.path in children, f"{at}path = {step.path} is no drafted node")
+        must(step.path in children, f"{at}path = {step.path} is not a drafted node")
         for j, trial in enumerate(step.trials):
             below = trial.path in children and trial.path[: len(step.path)] == step.path != trial.path
-            must(below, f"{at}trials[{j}].path = {trial.path} is no drafted node below {step.path}")
+            must(below, f"{at}trials[{j}].path = {trial.path} is not a drafted node below {step.path}")

@@ -1,4 +1,5 @@
-"""What the fields of a record may hold: whole numbers, probabilities, seconds, names of the catalogue."""
+"""The values that fields of a record may have: whole numbers, probabilities, seconds, names of the
+catalogue."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ Count = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False, description="a probability")]
-"""Up to rounding at most 1."""
+"""The largest probability: rounding may take it slightly above 1."""
 Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-"""Seconds, of which the longest run has fewer: sums of them stay finite."""
+"""Most seconds of a time. The longest run has fewer, and sums of such times stay finite."""
 Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
-if TYPE_CHECKING:  # the names of the catalogue are known when it runs
+if TYPE_CHECKING:  # the names of the catalogue are known when this runs
     Method = str
 else:
     Method = Literal[tuple(METHODS)]

@@ -30,13 +30,13 @@ def drawn(page, text, selector):
 
 
 DRAFTED = 6
-"""Drafted tokens of a round, by default."""
+"""Number of drafted tokens of a round, by default."""
 LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
-"""A run of 400 tokens in 200 costly rounds, so that also a busy browser sees it while it lasts."""
+"""A run of 400 tokens in 200 slow rounds, so that even a busy browser sees it while it runs."""
 
 
 def counted_run(page, url):
-    """A whole run, and how many tokens each update showed."""
+    """Shows a whole run, and records how many tokens each update showed."""
     go(page, f"{url}/?{LONG}")
     page.evaluate(
         """() => {
@@ -49,14 +49,14 @@ def counted_run(page, url):
     )
     generate(page)
     tokens = [token for round in state(page)["rounds"] for token in round["tokens"]]
-    # the recorded run, which the link is shown with, goes when the run begins
+    # when the run begins, the recorded run that the link showed disappears
     return tokens, [count for count in page.evaluate("window.counts") if count > 0]
 
 
 def test_text_appears_while_it_is_generated(blank, url):
     page = blank
     tries = (counted_run(page, url) for _ in range(5))
-    # a starved browser may get everything at once: then the next try
+    # a browser without processor time may get everything at once: then try again
     tokens, counts = next(
         (tokens, counts) for tokens, counts in tries if counts and counts[0] < len(tokens) / 2
     )
@@ -106,10 +106,13 @@ def test_selected_text_is_plain_text(page):
 
 
 def stopped_run(page, url):
-    """A run that the page stops after two rounds. A starved browser may hear of all rounds at once: then the
-    server had ended the run before, and the caller tries again."""
+    """A run that the page stops after two rounds.
+
+    A browser without processor time may receive all rounds at once. Then the server had ended the run before
+    the stop, and the caller tries again."""
     go(page, f"{url}/?{LONG}")
-    page.evaluate(  # from within, because a busy machine carries a click there too late
+    # clicked from within the page, because on a busy machine a click from outside comes too late
+    page.evaluate(
         """() => {
           const { store } = window.specdec;
           store.subscribe(({ phase, rounds }) => {
@@ -149,13 +152,13 @@ def test_stepping_moves_every_panel(page):
         """(() => { const chosen = document.querySelector("#text .round.selected");
           return [...chosen.parentNode.children].indexOf(chosen) === 1; })()"""
     )
-    page.locator("#text h2").click()  # the keys work wherever nothing else wants them
+    page.locator("#text h2").click()  # the keys work unless an element needs them itself
     page.keyboard.press("Shift+ArrowLeft")
     drawn(page, "Round 1:", "#tree .verdict")
     page.locator("#race .step").first.click()
     page.wait_for_function("window.specdec.store.state.selected.step === 0")
     page.wait_for_function("document.querySelector('#race .step').ariaPressed === 'true'")
-    rows = page.locator("#race .row").count()  # as many as there is room for
+    rows = page.locator("#race .row").count()  # as many bars as there is room for
     assert 2 <= rows <= min(4, len(steps[0]["leading"]))
 
 
@@ -191,7 +194,8 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     drawn(page, "one call yields", "#tree .verdict")
     trials = len(rounds[0]["steps"][-1]["trials"])
     expect(page.locator("#race .strip")).to_have_count(min(trials, 4))
-    page.get_by_role("button", name="Newest round").click()  # the numbers count what is shown
+    # the numbers count only the rounds that are shown
+    page.get_by_role("button", name="Newest round").click()
     drawn(page, f"{sum(len(round['tokens']) for round in rounds)} tokens in", "#statistics .efficiency-note")
     nodes = [node for round in rounds for node in round["nodes"] if node["path"][-1] == 0]
     nodes = [node for node in nodes if node["status"] != "unvisited"]
@@ -214,7 +218,7 @@ def test_hostile_text_is_shown_as_text(page):
         "text => document.querySelector('#text .prompt').textContent === text", arg=HOSTILE
     )
     assert page.locator("#text .prompt .control").get_attribute("data-shown") == "[U+202E]"
-    # A model may say anything too: the same text as a token, everywhere a token is shown.
+    # A model may write any text. The text of a token is the same everywhere on the page.
     page.evaluate(
         """(hostile) => {
           const { store } = window.specdec;
@@ -272,7 +276,8 @@ def test_a_mistake_stands_beside_its_field(page):
 
 
 def test_a_field_takes_what_the_server_takes(page):
-    """A slider is narrower than what is allowed: a typed value beyond its end is right, and a run uses it."""
+    """A slider has a narrower range than the setting. A typed value beyond the slider's end is valid, and a
+    run uses it."""
     page.locator(".open-settings input").check(force=True)
     enter(page.locator("#temperature input").first, "2.5")
     expect(page.locator("#temperature .wrong")).to_be_hidden()
@@ -318,14 +323,14 @@ def test_a_phone_shows_everything_without_scrolling_sideways(blank, url, theme):
     page.set_viewport_size({"width": 390, "height": 844})
     go(page, f"{url}/?__theme={theme}")
     generate(page, length=32)
-    for panel in ("#tree", "#race"):  # figures are drawn when they come into view
+    for panel in ("#tree", "#race"):  # figures are drawn when they become visible
         page.locator(panel).scroll_into_view_if_needed()
         page.wait_for_function("panel => document.querySelector(panel).querySelector('svg')", arg=panel)
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
     widest = "elements => Math.max(...elements.map((element) => element.getBoundingClientRect().right))"
     shown = ".block.panel, .figure .drawing, #buttons button"
     page.wait_for_function("shown => document.querySelectorAll(shown).length >= 10", arg=shown)
-    # a figure that was drawn before the page was narrow follows when plotly has drawn it again
+    # a figure that was drawn in a wide page gets narrow only when plotly has drawn it again
     fits = f"shown => ({widest})([...document.querySelectorAll(shown)]) <= 390"
     page.wait_for_function(fits, arg=shown)
 

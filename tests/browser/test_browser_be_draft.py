@@ -1,4 +1,4 @@
-"""You are the draft, as a visitor plays it: by keyboard, on a phone, to the end of the story."""
+"""The game "You draft" as a visitor plays it: by keyboard, on a phone, to the end of the story."""
 
 import pytest
 from playwright.sync_api import expect
@@ -21,7 +21,7 @@ def story(blank, url):
 
 @pytest.fixture(scope="module")
 def alone():
-    """Texts of the target's tokens, where nobody drafts."""
+    """Texts of the tokens that the target writes if nothing is drafted."""
     pair = specdec.load_pair("stories", device="cpu")
     run = specdec.generate(
         pair, "The hungry dog looked for", method="ar", seed=19, temperature=0.5, max_new_tokens=41
@@ -32,7 +32,7 @@ def alone():
 def propose(page, text):
     """Type with the keyboard alone and wait for the target's answer."""
     rounds = page.locator("#be_draft .round").count()
-    page.wait_for_timeout(0 if text else 300)  # a second Enter that comes at once is none
+    page.wait_for_timeout(0 if text else 300)  # a second Enter that comes at once is ignored
     page.keyboard.type(text)
     page.keyboard.press("Enter")
     page.wait_for_function(
@@ -57,7 +57,7 @@ def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story,
     propose(page, "".join(alone[:2]).strip())
     expect(page.locator("#be_draft .verdict")).to_contain_text(": 3 tokens from one call")
     propose(page, " zebras sing")
-    expect(page.locator("#be_draft .verdict")).to_contain_text("not: the target writes")
+    expect(page.locator("#be_draft .verdict")).to_contain_text("rejected: the target writes")
     lost = page.locator("#be_draft .lost [role=img]")
     assert lost.first.get_attribute("aria-label") == "rejected: ␣z"  # "zebras" is no token of this model
     assert lost.nth(1).get_attribute("aria-label") == "not used: e"
@@ -85,7 +85,7 @@ def test_the_story_can_be_ended_early_and_a_link_opens_the_same(story):
     propose(page, "")
     page.get_by_role("button", name="The end").click()
     page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
-    expect(page.locator("#be_draft .outcome")).to_contain_text("Alone in 2 calls, with you in 2")
+    expect(page.locator("#be_draft .outcome")).to_contain_text("alone needed 2 calls; with you it needed 2")
     assert "story.opening=3" in page.url
     assert page.locator("#be_draft .plain").inner_text().startswith("Tom had a red ball.")
 
@@ -94,7 +94,7 @@ def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_
     page = story()
     page.locator("#be_draft .typed").focus()
     propose(page, "a")
-    page.evaluate(  # within the same moment as the answer
+    page.evaluate(  # a press within the same moment as the answer
         """() => {
           const form = document.querySelector("#be_draft form");
           new MutationObserver(() => form.requestSubmit()).observe(
@@ -104,7 +104,7 @@ def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_
     propose(page, "the")
     page.wait_for_timeout(500)
     expect(page.locator("#be_draft .round")).to_have_count(2)
-    page.route("**/ask/be_draft/*", lambda route: None)  # is never answered
+    page.route("**/ask/be_draft/*", lambda route: None)  # this question is never answered
     page.keyboard.type("dog")
     page.keyboard.press("Enter")
     expect(page.locator("#be_draft .writing")).to_have_attribute("aria-busy", "true")
@@ -137,7 +137,7 @@ def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
     expect(page.locator("#be_draft .typing .word")).to_contain_text("<img src=x")
     page.keyboard.press("Enter")
     expect(page.locator("#be_draft .error-box")).to_contain_text("at most 12 are allowed")
-    expect(page.locator("#be_draft .typed")).to_have_value(HOSTILE)  # nothing typed is lost
+    expect(page.locator("#be_draft .typed")).to_have_value(HOSTILE)  # the typed words are not lost
     page.locator("#be_draft .typed").fill("<b>")
     page.locator("#be_draft .typed").focus()
     propose(page, "")
@@ -154,7 +154,8 @@ def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story
         propose(page, text)
         page.wait_for_function("document.documentElement.scrollWidth <= 390")
         place = page.locator("#be_draft form").bounding_box()
-        assert place["y"] + place["height"] <= 600  # and above the keys of the phone once it scrolls
+        # the field stays above the phone's keyboard after scrolling
+        assert place["y"] + place["height"] <= 600
     assert serious_findings(page, "#be_draft") == []
 
 
@@ -164,7 +165,7 @@ def test_while_the_target_works_the_game_says_so_and_takes_no_second_guess(story
     page.route("**/ask/**", lambda route: held.append(route))
     page.locator("#be_draft .typed").fill("a bone")
     page.get_by_role("button", name="Propose").click()
-    expect(page.locator("#be_draft .verdict")).to_have_text("The target is at work …")
+    expect(page.locator("#be_draft .verdict")).to_have_text("The target is working …")
     expect(page.locator("#be_draft .propose")).to_be_disabled()
     page.keyboard.press("Enter")
     page.wait_for_timeout(200)

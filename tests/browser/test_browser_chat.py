@@ -1,4 +1,4 @@
-"""The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that go on."""
+"""The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that continue."""
 
 import json
 from html import unescape
@@ -38,7 +38,7 @@ def tab(browser, address):
 
 @pytest.fixture
 def chat(tab, address):
-    """The page for a new visitor whose answers are short."""
+    """The page for a new visitor, with short answers."""
     return go(tab, f"{address}/?length=6&baseline=0")
 
 
@@ -64,7 +64,7 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     assert second["setup"]["history"] == ["Name a colour.", answer(first)]
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
     expect(chat.locator("#replay .embed")).to_have_attribute("hidden", "")
-    generate(chat)  # the same question again, in its place
+    generate(chat)  # the same question again replaces its answer
     again = chat.evaluate("window.specdec.store.state")
     assert again["setup"]["history"] == second["setup"]["history"]
     assert answer(again) == answer(second)
@@ -85,7 +85,7 @@ def test_an_embedded_answer_is_decoded_with_the_chat_template(chat, someone):
     expect(chat.get_by_role("button", name="copied")).to_be_visible()
     code = chat.evaluate("navigator.clipboard.readText()")
     frame = someone(unescape(code.partition('src="')[2].partition('"')[0]))
-    frame.get_by_role("button", name="Decode it").click()
+    frame.get_by_role("button", name="Decode this run").click()
     expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
     kept = "#text .tokens .token:not(.rejected)"
     expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
@@ -99,7 +99,7 @@ def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(cha
     assert field.evaluate("field => getComputedStyle(field).color") == "rgba(0, 0, 0, 0)"
     field.click()
     chat.wait_for_function(looks_empty)
-    chat.keyboard.press("End")  # to change the question
+    chat.keyboard.press("End")  # selects the question, to change it
     chat.wait_for_function(f"!{looks_empty}")
     chat.keyboard.type(" Quickly!")
     expect(field).to_have_value("Name a colour. Quickly!")
@@ -145,7 +145,7 @@ def test_an_empty_question_and_one_that_is_too_long_are_refused_in_words(chat):
     assert turns(chat) == ["Name a colour."]
     for words, message in (
         (2500, "The question is too long: 2,531 tokens"),
-        (1960, "This conversation is full"),
+        (1960, "This conversation is too long"),
     ):
         enter(chat.locator("#prompt textarea"), "word " * words)
         generate(chat, until="error")

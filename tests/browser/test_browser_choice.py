@@ -1,4 +1,4 @@
-"""The statistics say why `auto` took its tree, and name the acceptance as records do."""
+"""The statistics say why `auto` took its tree. They use the same names of the acceptance as records."""
 
 from playwright.sync_api import expect
 
@@ -6,7 +6,7 @@ from tests.conftest import generate, go
 
 
 def all_statistics(page, url, topology):
-    """Decodes on this topology, and opens all statistics of the run."""
+    """Decode on this topology, and open all statistics of the run."""
     go(page, f"{url}/?baseline=0&topology={topology}&length=24&seed=1")
     generate(page)
     page.locator("#statistics .all > summary").click()

@@ -1,4 +1,4 @@
-"""A class in a browser: links open the same set-up, lessons show what they say, projectors show it large."""
+"""The page in a class: links open the same set-up, lessons show what they state, projectors show it large."""
 
 import re
 from urllib.parse import parse_qsl, urlsplit
@@ -25,7 +25,7 @@ LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 
 @pytest.fixture
 def visit(blank, url):
-    """Opens the page with a query as a new visitor, who may copy."""
+    """Open the page with a query as a new visitor, who may copy to the clipboard."""
     blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
     def open_page(query="", viewport=DESKTOP):
@@ -57,7 +57,7 @@ DECODE = {
 
 
 def decode_controls(page):
-    """What a visitor sees in the Decode tab's controls, by their names in the address."""
+    """The values of the Decode tab's controls, by their names in the address."""
     settle(page.locator("#seed input"))
 
     def number(label):
@@ -107,7 +107,7 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
 
 
 def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
-    """Its scripts come late over a slow line, long after the controls are there."""
+    """The scripts come late over a slow line, long after the controls are visible."""
     page, held = someone("about:blank"), []
     page.route("**/main.js", lambda route: held.append(route))
     page.goto(f"{url}/?k=16&length=32", wait_until="commit")
@@ -124,7 +124,7 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
 
 
 def test_a_link_holds_the_tree_that_was_measured(visit, someone):
-    """GSD's text depends on the tree: a link without it would give another text on another server."""
+    """GSD's text depends on the tree. A link without the tree would give another text on another server."""
     page = visit("?method=gsd&length=12&temperature=0.7&top-p=0.9&baseline=0")
     generate(page)
     page.wait_for_function("new URLSearchParams(location.search).has('tree')")
@@ -140,7 +140,7 @@ def test_a_link_holds_the_tree_that_was_measured(visit, someone):
     go(other, page.url)
     generate(other)
     assert other.locator("#text .tokens").text_content() == text
-    enter(page.locator("#k input[type=number]"), "3")  # measured for another k
+    enter(page.locator("#k input[type=number]"), "3")  # the tree was measured for another k
     page.wait_for_function("!new URLSearchParams(location.search).has('tree')")
 
 
@@ -155,7 +155,7 @@ def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
     assert page.evaluate("navigator.clipboard.readText()").endswith("/?topology=sequence&length=8")
     page.locator("#generate").click()  # the server is asked again, with the page's address
     page.wait_for_function("document.querySelector('.run-error').textContent.includes('100,000 characters')")
-    assert page.locator("#text .tokens").text_content() == text  # what was refused never began
+    assert page.locator("#text .tokens").text_content() == text  # the refused run never began
     enter(page.locator("#prompt textarea"), "A bird")
     generate(page)
 
@@ -215,7 +215,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
 
 
 def predict(page, question):
-    """Answers as a student would who is nearly right: the choice, or the slider's nearest step."""
+    """Answer like a student who is nearly right: the choice, or the slider's nearest step."""
     expect(page.locator(".lesson .answer .reveal")).to_be_disabled()
     if "choices" in question:
         page.get_by_role("radio", name=question["choices"][question["answer"]]).check()
@@ -241,11 +241,12 @@ SHOWN = {
     ],
     "trees": [("#tree_lab [role=status].verdict", f"yields {n} tokens") for n in ("2", "2.44", "3.65")],
 }
-"""What the page itself shows once a question is answered: the numbers that the lesson states."""
+"""The numbers on the page after a question is answered. They are those that the lesson states."""
 
 
 def walk(page, name):
-    """Through a lesson as a student: predict, reveal, look; the page itself must show what is stated."""
+    """Go through a lesson as a student: predict, reveal, look. The page itself must show the stated
+    numbers."""
     lesson = LESSONS[name]
     page.wait_for_selector(f"{lesson['open']['look']}.lesson-look")
     for question, (selector, text) in zip(lesson["questions"], SHOWN[name], strict=True):
@@ -263,14 +264,14 @@ def walk(page, name):
 
 def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
     page = visit(f"?lesson={next(iter(SHOWN))}")
-    for name in SHOWN:  # each follows the one before
+    for name in SHOWN:  # the lessons follow one another
         expect(page.locator(".lesson h2")).to_have_text(LESSONS[name]["title"])
         walk(page, name)
         page.get_by_role("button", name="Next lesson").click()
     assert messages(page) == []
     page.get_by_role("button", name="Close the lesson").click()
     page.wait_for_selector(".lessons .card")
-    page.reload()  # what was answered is kept in the browser
+    page.reload()  # the answers are kept in the browser
     cards = page.locator(".lessons .card")
     expect(cards).to_have_count(len(LESSONS))
     for number, name in enumerate(LESSONS):
@@ -324,7 +325,7 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
               .map((name) => document.querySelector(`#${name}.block`).getBoundingClientRect())
               .every(({ top, bottom }) => top >= 0 && bottom <= innerHeight)"""
         )
-        # a line of the story: the last row reads it
+        # a line of the story, which the last row must be able to read
         line = "document.querySelector('#text .tokens .token.accepted').getBoundingClientRect().height"
         page.wait_for_function(f"{line} > innerHeight / 32")
     page.keyboard.press("ArrowRight")

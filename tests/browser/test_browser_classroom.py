@@ -15,7 +15,7 @@ GUESS = RIGHT - 11
 
 
 def with_room(page):
-    """The page, on which a lecturer has opened a room, with its code in sight."""
+    """The page on which a lecturer has opened a room. Its code is visible."""
     ready(page)
     page.get_by_text("Teach", exact=True).click()
     page.get_by_role("button", name="Open a room").click()
@@ -25,7 +25,7 @@ def with_room(page):
 
 @pytest.fixture
 def lecturer(someone, url):
-    """A lecturer with an open room, and its code in sight."""
+    """A lecturer with an open room, whose code is visible."""
     page = with_room(someone(f"{url}/?tab=lessons"))
     yield page
     if page.locator("dialog[open]").count():
@@ -48,13 +48,14 @@ def onward(lecturer):
 
 @pytest.fixture
 def phone(someone, url):
-    """Opens the page of a class, by its code, on another student's phone."""
+    """Open the page of a class, by its code, on another student's phone."""
     return lambda code, **options: someone(f"{url}/class?room={code}", PHONE, **options)
 
 
 @pytest.fixture
 def student(lecturer, phone):
-    """A student in the lecturer's room, who sees the first question of the lesson about acceptance."""
+    """A student in the lecturer's room, whose page shows the first question of the lesson about
+    acceptance."""
     page = phone(code_of(lecturer))
     closed(lecturer)
     onward(lecturer)
@@ -88,22 +89,24 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ph
         led_to(student, 2)
         assert serious_findings(student) == []
     expect(lecturer.locator(".class .answered")).to_have_text("0 of 2 have answered")
-    expect(typing.get_by_role("link", name="On the page")).to_be_hidden()  # where the answer is
+    # the page that shows the answer
+    expect(typing.get_by_role("link", name="Open in the full page")).to_be_hidden()
     predict(typing)
     predict(scanning, RIGHT)
     expect(lecturer.locator(".class .answered")).to_have_text("2 of 2 have answered")
-    assert lecturer.locator("[data-predict]").count() == 1  # the page does not tell yet
+    assert lecturer.locator("[data-predict]").count() == 1  # the page does not show the answer yet
     assert lecturer.locator(".class .numbers").count() == 0
-    lecturer.keyboard.press("PageDown")  # a clicker's, as the button does
+    lecturer.keyboard.press("PageDown")  # a clicker's key does the same as the button
     for page in (lecturer, typing, scanning):
         expect(page.locator(".numbers .answer")).to_have_text(f"✓ {RIGHT}%")
         expect(page.locator(".drawn .sum")).to_have_text(
             f"1 of 2 answers right, at most {ASKED['close']} points off"
         )
         assert serious_findings(page, "main" if page is not lecturer else "#lesson") == []
-    expect(lecturer.locator("[data-predict]")).to_have_count(0)  # and the page shows it
+    # nothing is hidden, because the page shows the answer
+    expect(lecturer.locator("[data-predict]")).to_have_count(0)
     expect(lecturer.locator("#race_lab .tiles.lesson-look")).to_be_visible()
-    expect(typing.get_by_role("link", name="On the page")).to_be_visible()
+    expect(typing.get_by_role("link", name="Open in the full page")).to_be_visible()
     expect(typing.locator(".outcome")).to_contain_text(f"you said {GUESS}%, it is {RIGHT}%")
     for student in (typing, scanning):
         assert student.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -117,7 +120,7 @@ def test_a_student_leaves_follows_again_and_is_back_after_a_reload(lecturer, stu
     led_to(student, 2)
     onward(lecturer)
     student.wait_for_timeout(1000)
-    led_to(student, 2)  # led by nobody
+    led_to(student, 2)  # no lecturer leads this student
     student.get_by_role("button", name="Follow again").click()
     led_to(student, 4)
     lecturer.locator(".lesson .back").click()
@@ -143,7 +146,8 @@ def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lectur
     student.get_by_label("The class's code").fill(code)
     student.get_by_role("button", name="Join").click()
     expect(student.locator(".message")).to_contain_text("no room with this code")
-    lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()  # alone again
+    # now the student is alone again
+    lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()
     onward(lecturer)
     expect(lecturer.locator("#lesson .answer")).to_be_visible()
 
@@ -169,7 +173,8 @@ def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, stu
     expect(student.locator(".message")).to_contain_text("You are not in this room any more")
     message = student.locator(".message").bounding_box()
     form = student.locator("form.join").bounding_box()
-    assert message["y"] - form["y"] - form["height"] < 50  # a phone's keyboard hides the foot of the page
+    # a phone's keyboard hides the lower part of the page
+    assert message["y"] - form["y"] - form["height"] < 50
     student.get_by_role("button", name="Join").click()
     led_to(student, 2)
     expect(student.locator(".number input")).to_be_visible()
@@ -319,7 +324,7 @@ def test_phones_guess_word_after_word_late_ones_too(lecturer, phone):
         lecturer.get_by_role("button", name="Let the target check").click()
         expect(lecturer.locator(".class-draft .proposals .what").first).to_be_visible()
         lecturer.get_by_role("button", name="Next word").click()
-    # A guess that the server answers only when the class is at the next word does not count for that one.
+    # A guess does not count for a word if the server answers it only when the class is at that word.
     late = students[1]
     late.evaluate(
         """() => {

@@ -1,4 +1,4 @@
-"""A recording of the pair that writes code: which pair it is, and code that looks like code."""
+"""A recorded run of the pair that writes code: the page names the pair, and shows code as code."""
 
 import re
 
@@ -12,7 +12,7 @@ CODER = "Qwen2.5-Coder 1.5B checks, 0.5B guesses · recorded on two CPU cores"
 
 @pytest.fixture
 def code(blank, url):
-    """The recording on a server with the story pair."""
+    """The recorded run on a server with the story pair."""
     return go(blank, f"{url}/?trace=code&baseline=0")
 
 

@@ -1,4 +1,4 @@
-"""The comparison as a visitor uses it: run, change one thing, stop, ask for what is not there."""
+"""The comparison as a visitor uses it: run it, change one setting, stop it, and enter invalid values."""
 
 import pytest
 from playwright.sync_api import expect
@@ -59,9 +59,9 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     marked = ".tokens .parting + .token"
     assert column(compare, 1).locator(marked).text_content() == plain[parts]
     assert column(compare, 2).locator(marked).text_content() == gsd[parts]
-    for number, after in ((3, "the text stayed, all 32 tokens"), (2, "the text is another one from token")):
+    for number, after in ((3, "all 32 tokens of the text are the same"), (2, "the text differs from token")):
         column(compare, number).get_by_label("Draft").select_option("uniform")
-        says(compare, number, f"After your change {after}")
+        says(compare, number, f"After your change, {after}")
     assert tokens(compare, 3) == plain
     assert tokens(compare, 2) != gsd
     expect(compare.locator("#compare .summary")).to_contain_text("Column 3, ERSD: Same as plain decoding")
@@ -81,7 +81,9 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compa
 
 
 def test_stop_ends_it_and_mistakes_are_explained(compare):
-    compare.evaluate(  # from within, because a busy machine carries a click there too late
+    # clicked from within the page, because on a busy machine a click from outside comes too late
+
+    compare.evaluate(
         """() => {
           const stop = document.querySelector("#compare .stop");
           const watch = new MutationObserver(() => {
@@ -94,7 +96,7 @@ def test_stop_ends_it_and_mistakes_are_explained(compare):
         }"""
     )
     run(compare, until="stopped", length=400)
-    says(compare, 3, "Did not begin")
+    says(compare, 3, "This run did not begin")
     run(compare, until="error", temperature=-1)
     compare.locator("#compare .run-error", has_text="temperature = -1").wait_for()
     column(compare, 2).get_by_label("k", exact=True).fill("0")
@@ -111,7 +113,7 @@ def test_a_column_that_is_none_is_explained(open_compare):
     page = open_compare("&compare.columns=ar,ersd.bush.4.own")
     told = page.get_by_text("ersd.bush.4.own")
     told.wait_for()
-    assert "write it like ersd.sequence.4.own" in told.inner_text()
+    assert "write a column like ersd.sequence.4.own" in told.inner_text()
 
 
 WORDS = """async (module) => {

@@ -1,4 +1,5 @@
-"""The embedded run in a real frame: any page may show it, and no page may show another page of ours."""
+"""The embedded run in a real frame. Any page may show it, but no page may show another page of this
+server."""
 
 import re
 import threading
@@ -12,7 +13,7 @@ from tests.conftest import go
 
 
 class _Post(BaseHTTPRequestHandler):
-    """A page of another server: the HTML of its address."""
+    """The HTML of an address as a page of another server."""
 
     def do_GET(self):
         body = unquote(self.path.partition("?")[2]).encode()
@@ -23,12 +24,12 @@ class _Post(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Write no log lines."""
 
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """The address of another origin: only its port differs."""
+    """The address of another origin, which differs only in its port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Post) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/post"
@@ -37,7 +38,7 @@ def elsewhere():
 
 @pytest.fixture
 def framed(someone, elsewhere):
-    """Shows HTML on a page of another origin. Its scripts may not fail."""
+    """Show HTML on a page of another origin. Its scripts must not fail."""
     return lambda html: someone(f"{elsewhere}?{quote(html)}", {"width": 900, "height": 700})
 
 
@@ -63,14 +64,14 @@ def test_a_run_by_its_settings_is_decoded_after_a_press(framed, url):
     address = f"{url}/embed?prompt=Once+upon+a+time&method=gsd&k=3&length=12&seed=5&tree=1.1.1"
     inside = framed(f'<iframe src="{address}" width="880" height="640"></iframe>').frame_locator("iframe")
     assert inside.locator("#text .tokens .token").count() == 0
-    inside.get_by_role("button", name="Decode it").click()
+    inside.get_by_role("button", name="Decode this run").click()
     expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_count(12)
     expect(inside.locator(".about")).to_contain_text("GSD")
 
 
 def test_a_run_that_is_not_there_is_named(framed, url):
     inside = framed(f'<iframe src="{url}/embed?trace=nothing"></iframe>').frame_locator("iframe")
-    expect(inside.locator(".about")).to_have_text(re.compile("there is nothing here|answered 404"))
+    expect(inside.locator(".about")).to_have_text(re.compile("nothing has this address|answered 404"))
 
 
 @pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class"])

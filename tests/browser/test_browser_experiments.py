@@ -11,7 +11,7 @@ from tests.research.test_experiments import SMALL
 from tests.stress.visitors import serving
 
 FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .received .sent"}
-"""What a tab has as soon as it is open."""
+"""The content of a tab as soon as it is open."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def codecs(open_lab):
 
 
 def drawn(page, selector):
-    """Scrolls to a figure and waits for its curves."""
+    """Scroll to a figure and wait until its curves are drawn."""
     page.locator(selector).first.scroll_into_view_if_needed()
     page.wait_for_function("figure => document.querySelector(figure).querySelector('svg')", arg=selector)
 

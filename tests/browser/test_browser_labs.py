@@ -55,7 +55,7 @@ def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
     race_lab.wait_for_function("document.querySelectorAll('#race_lab .lane').length === 6")
     to(race_lab, "Watch")
     race_lab.wait_for_selector("#race_lab", state="hidden")
-    to(race_lab, "Understand")  # the place opens where it was left
+    to(race_lab, "Understand")  # the place opens at the view that it showed last
     race_lab.wait_for_selector("#race_lab .lane")
     expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
 
@@ -63,11 +63,13 @@ def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
 def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
     slider = race_lab.get_by_role("slider", name="target P of mat")
     slider.fill("0.7")
-    shows(race_lab, "#race_lab .probability.p output", "0.069")  # floor: .15 of the .65 beside mat, of .3 now
+    # the token floor: .15 of the .65 outside mat; now .3 are outside
+    shows(race_lab, "#race_lab .probability.p output", "0.069")
     assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
     assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
     expect(race_lab.locator("#race_lab select")).to_have_value("own")
-    race_lab.locator("#race_lab .token-name").first.fill(OWN)  # names of tokens are text
+    # names of tokens are shown as text, not as HTML
+    race_lab.locator("#race_lab .token-name").first.fill(OWN)
     shows(race_lab, "#race_lab .lane .name", "<img")
     assert race_lab.locator("#race_lab img").count() == 0
     assert race_lab.evaluate("window.hacked") is None
@@ -108,13 +110,13 @@ def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
 
 
 def test_a_token_may_go_while_its_ring_is_dragged(race_lab):
-    """The last token: nothing has its number any more."""
+    """Press a button of the last token. Afterwards no element may have the number of that token."""
     ring = race_lab.get_by_role("slider", name="e of sofa").locator(".ring").bounding_box()
     x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
     race_lab.mouse.move(x, y)
     race_lab.mouse.down()
     race_lab.evaluate("document.querySelector('#race_lab [aria-label=\"Remove sofa\"]').click()")
-    race_lab.mouse.move(x + 40, y, steps=4)  # a script that fails would fail the test
+    race_lab.mouse.move(x + 40, y, steps=4)  # the test fails if a script fails
     race_lab.mouse.up()
     expect(race_lab.locator("#race_lab .lane")).to_have_count(4)
 
@@ -132,9 +134,9 @@ def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_
         race_lab.wait_for_function(
             "plot => document.querySelector('#race_lab ' + plot).data?.at(-1).x.length", arg=plot
         )
-    # the curves are drawn to the end, whatever the machine's speed
+    # the curves are drawn to their end, however slow the machine is
     race_lab.wait_for_function("document.querySelector('#race_lab .convergence').data[6].x.at(-1) === 10000")
-    choose(race_lab, "race_lab", "Disjoint support")  # what was measured belonged to other distributions
+    choose(race_lab, "race_lab", "Disjoint support")  # the measured races belong to other distributions
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
 
 
@@ -184,13 +186,13 @@ def test_k_is_typed_while_the_tree_plays(tree_lab):
     number.fill("5")
     number.press("Enter")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 5:")
-    tree_lab.wait_for_timeout(600)  # two steps of the play
+    tree_lab.wait_for_timeout(600)  # two steps of the animation
     expect(number).to_have_value("5")
     expect(tree_lab.get_by_role("button", name="Play")).to_be_visible()
 
 
 def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
-    """A sequence of 4 under GSD: each node accepts or rejects, and ends in a sample each time."""
+    """A sequence of 4 under GSD: each node accepts or rejects, and each way ends in a sample."""
     choose(tree_lab, "tree_lab", "Always the first")
     number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.fill("4")
@@ -201,7 +203,7 @@ def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
 
 
 def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
-    """Where the best trees are not nested, the server is asked for each k."""
+    """If the best trees are not nested, the page asks the server for each k."""
     choose(tree_lab, "tree_lab", "Increasing")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
     tree_lab.evaluate(
@@ -229,7 +231,7 @@ def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_on
 
 
 def shortest_wins(bars):
-    """Whether the bar with the winner's mark is the shortest of [width, has the mark]."""
+    """Whether the bar with the winner's mark is the shortest. bars: [width, has the mark] of each."""
     widths = [float(width) for width, _ in bars]
     (winner,) = [float(width) for width, won in bars if won]
     return len(widths) > 1 and winner == min(widths)

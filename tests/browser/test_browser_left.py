@@ -1,4 +1,4 @@
-"""A measurement of Payoff that its visitor has left ends, and other questions are answered while it runs."""
+"""A measurement of Payoff ends when its visitor leaves, and other questions are answered while it runs."""
 
 import time
 
@@ -10,7 +10,7 @@ from components.payoff.here import PATIENCE
 from tests.conftest import ready
 from tests.stress.visitors import ROOT, serving
 
-# A measurement without an end. A file appears when it is closed.
+# A measurement that never ends by itself. A file appears when it is closed.
 _SERVER = """
 import sys
 import time

@@ -1,4 +1,5 @@
-"""Lessons in a browser: the page never contradicts or answers an open question; keys, notes, sheets."""
+"""Lessons in a browser. The page never contradicts an open question, and never reveals its answer. Also keys,
+notes and printed sheets."""
 
 import re
 
@@ -26,7 +27,8 @@ APART = {
     ("traversal", 1): {"42.9%": "p / q of a", "0.429": "the same"},
     ("referee", 1): {"10,000": "classes"},
 }
-"""Numbers that a question states and the page does not show while it is open, and what they are."""
+"""Numbers that a question states and that the page does not show while the question is open, with their
+meaning."""
 COINCIDES = {
     ("rejection", 2): "none was accepted yet; asked is how many can be",
     ("lossless", 1): "that the answer is p itself is the point",
@@ -39,7 +41,7 @@ TELLING = {
     ("rejection", 2): ["#replay .look-line"],
     ("lossless", 3): ["#lossless-fault .info"],
 }
-"""Parts of the page that say the answer in words, or in a text."""
+"""Parts of the page that reveal the answer in words or in a text."""
 
 SEEN = """() => {
   const panel = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
@@ -57,7 +59,7 @@ NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?%?")
 
 
 def value(text):
-    """A number as it is written, and the largest error of its rounding."""
+    """A written number, and the largest error of its rounding."""
     digits = text.rstrip("%").replace(",", "")
     scale = 0.01 if text.endswith("%") else 1
     return scale * float(digits), scale * 0.5 * 10 ** -len(digits.partition(".")[2])
@@ -68,14 +70,14 @@ def numbers(texts):
 
 
 def is_shown(text, shown):
-    """Whether what is written is among the numbers shown, as far as both are rounded."""
+    """Whether a written number equals one of the shown numbers, up to the rounding of both."""
     wanted, error = value(text)
     return any(abs(wanted - other) <= max(error, its) + 1e-9 for other, its in map(value, shown))
 
 
 @pytest.fixture
 def visit(blank, url):
-    """Opens the page with a query as a new visitor."""
+    """Open the page with a query as a new visitor."""
 
     def open_page(query="", viewport=SMALL):
         blank.set_viewport_size(viewport)
@@ -88,7 +90,7 @@ def visit(blank, url):
 
 
 def look(page, opened):
-    """Waits until what a set-up shows is there and stands still."""
+    """Wait until everything that a set-up shows is visible and no longer moves."""
     page.wait_for_selector(f"{opened['look']}.lesson-look")
     before = None
     while (now := page.evaluate(SEEN)) != before:
@@ -106,7 +108,7 @@ def test_the_page_neither_contradicts_nor_answers_an_open_question(lesson, visit
         expect(page.locator(".lesson .words")).to_have_text(question["ask"])
         texts = look(page, question["before"])
         shown, place = numbers(texts), (lesson["id"], step)
-        # what belongs to a formula, and how much longer a call takes, which the page does not show
+        # numbers that belong to a formula, or say how much longer a call takes; the page does not show them
         stated = set(numbers([re.sub(r"R\(\d\)|\bk\b = |[\d.]+ times as long", "", question["ask"])]))
         apart = {text for text in stated if not is_shown(text, shown)}
         assert apart <= set(APART.get(place, ())), f"{place}: not on the page: {apart}"
@@ -119,7 +121,7 @@ def test_the_page_neither_contradicts_nor_answers_an_open_question(lesson, visit
 
 
 def check_names(page, place, ask):
-    """Whatever the question calls by its name has that value on the page."""
+    """If a question names a value of the page, the page shows that value."""
     rows = page.evaluate(
         """() => [...document.querySelectorAll("#race_lab .token-row")].map((row, i) => ({
           name: row.querySelector(".token-name").value,
@@ -209,7 +211,8 @@ def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(v
     page.goto(page.url.replace("lesson=race", "lesson=noise&step=5"))
     expect(place).to_have_text("Lesson 2, step 5 of 5 · minute 23 of 45")
     following.click()
-    expect(place).to_have_text("Lesson 4, step 1 of 5 · minute 23 of 45")  # lesson 3 is left out
+    # lesson 3 is not part of the lecture
+    expect(place).to_have_text("Lesson 4, step 1 of 5 · minute 23 of 45")
     page.goto(page.url.replace("lesson=rejection", "lesson=lossless&step=5"))
     following.get_by_text("End of the lecture").click()
     expect(page.locator("#lessons .lecture .route li")).to_have_count(6)
@@ -227,16 +230,16 @@ def test_the_answer_of_a_check_runs_the_check(lesson, step, visit):
     fault = LESSONS[lesson]["questions"][step - 1]["after"]["parts"]["lossless"]["fault"]
     chosen = page.locator(f"#lossless-fault input[value={fault}]")
     if "fault" in LESSONS[lesson]["questions"][step - 1]["before"]["parts"].get("lossless", {}):
-        expect(chosen).to_be_checked()  # the question's own set-up stands before it is answered
+        expect(chosen).to_be_checked()  # the question's own set-up is shown before it is answered
     page.keyboard.press("PageDown")
     page.wait_for_function(BEGUN)
     expect(chosen).to_be_checked()
-    page.evaluate("document.querySelector('#lossless-stop').click()")  # a fast check is done by now
+    page.evaluate("document.querySelector('#lossless-stop').click()")  # a fast check has ended by now
     page.wait_for_function("['stopped', 'done'].includes(document.body.dataset.check)")
     for _ in range(step):
         page.locator(".lesson .back").click()
-    if lesson == "referee":  # its beginning speaks of the recorded check
-        expect(page.locator("#lossless .verdict")).to_contain_text("This check is a recorded one")
+    if lesson == "referee":  # the beginning of the sentence is about the recorded check
+        expect(page.locator("#lossless .verdict")).to_contain_text("This is a recorded check")
 
 
 def test_lesson_6_shows_the_texts_that_it_compares(visit):
@@ -277,7 +280,7 @@ def test_lesson_0_measures_this_machine_by_a_button(visit):
     page = visit("?lesson=faster&step=2")
     page.wait_for_selector("#lessons .board")
     button = page.get_by_role("button", name="Measure on this machine")
-    expect(button).to_be_hidden()  # it would answer the question
+    expect(button).to_be_hidden()  # this part would reveal the answer
     page.keyboard.press("PageDown")
     expect(page.locator("#lessons .board .note")).to_contain_text(f"the fastest of {PASSES} passes")
     button.click()
@@ -357,7 +360,7 @@ UNDER = """() => {
   return cards.filter((card) => card.getBoundingClientRect().left < bar.right && card.checkVisibility())
     .map((card) => card.className);
 }"""
-"""Parts of the open tab that the lesson's bar stands on."""
+"""Parts of the open tab that the lesson's bar covers."""
 CUT = """() => {
   const open = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const cut = [];
@@ -385,4 +388,4 @@ CUT = """() => {
   }
   return cut;
 }"""
-"""Words that end where their box does not show them, or beyond the page; what scrolls sideways shows them."""
+"""Words that are cut off by their box or by the page. Boxes that scroll sideways are allowed."""

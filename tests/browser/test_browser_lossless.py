@@ -1,4 +1,5 @@
-"""The losslessness check as a visitor uses it: run, break the verifier, stop, ask for what is not there."""
+"""The losslessness check as a visitor uses it: run it, break the verifier, stop it, and enter invalid
+values."""
 
 import pytest
 from playwright.sync_api import expect
@@ -31,8 +32,8 @@ def says(page, text, where=".verdict"):
 
 def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     page = open_check(decodes=1500)
-    expect(page.locator("#lossless .outcome")).to_have_count(16)  # before any decode
-    says(page, "This check is a recorded one")
+    expect(page.locator("#lossless .outcome")).to_have_count(16)  # the bars are there before any decode
+    says(page, "This is a recorded check")
     run(page)
     says(page, "No difference found: χ² = ")
     says(page, "of 1,500, 2 tokens each", ".decodes-of")
@@ -59,7 +60,8 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
 
 def test_stop_gives_no_verdict_and_frees_the_way_for_another_check(open_check):
     page = open_check(decodes=20_000)
-    page.evaluate(  # from within, because a busy machine carries a click there too late
+    # clicked from within the page, because on a busy machine a click from outside comes too late
+    page.evaluate(
         """() => {
           const watch = new MutationObserver(() => {
             if (document.body.dataset.check !== "running") return;

@@ -1,4 +1,4 @@
-"""Another pair is loaded from the page, as a visitor of a server of one's own does it."""
+"""A visitor of a server of their own loads another pair from the page."""
 
 import re
 import sys
@@ -18,7 +18,8 @@ HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A server that offers two files of random models: the others' server keeps its pair."""
+    """A server of its own that offers two files of random models, so that the shared server keeps its
+    pair."""
     folder = tmp_path_factory.mktemp("models")
     for name, size in (("large", 96), ("small", 64)):
         model = model_of("llama", max_position_embeddings=512, intermediate_size=size)
@@ -33,7 +34,7 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks(page):
     here = page.locator("#payoff .here")
     to(page, "Will it pay?")
     expect(here).to_have_text("On this computer, with these two models: not measured yet.")
-    expect(page.locator("#payoff .drawn")).to_be_hidden()  # no empty boxes
+    expect(page.locator("#payoff .drawn")).to_be_hidden()  # the boxes without numbers are hidden
     pick(page.get_by_label("Pair to load"), "Own models")  # two clicks
     page.keyboard.type("large.gguf")
     page.keyboard.press("Tab")
@@ -98,7 +99,7 @@ def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_be
     load(page, "large.gguf", "small.gguf")
     expect(page.locator("#payoff .sentences li")).to_have_count(3, timeout=120_000)
     load(page, "large.gguf", "")
-    shows(page, "#models .outcome", "large.gguf with copies of the text is loaded")
+    shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
     expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
     expect(page.locator("#payoff .here")).to_contain_text("not measured yet")
     expect(page.locator("#payoff .drawn")).to_be_hidden()
@@ -110,7 +111,7 @@ def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_be
 def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_how_to_get_the_other(
     blank, tmp_path, monkeypatch
 ):
-    packages = tmp_path / "packages"  # all that are installed here but that of the weights
+    packages = tmp_path / "packages"  # all packages that are installed here, except the one with the weights
     packages.mkdir()
     for part in Path(sysconfig.get_path("purelib")).iterdir():
         if "smollm2" not in part.name:

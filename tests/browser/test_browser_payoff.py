@@ -1,4 +1,5 @@
-"""The place "Will it pay?" in the browser: examples, values of one's own, wrong ones, and its address."""
+"""The place "Will it pay?" in the browser: examples, values that a visitor enters, invalid values, and the
+address."""
 
 import re
 
@@ -82,7 +83,7 @@ def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
 
 
 def test_the_speed_of_the_run_just_made_is_said_and_a_link_changes_an_example(page, url):
-    """The run stays: a link of the page opens the place without a reload."""
+    """A link of the page opens the place without a reload, so the run stays."""
     choose(page.locator("#baseline input"))
     generate(page)
     link = "Object.assign(document.createElement('a'), {href: '?tab=payoff&payoff.acceptance=0.5'})"

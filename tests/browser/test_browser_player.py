@@ -1,4 +1,4 @@
-"""The Decode tab as a player, in a browser: recorded runs, time, links between panels, saving and opening."""
+"""The Decode tab as a player: recorded runs, time, links between panels, saving and opening files."""
 
 import re
 
@@ -53,7 +53,7 @@ def state(page):
 
 
 def place(page):
-    """Round and decision that are selected."""
+    """The selected round and decision."""
     return page.evaluate(
         "(({ selected, decision }) => [selected.round, decision])(window.specdec.store.state)"
     )
@@ -64,8 +64,8 @@ def settled(page):
 
 
 def open_trace(page, name):
-    """A recorded run at its start, not playing."""
-    before = state(page)["run"]  # it may be the same recorded run, which is loaded once more
+    """A recorded run at its start, paused."""
+    before = state(page)["run"]  # the run may be the one that is shown, loaded once more
     page.locator("#replay .choose").select_option(name)
     page.wait_for_function(
         """([before, name]) => {
@@ -75,14 +75,14 @@ def open_trace(page, name):
         arg=[before, name],
     )
     page.locator("#text h2").click()
-    page.keyboard.press("Home")  # it stops to play, too
+    page.keyboard.press("Home")  # this also stops the play
     expect(page.locator("#stepper .play .word")).to_have_text("play")
     settled(page)
     return specdec.Generation.from_json((traces.FOLDER / f"{name}.json").read_text())
 
 
 def decisions(run):
-    """What a run consists of, in order: (round, what), computed from its record."""
+    """The parts of a run in order, (round, part), computed from its record."""
     for round in run.rounds:
         if round.nodes:
             yield round.number, "draft"
@@ -105,7 +105,7 @@ def test_a_recorded_run_plays_by_itself_and_asks_no_model(browser, url):
     assert state(page)["recorded"]["name"] == "story"
     assert not any("/call/" in address for address in asked)
     assert any(address.endswith("traces/story.json") for address in asked)
-    # it plays both lanes and explains a round first
+    # the play shows both timelines, and explains a round first
     expect(page.locator("#stepper .play .word")).to_have_text("play", timeout=6 * SLOW)
     context.close()
 
@@ -170,7 +170,7 @@ def test_what_comes_next_is_hidden_and_keeps_its_place(page):
     height = page.evaluate(where)
     visible = page.locator("#text .tokens .token >> visible=true")
     expect(visible).to_have_count(0)
-    page.keyboard.press("ArrowRight")  # the test that fails
+    page.keyboard.press("ArrowRight")  # the decision at which a test of GSD fails
     settled(page)
     expect(visible).to_have_count(1)
     assert visible.all_inner_texts() == [run.rounds[0].nodes[0].text.strip()]
@@ -191,7 +191,7 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
     assert float(u) == pytest.approx(trial.u, rel=5e-3)
     assert float(ratio) == pytest.approx(trial.ratio, rel=5e-3)
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#race .verdict")).to_contain_text("drawn from what is left (the residual)")
+    expect(page.locator("#race .verdict")).to_contain_text("so it is drawn from the residual")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
     [
         ("wide-tree", r"wins the large model's race \(e/p = [\d.]+\); guessed: accepted"),
         ("nobody-drafted", r"wins the large model's race .*; not guessed: correction"),
-        ("long-run", r"no guess here: bonus"),
+        ("long-run", r"nothing was guessed here: bonus"),
     ],
 )
 def test_show_it_goes_to_what_the_title_says(page, name, words):
@@ -373,17 +373,19 @@ def metrics(session, clean=True):
 
 
 UNIT = "() => { let sum = 0; for (let i = 0; i < 3e7; i++) sum += Math.sqrt(i); return sum; }"
-"""A unit of processor time: about 30 ms where a round took 15 ms, and a redraw by plotly 150 ms."""
+"""A unit of processor time: about 30 ms on a machine on which a round took 15 ms, and a redraw by plotly 150
+ms."""
 
 
 def test_rounds_of_384_nodes_are_played_cheaply_and_leave_nothing_behind(page):
-    """Ten a second leave the main thread half idle. Both times are of this machine's processor."""
-    page.set_viewport_size({"width": 1280, "height": 1600})  # both drawings in sight
+    """Ten rounds a second leave half of the main thread's time free. Both times are measured on this
+    machine's processor."""
+    page.set_viewport_size({"width": 1280, "height": 1600})  # both drawings are visible
     page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
     page.locator("#stepper .speed").select_option("fastest")
     session = page.context.new_cdp_session(page)
-    # processor time of the thread: on a shared machine the clock also counts the others' work
+    # processor time of the thread, because on a shared machine the clock also counts other work
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.evaluate(
         """() => {

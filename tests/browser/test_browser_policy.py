@@ -1,4 +1,4 @@
-"""The page under its own content security policy: nothing that it does needs more than the policy allows."""
+"""The page under its own content security policy: everything works within the policy."""
 
 import time
 
@@ -11,7 +11,8 @@ TABS = [
 
 
 def until(page, script):
-    """Wait until this function of a script returns true. The debugger calls it, past the policy."""
+    """Wait until this function of a script returns true. The debugger calls it, which the policy does not
+    restrict."""
     end = time.monotonic() + 4 * SLOW / 1000
     while not page.evaluate(script):
         assert time.monotonic() < end, script

@@ -1,4 +1,5 @@
-"""Quick presses in any order: whatever was begun last runs, and no page waits for what was refused."""
+"""Quick presses in any order: the run that was begun last runs, and the page never waits for a refused
+run."""
 
 import pytest
 from playwright.sync_api import expect
@@ -14,7 +15,7 @@ PRESS = """async ([start, stop, presses, frames]) => {
     for (let i = 0; i < frames; i++) await new Promise(requestAnimationFrame);
   }
 }"""
-"""Presses the buttons with some frames between two presses."""
+"""Press the buttons, with some frames between two presses."""
 AGAIN = ["start", "stop", "start"]
 TABS = {
     "live": ("#generate", "#stop", "(({ state: { phase, message } }) => [phase, message])(specdec.store)"),
@@ -29,19 +30,19 @@ TABS = {
         "[document.body.dataset.check, document.querySelector('.lossless-error').textContent]",
     ),
 }
-"""By tab, the buttons that begin and stop a run, and a script for its phase and its message."""
+"""For each tab: the buttons that begin and stop a run, and a script for its phase and its message."""
 
 
 def opened(page, url, tab):
     start, stop, state = TABS[tab]
     go(page, f"{url}/?tab={tab}&length=8&baseline=0&lossless.decodes=500&compare.length=8")
-    page.wait_for_function(f"{state}[0]")  # its scripts have been loaded
+    page.wait_for_function(f"{state}[0]")  # the scripts of the tab have been loaded
     expect(page.locator(start)).to_be_enabled()
     return start, stop, state
 
 
 def ends(page, start, stop, state):
-    """Wait until the run has ended and the buttons say so; its phase and message."""
+    """Wait until the run has ended and the buttons show it. Returns its phase and message."""
     page.wait_for_function(f"['done', 'stopped', 'error'].includes({state}[0])", timeout=120_000)
     expect(page.locator(start)).to_be_enabled()
     expect(page.locator(stop)).to_be_disabled()
@@ -139,10 +140,10 @@ def test_while_a_run_waits_the_status_says_so_and_not_the_story_of_the_recorded_
     page = go(someone(url), url)
     status = page.locator("#feed .run-status")
     expect(status).to_contain_text("reads the large model once", timeout=60_000)
-    page.route("**/call/v2/*", lambda _: None)  # the request stays under way
+    page.route("**/call/v2/*", lambda _: None)  # the request is still in progress
     page.click("#generate")
     page.wait_for_selector("body[data-phase=waiting]")  # set in the frame that writes the words
     assert status.text_content() == "Waiting for the model …"
     assert status.is_visible()
-    page.unroute("**/call/v2/*")  # which sends it on
+    page.unroute("**/call/v2/*")  # this sends the request on
     expect(status).to_contain_text("Done", timeout=120_000)

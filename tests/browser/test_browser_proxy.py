@@ -1,4 +1,5 @@
-"""A class below a prefix, behind a proxy that hands on whole answers only, in the frame of a Space."""
+"""A class below a path prefix, behind a proxy that passes on only complete answers, in the frame of a
+Space."""
 
 import pytest
 from playwright.sync_api import expect
@@ -13,16 +14,17 @@ ALLOWED = "forms modals popups popups-to-escape-sandbox same-origin scripts"
 SANDBOX = " ".join(f"allow-{each}" for each in ALLOWED.split())
 FRAME = """<!doctype html><title>Space</title>
   <iframe src="{}/?tab=lessons" style="width: 100vw; height: 100vh" sandbox="{}"></iframe>"""
-# What Chromium keeps public pages from: frames of this machine.
+# Features of Chromium that forbid public pages to show frames of this machine.
 OF_THIS_MACHINE = "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessForNavigations"
 
 
 @pytest.fixture(scope="module")
 def below():
-    """The address of a server that is told its prefix and that it is a Space's, behind the proxy."""
+    """The address behind the proxy of a server that knows its prefix and runs as on a Space."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GRADIO_ROOT_PATH", PREFIX)
-        environment.setenv("SPACE_ID", SPACE.partition("/spaces/")[2])  # else no other page may frame it
+        # otherwise no other page may show it in a frame
+        environment.setenv("SPACE_ID", SPACE.partition("/spaces/")[2])
         with serving("--proxy", "127.0.0.1") as (address, _), proxied(address, PREFIX) as outside:
             yield outside
 

@@ -1,4 +1,4 @@
-"""Visitors of a model with one seat: who waits sees the place, and waits for nothing else."""
+"""Visitors of a model with one seat: a waiting visitor sees their place, and can use everything else."""
 
 from contextlib import ExitStack, contextmanager
 
@@ -18,22 +18,22 @@ def site():
 
 @pytest.fixture(scope="module")
 def url(site):
-    """The others' server has more seats."""
+    """A server of its own, because the shared server has more seats."""
     return site.address
 
 
 @contextmanager
 def others(site, count):
-    """Long runs of other visitors, who leave at the end."""
+    """Long runs of other visitors, who leave at the end of the test."""
     settings = site.defaults | {"max_new_tokens": 400, "topology": "batch", "k": 64, "baseline": True}
     address = f"{site.address}/gradio_api/call/v2/decode"
-    chunks = []  # an iterator that is forgotten closes its stream
+    chunks = []  # an iterator that is freed closes its stream
     with ExitStack() as listening:
         for _ in range(count):
             event = httpx.post(address, json=settings).raise_for_status().json()["event_id"]
             stream = httpx.stream("GET", f"{address}/{event}", timeout=None)
             chunks.append(listening.enter_context(stream).iter_raw())
-            next(chunks[-1])  # it has begun or waits
+            next(chunks[-1])  # the run has begun or waits
         yield
 
 
@@ -44,14 +44,15 @@ def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(site, page)
         shows(page, ".run-status", "Waiting for the model: place ")
         page.locator("#replay select").select_option("long-run")
         page.wait_for_function("window.specdec.store.state.recorded?.name === 'long-run'")
-        assert page.evaluate("document.body.dataset.phase") == "waiting"  # behind the recorded run
+        # the visitor's run waits while the recorded run plays
+        assert page.evaluate("document.body.dataset.phase") == "waiting"
     page.wait_for_function("document.body.dataset.phase === 'done'")
     assert page.evaluate("window.specdec.store.state.recorded") is None
     assert page.evaluate("window.specdec.store.state.rounds.at(-1).finish") == "length"
 
 
 def open_trace(page, text):
-    """Open a file and wait until the page has shown it or said what is wrong; what it said."""
+    """Open a file and wait until the page has shown the run or an error. Returns the message."""
     page.evaluate("() => { window.specdec.store.state.recorded = null; }")
     file = {"name": "spoiled.json", "mimeType": "application/json", "buffer": text.encode()}
     page.locator("#replay input[type=file]").set_input_files(file)
@@ -87,15 +88,15 @@ def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(bro
         page.goto(f"{address}/?length=400&topology=simple")
         page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")
         page.locator("#generate").click()
-        page.wait_for_function(  # a busy browser may hear of all rounds at once; then both methods are timed
+        page.wait_for_function(  # a busy browser may receive all rounds at once; then both methods are timed
             "['running', 'baseline'].includes(document.body.dataset.phase)"
             " && window.specdec.store.state.rounds.length > 2"
         )
         process.kill()
         page.wait_for_function("document.querySelector('.run-error').textContent.includes('is lost')")
-        assert page.locator(".story .token").count() > 2  # what came stays
+        assert page.locator(".story .token").count() > 2  # the tokens so far stay
         assert page.evaluate("document.body.dataset.phase") == "error"
     with serving(port=int(address.rpartition(":")[2])):
-        page.get_by_role("button", name="Go on").click()  # the same settings, and so the same text
+        page.get_by_role("button", name="Go on").click()  # the settings are the same, and so is the text
         page.wait_for_function("document.body.dataset.phase === 'done'", timeout=6 * SLOW)
         page.close()

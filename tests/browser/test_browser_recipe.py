@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipe for a new tab, followed in a copy of the project: five places, and the tab works."""
+"""CONTRIBUTING's recipe for a new tab, followed in a copy of the project: with five places the tab works."""
 
 import shutil
 import subprocess

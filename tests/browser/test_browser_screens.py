@@ -1,4 +1,4 @@
-"""Every tab but Decode in one screen: what it is about, at the sizes people have, and as slides."""
+"""Every tab but Decode fits one screen with its main content, at common window sizes and as slides."""
 
 import pytest
 from playwright.sync_api import expect
@@ -18,7 +18,7 @@ SHOWN = {
     "codecs": ("#codec_lab .received", ".sent"),
     "payoff": ("#payoff .head", ".here"),
 }
-"""What a tab is about, and what of a recorded result is in it as soon as it opens."""
+"""The main content of a tab, and the content that it shows from a recorded result as soon as it opens."""
 OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .lessons", "h3")}
 FITS_A_PHONE = """() => {
   const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
@@ -28,7 +28,7 @@ FITS_A_PHONE = """() => {
     && [...tab.querySelectorAll(".card, select, button")].every((part) => right(part) <= innerWidth)
     && [...tab.querySelectorAll(":is(.lanes, .growth, .bars-area) text")].every((text) => size(text) >= 12);
 }"""
-"""Nothing is wider than a phone's screen, and the words of drawings are at least 12 pixels large."""
+"""Nothing is wider than a phone's screen, and the words of drawings have at least 12 pixels."""
 IS_WITHIN_THE_WINDOW = """() => {
   const scrolls = (part) =>
     part && (/auto|scroll/.test(getComputedStyle(part).overflowX) || scrolls(part.parentElement));
@@ -37,7 +37,7 @@ IS_WITHIN_THE_WINDOW = """() => {
       .filter((control) => control.checkVisibility() && !scrolls(control))
       .every((control) => control.getBoundingClientRect().right <= innerWidth + 1);
 }"""
-"""Nothing is wider than the window, but for what scrolls within its own frame."""
+"""Nothing is wider than the window, except content that scrolls in a frame of its own."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
@@ -55,7 +55,7 @@ def opened(blank, url):
 
 
 def settled(page, selector):
-    """Top and bottom of the first such element, once it has stopped moving."""
+    """Top and bottom of the first such element, once it no longer moves."""
     return page.evaluate(
         """async (selector) => {
           const place = () => {
@@ -89,7 +89,7 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     resize(page, PHONE)
     top, _ = settled(page, selector)
     assert 0 <= top <= 0.65 * PHONE[1], top
-    if tab not in ("experiments", "codecs"):  # plotly draws their figures again only where they are seen
+    if tab not in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
         page.wait_for_function(FITS_A_PHONE)
     assert serious_findings(page, "#tabs") == []
 
@@ -145,9 +145,10 @@ ADDRESSES = {
     "?tab=payoff": ("payoff", "Will it pay?"),
     "?tab=experiments": ("experiments", "Paper", "Experiments"),
     "?tab=codecs": ("codecs", "Paper", "Codecs"),
-    "?tab=experiments&codec.k=3": ("codecs", "Paper", "Codecs"),  # from before they had a tab
+    # addresses from before these views had a tab of their own
+    "?tab=experiments&codec.k=3": ("codecs", "Paper", "Codecs"),
 }
-"""Addresses, the view that each opens, and the chosen tabs."""
+"""Addresses, the view that each opens, and the selected tabs."""
 CHOSEN = "tabs => tabs.filter((tab) => tab.checkVisibility()).map((tab) => tab.textContent)"
 
 

@@ -1,4 +1,4 @@
-"""The first screen of the Decode tab, measured: all that belongs on it is there, and nothing jumps."""
+"""The first screen of the Decode tab, measured: all its parts are visible, and nothing jumps."""
 
 import json
 import re
@@ -29,12 +29,12 @@ WATCH = """() => {
 BEGUN = """(({ phase, rounds, recorded }) => {
   return !recorded && ["running", "done"].includes(phase) && rounds.length > 3;
 })(window.specdec.store.state)"""
-"""Rounds of the visitor's own run are shown. A busy browser may hear of all at once."""
+"""Wait until rounds of the visitor's own run are shown. A busy browser may receive all of them at once."""
 
 
 @pytest.fixture
 def tab(someone, url):
-    """Opens the page at a size, as a new visitor; no script may fail."""
+    """Open the page at a size, as a new visitor. No script may fail."""
 
     def open_page(size, query="", **settings):
         page = someone(f"{url}/{query}", {"width": size[0], "height": size[1]}, **settings)
@@ -45,7 +45,7 @@ def tab(someone, url):
 
 
 def whole(page, names):
-    """Whether these panels lie whole on the screen; where they are."""
+    """Whether these panels are completely on the screen, and their places."""
     places = page.evaluate(PLACES, names)
     size = page.viewport_size
     for name, (left, top, right, bottom) in places.items():
@@ -66,7 +66,7 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     page.wait_for_selector("#race .drawing")
     settle(page.locator("#text"))
     before = whole(page, names)
-    assert before["tree"][3] <= before["stepper"][1], before  # not behind the player
+    assert before["tree"][3] <= before["stepper"][1], before  # the element is not covered by the player
     page.evaluate("() => history.replaceState(null, '', '?length=200&seed=6&k=2&baseline=0')")
     page.reload()
     ready(page)
@@ -161,7 +161,7 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     )
     assert page.evaluate("window.specdec.store.state.selected.round") == 0
     page.wait_for_function("document.body.dataset.phase === 'done'")
-    # a slow machine has played the run to its end by then, and no button is left to press
+    # by then a slow machine has played the run to its end, and no button is left to press
     page.locator("button.skip").evaluate("(skip) => skip.click()")
     assert page.evaluate("window.specdec.store.state.veiled") is False
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
@@ -196,7 +196,7 @@ def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
     expect(page.locator("body[data-changed]")).to_have_count(0)
     page.locator("#method input[value=ersd]").check(force=True)
     expect(page.locator(".look")).to_have_text(
-        "You changed method. The run shown has the earlier values: press Generate."
+        "You changed method. The shown run has the earlier values. Press Generate for a new one."
     )
     expect(page.locator("body[data-changed]")).to_have_count(1)
 
@@ -240,7 +240,7 @@ def test_a_reload_keeps_the_visitors_run(tab):
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
     assert page.evaluate("window.specdec.store.state.baseline.length") == 12
-    go(page, page.url.split("?")[0])  # opened anew
+    go(page, page.url.split("?")[0])  # the page is opened anew
     assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
 
 
@@ -257,14 +257,14 @@ def test_a_reload_that_ends_a_run_says_so(tab):
     page = tab((1280, 720), "?length=200&topology=sequence&k=1")
     reload_in_a_run(page, "Run it")
     expect(page.locator(".look")).to_have_text(ENDED)
-    page.reload()  # it is said once
-    expect(page.locator(".look")).to_contain_text("This link holds a set-up")
+    page.reload()  # the message is shown only once
+    expect(page.locator(".look")).to_contain_text("The settings of this link")
     page.get_by_role("button", name="Run it").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
     page.reload()
-    expect(page.locator(".run-status")).to_contain_text("Your last run, as it was")
+    expect(page.locator(".run-status")).to_contain_text("This is your last run")
     reload_in_a_run(page, "Generate")
-    expect(page.locator(".run-status")).to_have_text(f"{ENDED} This is the one before it.")
+    expect(page.locator(".run-status")).to_have_text(f"{ENDED} This is the run before that one.")
 
 
 def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
@@ -277,7 +277,7 @@ def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
 
 def test_a_link_offers_its_run_and_shows_a_recorded_one_at_rest(tab):
     page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
-    expect(page.locator(".look")).to_have_text(re.compile("This link holds a set-up"))
+    expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
     page.wait_for_function("document.querySelectorAll('#tree .node').length > 0")
     expect(page.locator("#stepper .play .word")).to_have_text("play")
     expect(page.locator("#prompt textarea")).to_have_value(
@@ -304,7 +304,7 @@ def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):
     }"""
     for _ in range(34):
         page.keyboard.press("Tab")
-        page.wait_for_function(seen)  # Gradio's shadows come in slowly
+        page.wait_for_function(seen)  # Gradio's shadows appear slowly
 
 
 def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_the_value(tab):
@@ -349,7 +349,7 @@ def test_a_refused_question_leaves_the_last_answer_marked(tab):
     page = tab((1280, 720), reduced_motion="reduce")
     page.evaluate(f"({RECEIVE})(['running', 'done'], {{ chat: true }})")
     enter(page.locator("#prompt textarea"), "  ")
-    expect(page.locator("body[data-changed]")).to_have_count(0)  # the conversation goes on
+    expect(page.locator("body[data-changed]")).to_have_count(0)  # the conversation continues
     generate(page, until="error")
     expect(page.locator("#feed .run-error")).to_contain_text("The prompt is empty")
     expect(page.locator("body[data-changed]")).to_have_count(1)
@@ -385,7 +385,8 @@ def test_to_the_end_goes_to_the_end(tab, press):
     place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
     featured, last = page.evaluate(place)
     assert featured != last
-    expect(page.get_by_role("button", name="Show it")).to_be_hidden()  # it is shown
+    # the run is at its featured round already
+    expect(page.get_by_role("button", name="Show it")).to_be_hidden()
     if press == "End":
         page.keyboard.press("End")
     else:
@@ -461,7 +462,7 @@ STALE = """async () => {
   for (const element of drawn) element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
   return [drawn.length, Math.max(...lengths) > Math.min(...lengths)];
 }"""
-"""Points at all parts of the drawings of a long round while a short round is selected and not yet drawn."""
+"""Point at all parts of the drawings of a long round, while a short round is selected but not yet drawn."""
 
 
 def test_who_points_at_a_drawing_before_the_next_frame_causes_no_error(tab):
@@ -491,7 +492,7 @@ def test_who_hears_the_page_hears_rejected_tokens_as_rejected_and_walks_tree_and
         assert f": {status}, child index" in walked
     race = page.locator("#race").aria_snapshot().split('list "The race as a list"')[1]
     winner = round["tokens"][entry["step"]]["text"].strip()
-    assert race.count("arrives in the small model's race at") >= 2  # the lanes that fit
+    assert race.count("arrives in the small model's race at") >= 2  # the number of bars that fit
     assert winner in race
 
 

@@ -1,4 +1,5 @@
-"""At rest, running or done: axe finds nothing serious on any tab, and each term is explained where it is."""
+"""Every tab at rest, during a run and after it: axe finds no serious fault, and each term has its
+explanation."""
 
 import pytest
 from playwright.sync_api import expect
@@ -9,7 +10,7 @@ from tests.conftest import go, pointed_at, serious_findings
 REST = {
     "live": "#tree .drawing .node",
     "compare": "#compare .story .token",
-    "draft": "#be_draft .prompt:not(:empty)",  # its script has begun
+    "draft": "#be_draft .prompt:not(:empty)",  # the tab's script has begun
     "race": "#race_lab .lane",
     "trees": "#tree_lab .node",
     "losslessness": "#lossless .outcome",
@@ -18,13 +19,13 @@ REST = {
     "payoff": "#payoff .sentences li",
     "lessons": "#lessons .lessons .card h3",
 }
-"""What is there when a tab has opened."""
+"""An element that exists once a tab is open."""
 RUNS = {
     "live": ("#generate", "document.body.dataset.phase"),
     "compare": ("#compare .run", "window.specdec.compare.state.phase"),
     "losslessness": ("#lossless-run", "document.body.dataset.check"),
 }
-"""What begins a run, and how it stands."""
+"""The button that begins a run, and the element that shows its state."""
 BEGUN = ["waiting", "choosing", "running", "baseline"]
 
 
@@ -61,7 +62,7 @@ TERMS = {
     "payoff": ["k", "block efficiency", "acceptance", "call", "topology"],
     "lessons": ["ERSD", "GSD", "acceptance", "residual", "path", "k"],
 }
-"""What is explained on each tab, by its name in `assets/shared/glossary.js`."""
+"""The explained terms of each tab, by their names in `assets/shared/glossary.js`."""
 WANTED = "ERSD GSD Traversal SpecInfer SpecTr topology k race arrival residual bonus path plain entropy"
 
 
@@ -82,7 +83,7 @@ def opened(blank, url):
 
 
 def fine(page):
-    """Nothing serious, and no term without its line; the terms that are explained."""
+    """axe finds nothing serious, and no term lacks its dotted line. Returns the explained terms."""
     assert serious_findings(page) == []
     explained, plain = pointed_at(page)
     assert plain == []
@@ -95,7 +96,7 @@ def test_a_tab_at_rest(opened, tab, theme):
     page = opened(tab, f"__theme={theme}")
     if tab == "live":
         page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
-    if tab == "trees":  # the entropy stands there once the server has answered
+    if tab == "trees":  # the entropy is shown once the server has answered
         page.wait_for_selector("#tree_lab [data-term=entropy]", state="visible")
     explained = fine(page)
     if tab == "live":
@@ -119,7 +120,7 @@ def test_a_tab_while_it_runs_and_when_it_is_done(opened, tab):
     page.wait_for_function("window.began")
     assert serious_findings(page) == []
     page.wait_for_function(f"{phase} === 'done'")
-    expect(page.locator(button)).to_be_enabled()  # its colour comes back then
+    expect(page.locator(button)).to_be_enabled()  # the button gets its colour back then
     fine(page)
 
 

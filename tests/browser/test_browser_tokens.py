@@ -1,18 +1,18 @@
-"""A text is shown whole: no token of it is hidden, whatever the mode, the tab and the method."""
+"""A text is shown completely: no token of it is hidden, in every mode, tab and method."""
 
 import pytest
 
 from tests.browser.test_browser_states import REST
 from tests.conftest import go
 
-TABS = [tab for tab in REST if tab not in ("experiments", "payoff")]  # which have no such texts
+TABS = [tab for tab in REST if tab not in ("experiments", "payoff")]  # tabs that have no such texts
 MODES = {
     "page": ("", (1280, 900), TABS),
     "phone": ("", (390, 844), TABS),
     "projector": ("&projector=1", (1280, 720), TABS),
     "lesson": ("&projector=1&lesson=acceptance&step=2", (1280, 720), ["race"]),
 }
-# One token of each kind is put into each text there is; of a text that is in sight all must be in sight.
+# Puts one token of each kind into each text. If a text is visible, all these tokens must be.
 HIDDEN = """(kinds) => {
   const all = [...document.querySelectorAll(".story, .text, .tokens")];
   const texts = all.filter((text) => text instanceof HTMLElement && text.checkVisibility());

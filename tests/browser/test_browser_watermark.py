@@ -1,4 +1,4 @@
-"""The watermark in the tab "Losslessness": the run that the Decode tab shows, scored."""
+"""The watermark in the tab "Losslessness", with scores of the run that the Decode tab shows."""
 
 import pytest
 from playwright.sync_api import expect
@@ -37,7 +37,7 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     page.keyboard.press("ArrowRight")  # the versions are one group of radio buttons
     expect(page.locator("#watermark .mark")).to_have_count(63)
     before = p_of(page, "wrong")
-    page.locator("#watermark .other-seed").fill(str(seed))  # the text's own
+    page.locator("#watermark .other-seed").fill(str(seed))  # the text's own seed
     page.locator("#watermark .other-seed").blur()
     page.wait_for_function(
         "document.querySelector('#watermark .wrong .p').textContent"

@@ -1,4 +1,4 @@
-"""The class as the draft: what it guesses changes how fast the text comes, never the text."""
+"""The class as the draft: its guesses change how fast the text grows, but never the text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def drafted(pair, text, *rounds):
 
 @pytest.fixture(scope="module")
 def alone(pair):
-    """What the target writes without any draft."""
+    """The text that the target writes without any draft."""
     settings = {"method": "ar", "seed": SEED, "temperature": 0.7, "max_new_tokens": 60, "detail": False}
     return specdec.generate(pair, PROMPT, **settings)
 

@@ -1,4 +1,4 @@
-"""Rooms over HTTP, on the real server: whatever comes gets a clear answer, and no room is the worse."""
+"""Rooms over HTTP on the real server: every request gets a clear answer, and none damages a room."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def address():
 
 @pytest.fixture
 def visit(address):
-    """Visitors of addresses of their own: `visit(source)` sends a request with a token."""
+    """Visitors with different addresses: `visit(source)` returns a function that sends a request with a
+    token."""
     clients = []
 
     def at(source):
@@ -38,7 +39,7 @@ def visit(address):
             headers = {"x-class-token": token, "content-type": "application/json"}
             if body is None:
                 return http.get(f"/class/{name}", headers=headers, params=params)
-            # not httpx's own: its JSON refuses what is sent here on purpose
+            # not by httpx's own JSON, which refuses values that are sent here on purpose
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             return http.post(f"/class/{name}", content=content, headers=headers)
 
@@ -51,7 +52,7 @@ def visit(address):
 
 @pytest.fixture
 def room(visit):
-    """A room at the first question of a lesson: its code, the lecturer's key, two students' tokens."""
+    """A room at the first question of a lesson: its code, the lecturer's key, and two students' tokens."""
     ask = visit("127.0.0.9")
     opened = ask("open", {}).json()
     code, key = opened["room"], opened["key"]
@@ -110,7 +111,7 @@ def test_news_come_at_once_to_who_waits(address, room):
             answer = {"room": room["room"]} | ANSWER
             await http.post("/class/answer", json=answer, headers={"x-class-token": room["other"]})
             await asyncio.sleep(1)
-            assert not waits.done()  # another's answer is the lecturer's to see
+            assert not waits.done()  # only the lecturer may see another student's answer
             step = {"room": room["room"], "lesson": "trees", "step": 2}
             await http.post("/class/step", json=step, headers={"x-class-token": room["key"]})
             assert (await asyncio.wait_for(waits, 10)).json()["place"]["step"] == 2
@@ -136,7 +137,7 @@ def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(address, ro
 def test_nobody_leads_but_the_lecturer(visit, room, name):
     body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}
     ask = visit("127.0.0.5")
-    assert "only the lecturer" in told(ask(name, body, room["one"]), 403)
+    assert "Only the lecturer" in told(ask(name, body, room["one"]), 403)
     for stranger in ("", "x", room["key"][:-1], room["room"]):
         told(ask(name, body, stranger), 404)
     assert now(ask, room, room["one"])["place"]["step"] == 1
@@ -206,7 +207,7 @@ def test_other_ways_of_asking_are_not_there(address):
     assert httpx.post(f"{address}/class/now", json={}).status_code == 404
     assert httpx.get(f"{address}/class/rooms").status_code == 404
     plain = httpx.post(f"{address}/class/open", content="{}", headers={"content-type": "text/plain"})
-    assert plain.status_code == 415  # so no form of a stranger's page opens rooms
+    assert plain.status_code == 415  # without this, a form of a stranger's page could open rooms
 
 
 def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
@@ -219,7 +220,7 @@ def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
 def test_the_class_drafts_and_the_target_verifies(visit, room):
     ask, code = visit("127.0.0.5"), {"room": room["room"]}
     assert "empty" not in told(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
-    assert "nobody has proposed" in told(ask("check", code, room["key"]), 409)
+    assert "nobody has sent a guess" in told(ask("check", code, room["key"]), 409)
     told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
     told(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
     told(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)

@@ -1,4 +1,4 @@
-"""Rooms: who may lead, answer and join, how often, for how long, and what is kept."""
+"""Rooms: who may lead, answer and join, how often and for how long, and which data is kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUESTIONS = [
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that moves only when a test says so."""
 
     def __init__(self):
         self.now = 1000.0
@@ -62,7 +62,7 @@ def test_codes_are_clear_long_and_all_different(hall, bounds):
     assert len(codes) == 100
     assert all(len(code) == LENGTH and set(code) <= set(ALPHABET) for code in codes)
     assert not set("0O1IB8S5Z2") & set(ALPHABET)
-    # with every room open, an address's tries find one of them after more than five years on average
+    # with all rooms open, the tries of one address find a room after more than five years on average
     tries = len(ALPHABET) ** LENGTH / limits.Limits().rooms
     assert tries > 5 * 365 * 24 * 3600 * limits.Limits().units_per_second / web._PRICES["join"]
 
@@ -88,7 +88,7 @@ def test_whoever_is_in_a_room_pays_from_another_purse_than_strangers_of_their_ad
 
 
 def test_an_address_with_all_its_rooms_gives_up_the_emptiest(hall, bounds, clock):
-    """A student who opens all rooms of the school's address keeps no teacher out, and closes no class."""
+    """A student opens all rooms of the school's address. That keeps no teacher out and closes no class."""
     bounds(rooms_per_address=3)
     taught = hall.open(HOME)
     for _ in range(2):
@@ -119,7 +119,7 @@ def test_where_all_rooms_are_taken_the_address_with_the_most_gives_one_up(hall, 
     for other in (OTHER, "192.0.2.3"):
         hall.open(other)
     assert [room.closed for room in attacking] == [False, True, True, False]
-    # two rooms against one of this address: to take one would only swap them
+    # two rooms against one of this address: taking one would only swap the two addresses
     assert "All 4 rooms of this server are taken" in refused(429, hall.open, OTHER)
 
 
@@ -142,7 +142,7 @@ def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
     token = room.join()
     for _ in range(3):
         clock.now += QUIET - 1
-        room.lead(FIRST)  # heard of, so it goes on
+        room.lead(FIRST)  # the lecturer has asked for something, so the room stays open
     for _ in range(10):
         clock.now += QUIET / 10 - 1
         views.view_of(room, token)
@@ -165,7 +165,7 @@ def test_an_answer_counts_once_while_its_question_is_open(hall):
     room = hall.open(HOME)
     one, other = room.join(), room.join()
     question = FIRST[:2]
-    refused(409, room.answer, one, question, 0.0)  # not asked yet
+    refused(409, room.answer, one, question, 0.0)  # the question has not been asked yet
     room.lead(FIRST)
     room.answer(one, question, 0.0)
     assert "already" in refused(409, room.answer, one, question, 1.0)
@@ -173,7 +173,7 @@ def test_an_answer_counts_once_while_its_question_is_open(hall):
     refused(403, room.answer, "somebody's", question, 1.0)
     room.lead(FIRST._replace(shown=True))
     refused(409, room.answer, other, question, 1.0)
-    room.lead(FIRST)  # what was shown stays so
+    room.lead(FIRST)  # a question whose answer was shown stays closed
     assert room.place.shown
     refused(409, room.answer, other, question, 1.0)
     assert room.counts(question) == [(0.0, 1)]
@@ -183,10 +183,10 @@ def test_an_answer_counts_once_while_its_question_is_open(hall):
 def test_asked_again_a_question_forgets_its_answers_and_no_others(hall):
     room = hall.open(HOME)
     token = room.join()
-    refused(409, room.ask_again)  # nothing is asked
+    refused(409, room.ask_again)  # no question is shown
     for place in (FIRST, Place("trees", 2)):
         room.lead(place)
-        refused(409, room.ask_again)  # it is open
+        refused(409, room.ask_again)  # the question is open
         room.answer(token, place[:2], 1.0)
         room.lead(place._replace(shown=True))
     room.ask_again()
@@ -225,7 +225,8 @@ def test_in_a_full_room_who_is_away_makes_way_and_those_without_an_answer_first(
     clock.now += PRESENT
     room.student(stays)
     later = [room.join() for _ in range(3)]
-    assert (room.counts(FIRST[:2]), room.drafting.proposed) == ([], {})  # they went with who gave them
+    # the answers were deleted with the students who gave them
+    assert (room.counts(FIRST[:2]), room.drafting.proposed) == ([], {})
     room.lead(FIRST)
     for token in (stays, *later):
         room.answer(token, FIRST[:2], 2.0)
@@ -252,7 +253,7 @@ def test_a_lecturer_clears_a_room_whose_places_are_held(hall, bounds):
         room.answer(token, FIRST[:2], 0.0)
     version = room.version
     room.clear()
-    assert room.version > version  # their pages are told
+    assert room.version > version  # the students' pages are notified
     assert (room.here, room.counts(FIRST[:2])) == (0, [])
     for token in held:
         assert "not in this room any more" in refused(404, hall.known, room.code, token)
@@ -297,15 +298,15 @@ def _step_near(question, value):
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (Place("nothing", 1), 0.0, "lesson = 'nothing' is none of"),
-        (Place("trees", 9), 0.0, "step = 9 is not from 0 to 4"),
-        (Place("trees", -1), 0.0, "step = -1 is not from"),
-        (Place("trees", 0), 0.0, "step 0 asks nothing"),
-        (Place("trees", 1), 3.0, "value = 3 is not the number of a choice, 0 to 2"),
+        (Place("nothing", 1), 0.0, "lesson = 'nothing' is not one of"),
+        (Place("trees", 9), 0.0, "step = 9 is not a number from 0 to 4"),
+        (Place("trees", -1), 0.0, "step = -1 is not a number from"),
+        (Place("trees", 0), 0.0, "step 0 has no question"),
+        (Place("trees", 1), 3.0, "value = 3 is not the number of a choice, from 0 to 2"),
         (Place("trees", 1), 0.5, "value = 0.5 is not the number of a choice"),
-        (Place("trees", 3), 1.23, "value = 1.23 is not from 1 to 9 in steps of 0.1"),
-        (Place("trees", 3), 1e300, r"value = 1e\+300 is not from"),
-        (Place("trees", 0, True), 0.0, "step 0 asks nothing"),
+        (Place("trees", 3), 1.23, "value = 1.23 is not a number from 1 to 9 in steps of 0.1"),
+        (Place("trees", 3), 1e300, r"value = 1e\+300 is not a number from"),
+        (Place("trees", 0, True), 0.0, "step 0 has no question"),
     ],
 )
 def test_what_no_slider_gives_is_told(place, value, message):

@@ -1,4 +1,4 @@
-"""The algorithms as the paper writes them: exact by themselves, and the fast ones decide what they decide."""
+"""The paper's algorithms as tables: they are exact, and the fast ones make the same decisions."""
 
 import itertools
 import math
@@ -51,20 +51,22 @@ TABLES = {
 
 
 class Chances:
-    """Chance by choice: what would be drawn is chosen, and its probability goes into the weight."""
+    """Randomness as explicit choices: each random result is chosen, and its probability is multiplied into
+    the weight."""
 
     def __init__(self, choose, most):
         self.choose, self.most, self.weight, self.orders = choose, most, Fraction(1), {}
 
     def pick(self, options):
-        """One of {outcome: probability}."""
+        """Choose one key of {outcome: probability}."""
         options = {outcome: mass for outcome, mass in options.items() if mass}
         outcome = list(options)[self.choose(len(options))]
         self.weight *= options[outcome]
         return outcome
 
     def arrivals(self, depth, q):
-        """The first tokens of a race under q: samples without replacement. `depth` stands for its noise."""
+        """The first tokens of a race under q, which are samples without replacement. `depth` stands for the
+        race's noise."""
         key = depth, tuple(q)
         if key not in self.orders:
             order, left = [], {token: mass for token, mass in enumerate(q) if mass}
@@ -77,7 +79,7 @@ class Chances:
 
 
 class Undecided:
-    """A uniform of which only that is decided, by choice, which it is compared with."""
+    """A uniform number of which only its comparisons are decided, each by a choice."""
 
     def __init__(self, chances):
         self.chances, self.low, self.high = chances, Fraction(0), Fraction(1)
@@ -92,7 +94,7 @@ class Undecided:
 
 
 def round_distribution(decode, topology, monkeypatch):
-    """The distribution of one round's tokens after (0,); decode(x, tau, e, U, u)."""
+    """The distribution of one round's tokens after (0,), as made by decode(x, tau, e, U, u)."""
     most = max(map(len, topology.children))
 
     def run(choose):
@@ -107,7 +109,8 @@ def round_distribution(decode, topology, monkeypatch):
 
 
 def completed(distribution, P, length):
-    """A distribution of texts, those that are too short going on with P, as exact rounds to follow would."""
+    """A distribution of longer texts: texts that are too short continue with P, as further exact rounds
+    would."""
     whole = defaultdict(int)
     for y, mass in distribution.items():
         for rest in itertools.product(range(P.shape[-1]), repeat=max(length - len(y), 0)):
@@ -120,7 +123,7 @@ def completed(distribution, P, length):
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize("topology", SMALL, ids=str)
 def test_algorithm_4_has_the_targets_distribution_exactly(topology, tables, monkeypatch):
-    """Algorithm 1 is its case of one drafted token; a test below holds both to the same decisions."""
+    """Algorithm 1 is Algorithm 4 with one drafted token. A test below compares the decisions of both."""
     P, Q = TABLES[tables]
     distribution = round_distribution(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), topology, monkeypatch)
     length = topology.depth + 1
@@ -137,7 +140,7 @@ def test_enumeration_catches_an_algorithm_without_one_of_its_rules(rule, monkeyp
 
 
 def random_pair(seed, vocab_size=6, order=1):
-    """Tables [|Ω|, ..., |Ω|] of a target and a draft: alike, adversarial, sparse, or independent."""
+    """Tables [|Ω|, ..., |Ω|] of a target and a draft: similar, adversarial, sparse, or independent."""
     P, Q = random_table(vocab_size, order, seed), random_table(vocab_size, order, seed + 1000)
     if seed % 4 == 0:
         Q = 0.8 * P + 0.2 * Q
@@ -152,7 +155,7 @@ def random_pair(seed, vocab_size=6, order=1):
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
 def test_algorithm_5_is_decoding_token_by_token_on_the_same_races(topology):
-    """A winner is a sample of P (Section 3), so the text has the target's distribution."""
+    """The winner is a sample of P (Section 3), so the text has the target's distribution."""
     rng = np.random.default_rng(topology.num_draft_tokens)
     for seed in range(40):
         P, Q = random_pair(seed)
@@ -165,7 +168,7 @@ def test_algorithm_5_is_decoding_token_by_token_on_the_same_races(topology):
 
 
 def randomness(seed, position, topology, vocab_size):
-    """e, U and u of a round as the decoder keys them."""
+    """e, U and u of a round, with the decoder's keys."""
     depths = range(position, position + topology.depth + 1)
     most = max(map(len, topology.children), default=0)
     e = log_exponentials(seed, depths, vocab_size).exp().numpy()
@@ -185,7 +188,7 @@ def test_algorithms_1_and_2_are_4_and_5_on_one_drafted_token():
 
 
 def drafted(x, Q, topology, e):
-    """The topology as far as Q has support, and its tokens by row, drafted by the book."""
+    """The topology as far as Q has support, and its tokens by row, drafted as the paper says."""
     x_draft = algorithms.draft(x, Q, tau_of(topology), e)
     topology = Topology(x_draft)
     return topology, [x[-1], *(x_draft[path] for path in topology.paths)]
@@ -226,7 +229,7 @@ def assert_tests_by_the_book(verdict, tree, token_ids, log_p, log_q):
 
 
 def exact_softmax(logits):
-    """Probabilities in rationals, to 80 digits of what may be 1e-3000."""
+    """Probabilities in rationals, accurate to 80 digits even if they are 1e-3000."""
     context = Context(prec=80, Emin=-(10**6), Emax=10**6)
     weights = [Fraction(context.exp(Decimal(float(x)))) for x in logits]
     return np.array([weight / sum(weights) for weight in weights], dtype=object)
@@ -234,7 +237,7 @@ def exact_softmax(logits):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_gsd_tests_by_the_book_at_temperature_0_01(seed):
-    """Against Algorithm 4 in rationals: what is left of Q may be 1e-1000, or all but 1e-12 of it."""
+    """Compared with Algorithm 4 in rationals. The rest of Q may be 1e-1000, or all of Q but 1e-12."""
     generator = torch.Generator().manual_seed(seed)
     spread = (0.1, 1.0, 10.0)[seed % 3]
     logits = spread * torch.randn(2, 5, generator=generator, dtype=torch.float64) / 0.01
@@ -284,13 +287,13 @@ def test_optimal_topologies_are_the_trees_of_algorithm_3():
         k = int(rng.integers(1, 60))
         tree = algorithms.optimal_tree(k, lambda j, rates=rates: math.prod(rates[i] for i in j), len(rates))
         assert len(tree) == k + 1
-        # nodes with the same indices in another order are as acceptable: any of them will do
+        # nodes with the same indices in another order have the same acceptance, so each of them is right
         found = tau_of(optimal.optimal_topology(rates, k))
         assert sorted(map(sorted, found)) == sorted(map(sorted, tree))
 
 
 def test_optimal_topologies_of_a_chain_are_the_trees_of_algorithm_3():
-    """R by path, of which a node's acceptance depends on its parent's child index."""
+    """R by path, where a node's acceptance depends on its parent's child index."""
     rng = np.random.default_rng(1)
     for _ in range(20):
         step = -np.sort(-rng.dirichlet(np.full(4, 0.7), size=5), axis=1)  # [index of the parent, or 4; index]

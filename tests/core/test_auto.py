@@ -1,4 +1,5 @@
-"""Laws of the trees that follow a run: by expected tokens per second, plain decoding included."""
+"""Laws of the trees of "auto": they are chosen by expected tokens per second, and plain decoding is one
+choice."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def pair_of_twins() -> specdec.ModelPair:
 
 
 def useless_pair() -> specdec.ModelPair:
-    """The target always writes token 1, the draft token 0."""
+    """The target always writes token 1, and the draft always token 0."""
     return specdec.ModelPair(*(MarkovModel(torch.eye(3)[row]) for row in (1, 0)))
 
 
@@ -38,7 +39,8 @@ def joint(seconds, texts=1):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Times that rounds seem to take: sets the seconds of a target forward by its rows, and of a draft's."""
+    """Replaces the measured times of rounds: sets the seconds of a target forward pass by its rows, and of a
+    draft forward pass."""
     monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each round, however fast the machine is
 
     def set_times(target, draft):
@@ -79,7 +81,7 @@ def test_the_tree_follows_the_times_of_the_rounds(clock, draft, target, fits, me
     clock(target, draft)
     trees = trees_of(decoded(pair_of_twins(), 600, method=method))
     last = trees[-max(4, len(trees) // 5) :]
-    assert sum(map(fits, last)) > 0.7 * len(last)  # others are looked at now and then
+    assert sum(map(fits, last)) > 0.7 * len(last)  # other trees are tried now and then
 
 
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
@@ -97,7 +99,7 @@ def test_a_useless_draft_ends_at_plain_decoding_which_is_left_now_and_then(clock
 
 
 def test_a_draft_that_becomes_right_is_found_again(clock):
-    """Token 0 is followed by 1 and so on to 60, where both models stay; the draft errs before."""
+    """Token 0 is followed by 1 and so on up to 60, at which both models stay. Before that the draft errs."""
     clock(lambda n: 10.0 + 0.1 * n, 1.0)
     p = torch.zeros(61, 61)
     p[range(60), range(1, 61)] = 1.0
@@ -114,7 +116,7 @@ def test_a_draft_that_becomes_right_is_found_again(clock):
 
 
 def test_the_tree_shrinks_as_more_runs_share_a_forward():
-    """Up to eight rows cost the same, and each further one an eighth of that."""
+    """Up to eight rows cost the same. Each further row costs an eighth of that."""
     cost = costs.RoundCost(joint(lambda n: max(1.0, n / 8)), joint(lambda n: 1e-9), NOTHING)
     sizes = [
         auto.chosen(np.array([0.6, 0.15]), cost, texts).topology.num_draft_tokens for texts in (1, 2, 4, 8)
@@ -129,7 +131,7 @@ def test_the_next_run_begins_with_what_others_told(clock):
     again = specdec.generate(pair, [0], topology="auto", max_new_tokens=20, seed=0)
     other = specdec.generate(pair, [0], topology="auto", max_new_tokens=20, seed=1)
     assert trees_of(other)[0].depth > first.depth
-    # a run with the same seed has the same noise: only its times are known
+    # a run with the same seed has the same noise, so only its times are used
     known = auto.learned_of(pair).before(RunSettings("ersd", 1, Sampling(), 0, False), 0).vector()
     assert known[0] < 1
     assert again.token_ids == decoded(pair, 20).token_ids
@@ -151,12 +153,14 @@ def test_what_is_remembered_of_a_pair_is_bounded():
 def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
     busy = costs.ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
     falling = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
-    assert [busy.seconds(n) for n in (1, 3, 5, 9)] == [1.0, 1.5, 2.0, 3.0]  # beyond, as between the last two
+    # beyond the last measured number, the cost grows as between the last two
+    assert [busy.seconds(n) for n in (1, 3, 5, 9)] == [1.0, 1.5, 2.0, 3.0]
     assert [falling.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
 
 
 def test_times_of_rounds_tell_what_rounds_cost():
-    """A target forward takes 10 + rows, a draft forward 2 + rows, and the work around 1 + 0.5 a node."""
+    """A target forward pass takes 10 + rows, a draft forward pass 2 + rows, and other work 1 + 0.5 per
+    node."""
     times, pair = costs.RoundTimes(), pair_of_twins()
     for tree in (Topology([]), sequence(4), topology.batch(4), sequence(9)):
         g = specdec.generate(pair, [0], topology=tree, max_new_tokens=100, seed=0)
@@ -229,7 +233,7 @@ def test_a_draft_that_reads_little_is_measured_on_smaller_trees(context_length):
 
 
 def test_the_work_outside_the_models_is_that_of_the_number_of_texts():
-    """The first figure is shared by all texts, each text has the second, and the third is partly shared."""
+    """All texts share the first figure, each text has the second one, and the third one is partly shared."""
     alone, four = costs.Overhead(4.0, 1.0, 2.0, 0.0), costs.Overhead(1.0, 1.0, 1.25, 0.0)
     cost = costs.RoundCost(joint(float), joint(float), {1: alone, 4: four})
     two, forty = costs.Overhead(2.0, 1.0, 1.5, 0.0), costs.Overhead(0.1, 1.0, 1.025, 0.0)
@@ -255,7 +259,8 @@ GRID = [
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
-    """Nodes have as many children as q has support: rates over the nodes that have one need not sum to 1."""
+    """Nodes have as many children as q has support. Rates over the nodes that have a child need not sum to
+    1."""
     monkeypatch.setattr(acceptance, "_TOKENS", 64)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     rose = 0
@@ -271,7 +276,7 @@ def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
 
 
 def test_rates_over_different_counts_may_sum_to_more_than_one():
-    """The control: what the estimate did before it multiplied conditional chances."""
+    """Negative control: the estimate before it multiplied conditional probabilities."""
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     g = specdec.generate(
         pair, [1], method="gsd", topology=topology.batch(8), max_new_tokens=300, top_p=0.9, seed=0
@@ -282,7 +287,7 @@ def test_rates_over_different_counts_may_sum_to_more_than_one():
 
 
 def test_a_child_that_is_accepted_where_the_first_never_is(clock):
-    """R = (0, 1): the draft's favourite is never the target's, its second one always is."""
+    """R = (0, 1): the draft's first token is never the target's, its second one always is."""
     p, q = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1 - 1e-9, 1e-9, 0.0])
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     for method in ("gsd", "ersd"):
@@ -305,7 +310,7 @@ def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough(
 
 
 def test_what_is_measured_does_not_depend_on_who_comes_first():
-    """Two servers whose first visitors have other prompts grow the same tree."""
+    """Two servers whose first visitors have different prompts grow the same tree."""
     found = []
     for prompt in ([0], [3]):
         pair = pair_of_twins()
@@ -316,7 +321,8 @@ def test_what_is_measured_does_not_depend_on_who_comes_first():
 
 @pytest.mark.parametrize("method", DRAFTING)
 def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
-    """Of the first child, alone and beside seven: 2,000 tokens, five standard errors (false alarm 1e-6)."""
+    """The acceptance of the first child, alone and with seven siblings: 2,000 tokens, five standard errors
+    (a false alarm has probability 1e-6)."""
     pair = specdec.ModelPair(*(MarkovModel(random_table(6, 0, seed)) for seed in (3, 5)))
     first = []
     for tree in (topology.sequence(1), topology.batch(8)):
@@ -324,7 +330,7 @@ def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
         first.append(stats.acceptance_by_index(g.rounds)[0])
     apart = abs(first[0].rate - first[1].rate) * min(entry.offered for entry in first) ** 0.5
     assert apart < 3.5 or not METHODS[method].by_index
-    if method == "spectr":  # the control: one threshold for all, which rises with their number
+    if method == "spectr":  # negative control: one threshold for all drafts, which rises with their number
         assert apart > 3.5
     grown_from = specdec.measure_acceptance(pair, [0], method=acceptance.measured_as(method))
     assert (specdec.measure_acceptance(pair, [0], method=method) == grown_from).all()
@@ -332,7 +338,7 @@ def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
 
 
 def test_a_prompt_of_ones_own_is_measured_for_itself():
-    """Behind token 0 the draft is always right, behind token 1 never."""
+    """After token 0 the draft is always right, after token 1 never."""
     p = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     q = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
@@ -341,7 +347,7 @@ def test_a_prompt_of_ones_own_is_measured_for_itself():
 
 
 def test_acceptance_is_that_of_the_text_after_a_long_prompt():
-    """Behind token 0 the draft is always right, behind token 1 never; the prompt ends with the other one."""
+    """After token 0 the draft is always right, after token 1 never. The prompt ends with the other token."""
     p = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     q = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))

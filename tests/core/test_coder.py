@@ -1,4 +1,4 @@
-"""The pair "coder": its files come from a folder, or from a hub to whoever allows the download."""
+"""The pair "coder": its files come from a folder, or from a hub if the user allows the download."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ CONTENT = b"GGUF" + bytes(range(256)) * 40
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """A hub on this machine with a small file in the place of each model, an empty cache, and no folder."""
+    """A hub on this machine with a small file in place of each model, an empty cache, and no folder."""
     monkeypatch.delenv(coder.VARIABLE, raising=False)
     folders = {}
     for role in ("TARGET", "DRAFT"):

@@ -1,4 +1,5 @@
-"""Trees grown with what the draft shows: the text keeps the target's distribution, and the budget is kept."""
+"""Trees that depend on the draft's output: the text keeps the target's distribution, and the tree has at most
+k tokens."""
 
 import math
 
@@ -28,13 +29,13 @@ from tests.helpers.distributions import (
 
 
 def narrow_pair():
-    """Six tokens, a draft that likes best what the target likes least."""
+    """Six tokens, with a draft that prefers the tokens that the target avoids."""
     table = random_table(6, 1, seed=5, concentration=2.0)
     return specdec.ModelPair(MarkovModel(table, "target"), MarkovModel(adversarial(table), "draft"))
 
 
 def first_tokens(pair, tree, seed, length):
-    # room enough that the tree is not cut for the tokens that are looked at
+    # room enough, so that the tree is not cut for the tested tokens
     run = specdec.stream(
         pair, [0], method="gsd", topology=tree, max_new_tokens=length + tree.k, seed=seed, detail=False
     )
@@ -47,19 +48,19 @@ def first_tokens(pair, tree, seed, length):
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 1), (4, 2), (6, 3)])
 def test_gsd_on_grown_trees_has_the_targets_distribution(k, seed):
-    """χ² over the first two tokens, 2,000 runs; false alarm 1e-6 a tree."""
+    """A χ² test of the first two tokens of 2,000 runs. A false alarm has probability 1e-6 for each tree."""
     pair, tree = narrow_pair(), ContextTree(capricious("gsd", seed), k)
     runs = [first_tokens(pair, tree, s, 2) for s in range(2000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
 def counts_that_look_ahead(reach, untested, tested, most, k, depth, average):
-    """What GSD must not do: decide about child i with the uniform that will test child i."""
+    """GSD must not do this: decide about child i with the uniform that will test child i."""
     return child_counts(reach, tested, tested, most, k, depth, average)
 
 
 def second_child_by_its_uniform():
-    """Two nodes: the second one is a second child where its own uniform is above 0.6, if that may be seen."""
+    """Two nodes. The second one is a second child if its own uniform is above 0.6 and may be used."""
     indifferent = Hazards(torch.zeros(WIDTH, 4), torch.zeros(WIDTH))
     weights, bias = torch.zeros(WIDTH, 7), torch.zeros(WIDTH)
     weights[1, 4], bias[1] = 40.0, -24.0
@@ -71,7 +72,7 @@ def second_child_by_its_uniform():
 @pytest.mark.slow
 @pytest.mark.parametrize("peeks", [False, True])
 def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypatch):
-    """First token of 3,000 runs; false alarm 1e-6."""
+    """The first token of 3,000 runs. A false alarm has probability 1e-6."""
     if peeks:
         monkeypatch.setattr(context_draft, "child_counts", counts_that_look_ahead)
     pair, tree = tilted_pair(), second_child_by_its_uniform()
@@ -81,7 +82,7 @@ def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypa
 
 @pytest.mark.slow
 def test_chi_square_catches_a_tree_that_drops_a_drafted_token(monkeypatch):
-    """Control: GSD with ERSD's freedom to leave out what was drafted, by the value of the token itself."""
+    """Negative control: GSD leaves out drafted tokens by their value, as only ERSD may."""
     pair, tree = narrow_pair(), ContextTree(capricious("gsd", 1), 2)
     real = Branch.drafted
 
@@ -120,7 +121,7 @@ def test_a_round_never_drafts_more_than_k_and_shapes_differ(method, k):
         seed=1,
         detail=True,
     )
-    # how many drafts there are follows from the noise that decides: no optimum is known for that
+    # the number of drafts depends on the noise that decides, so no optimum is known
     assert {step.optimum for round in g.rounds for step in round.steps} == {None}
     assert all(len(round.nodes) <= k for round in g.rounds)
     assert max(len(round.nodes) for round in g.rounds) == k
@@ -159,7 +160,7 @@ def test_a_plan_where_nothing_is_known_is_the_optimal_tree():
     for k in (1, 4, 16):
         counts = child_counts([1.0], [_hazards_of(AVERAGE)], [_hazards_of(AVERAGE)], [WIDTH], k, k, AVERAGE)
         best = specdec.optimal_topology(AVERAGE, k)
-        # the uniforms are known, and say no more than the average: the first level is the optimal one
+        # the uniforms are known but say no more than the average, so the first level is the optimal one
         assert counts == [len(best.children[0])]
         assert plan(root, k, k, AVERAGE) == ([], [root])
 
@@ -207,7 +208,8 @@ def test_features_stay_finite_at_the_edges_of_probability():
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_rates_are_computed_where_the_hazards_are(device):
-    """The draft may be on another device. Tensors on "meta" have no values and mix with no others."""
+    """The draft may be on another device. Tensors on "meta" have no values and can't be combined with
+    others."""
     log_q, times = torch.zeros(3, 20, device=device), torch.ones(3, WIDTH + 1, device=device)
     children = torch.zeros(3, WIDTH, dtype=torch.int64, device=device)
     uniforms = torch.ones(WIDTH)
@@ -226,7 +228,7 @@ def test_rates_are_computed_where_the_hazards_are(device):
 
 
 def log_losses(acceptance, samples):
-    """Nats per position that are left about which child is accepted: on average, and by what is known."""
+    """Nats per position of uncertainty about the accepted child: on average, and given the features."""
     rates = torch.tensor(acceptance.average)
     none = torch.cat([samples.accepted.double(), 1 - samples.accepted.double().sum(-1, keepdim=True)], -1)
     distribution = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)
@@ -253,7 +255,8 @@ def test_what_is_learnt_tells_more_the_more_is_known(method):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_learnt_rates_are_those_of_theory(method):
-    """P and Q the same everywhere: the marginals are R by index, within 5 standard errors (1e-6 each)."""
+    """P and Q are the same at every position. The marginals are R by index, within 5 standard errors (1e-6
+    each)."""
     p, q = random_table(10, 0, 1), random_table(10, 0, 2)
     n = 6000
     log_p, log_q = p.log().expand(n, 10), q.log().expand(n, 10)

@@ -1,4 +1,4 @@
-"""Rounds: what they record, when generation stops, what is refused."""
+"""Rounds: what they record, when generation stops, and which arguments are refused."""
 
 import itertools
 from functools import cache
@@ -23,7 +23,7 @@ TREE = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
 def endless_pair(target, draft=None):
-    """A pair that no token ends."""
+    """A pair without tokens that end a text."""
     pair = specdec.ModelPair(target, draft)
     pair.eos_ids = frozenset()
     return pair
@@ -148,7 +148,7 @@ def test_exactly_as_many_tokens_as_were_asked_for(method, wanted):
 
 
 def counting_pair(eos, draft_context=1 << 20, context=1 << 20):
-    """Both models count upwards modulo 10: everything is accepted, so paths are long."""
+    """Both models count upwards modulo 10. Everything is accepted, so paths are long."""
     table = torch.eye(10, dtype=torch.float64).roll(1, dims=1)
     pair = specdec.ModelPair(
         MarkovModel(table, "target", context), MarkovModel(table, "draft", draft_context)
@@ -201,7 +201,7 @@ def test_a_draft_that_has_no_room_takes_in_no_prompt(family, topology):
 @pytest.mark.parametrize("draft_context", [32, 30, 28, 27, 20])
 @pytest.mark.parametrize("topology", [sequence(8), batch(8)], ids=["sequence", "batch"])
 def test_a_prompt_that_fits_is_decoded_with_the_drafts_that_fit(method, draft_context, topology):
-    """A draft must score the root, the 28th token, to propose anything."""
+    """Before the draft can propose anything it must score the root, which is the 28th token."""
     pair = counting_pair([], draft_context=draft_context, context=32)
     prompt = [number % 10 for number in range(28)]
     alone = specdec.generate(pair, prompt, method=method, topology=topology, seed=0)
@@ -260,7 +260,7 @@ def test_tied_tokens_keep_the_text_of_plain_decoding_on_the_compiled_forward(top
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
 def test_ersd_is_drafter_invariant_on_real_architectures(family):
-    """float32, 160 tokens a run, past the sliding windows; no mismatch is tolerated."""
+    """float32, 160 tokens per run, which is longer than the sliding windows. No mismatch is tolerated."""
     target = tiny_model(family)
     plain = specdec.generate(endless_pair(target), [1, 2, 3], method="ar", max_new_tokens=160, seed=4)
     assert len(plain.token_ids) == 160
@@ -274,7 +274,7 @@ def test_ersd_is_drafter_invariant_on_real_architectures(family):
 
 @cache
 def greedy(family):
-    """A pair that no token ends, and what transformers writes after [7, 8, 9, 10]."""
+    """A pair without tokens that end a text, and the text of transformers after [7, 8, 9, 10]."""
     target = tiny_model(family)
     target.generation_config.eos_token_id = None
     ids = torch.tensor([[7, 8, 9, 10]])
@@ -301,14 +301,14 @@ def test_where_one_token_is_left_a_text_is_that_of_transformers(family, sampling
 
 @pytest.mark.parametrize("method", ALL_METHODS[1:])
 def test_all_of_a_draft_that_is_the_target_is_accepted(method):
-    """As sure as greedy texts are: five tokens a target call of the default tree."""
+    """The models are as certain as greedy texts: five tokens per target call of the default tree."""
     pair = endless_pair(tiny_model("llama"), tiny_model("llama"))
     g = specdec.generate(pair, [7, 8], method=method, temperature=0, max_new_tokens=40, seed=0)
     assert len(g.rounds) == 8
 
 
 def test_text_streams_whole_characters():
-    """A target that can only say bytes of emoji: pieces never hold half of one."""
+    """A target that can only write bytes of emoji. No piece may contain half of an emoji."""
     tokenizer = byte_level_tokenizer()
     ids = tokenizer.encode("🙂")
     table = torch.full((len(tokenizer),) * 2, 1e-12, dtype=torch.float64)
@@ -403,7 +403,8 @@ def test_auto_decodes_and_its_record_repeats_the_text(method):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_measured_acceptance_is_near_the_exact_one(method):
-    """Index 0 on an order-0 source, more than 100 trials: 5 standard errors, false alarm below 1e-6."""
+    """Index 0 on an order-0 source, with more than 100 trials: 5 standard errors. A false alarm has
+    probability below 1e-6."""
     p, q = random_table(6, 0, 3), random_table(6, 0, 4)
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     exact = {"gsd": specdec.theory.gsd_acceptance, "ersd": specdec.theory.ersd_acceptance}[method](p, q)
@@ -450,7 +451,7 @@ def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
 @pytest.mark.parametrize("pair", ["gpt2", None, 3])
 def test_what_is_no_pair_is_named(pair):
     for call in (specdec.generate, specdec.stream, specdec.measure_acceptance):
-        with pytest.raises(ValueError, match=f"pair = {pair!r} is no ModelPair"):
+        with pytest.raises(ValueError, match=f"pair = {pair!r} is not a ModelPair"):
             call(pair, "Once")
 
 

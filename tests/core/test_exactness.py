@@ -1,4 +1,4 @@
-"""The distribution of the text is the target's own: by exhaustive enumeration, by identity, and by χ²."""
+"""The text has the target's own distribution: by exhaustive enumeration, by identity, and by χ² tests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_ersd_equals_race_decoding_on_every_combination_of_races(topology, monke
 @pytest.mark.parametrize("method", DRAFTING)
 @pytest.mark.parametrize("topology", [sequence(3), batch(4), TREE], ids=str)
 def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypatch):
-    """Sparse races of large vocabularies, on one of sixteen tokens of which about two are early."""
+    """Sparse races of large vocabularies, tested on sixteen tokens of which about two are early."""
     pair, settings = adversarial_pair(), {"method": method, "topology": topology, "max_new_tokens": 200}
     whole = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
     monkeypatch.setattr(races, "LARGE", 0)
@@ -73,7 +73,8 @@ def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_first_tokens_race_has_the_targets_distribution(method):
-    """χ², false alarm 1e-6; the control is the distribution of the draft."""
+    """A χ² test, in which a false alarm has probability 1e-6. The control is the distribution of the
+    draft."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -86,7 +87,7 @@ def adversarial_pair(vocab_size=16):
 
 
 def first_tokens(pair, method, topology, seed, length=2):
-    # long enough that the tree is not cut for the tokens that are looked at
+    # long enough, so that the tree is not cut for the tested tokens
     total = length + topology.depth
     g = specdec.generate(pair, [0], method=method, topology=topology, max_new_tokens=total, seed=seed)
     return tuple(g.token_ids[:length])
@@ -96,7 +97,8 @@ def first_tokens(pair, method, topology, seed, length=2):
 @pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
 @pytest.mark.parametrize("method", ["gsd", *OTHER_RULES])
 def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
-    """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
+    """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. A false alarm has probability 1e-6
+    for each topology."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, topology, seed) for seed in range(3000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -116,9 +118,9 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     ids=str,
 )
 def test_chi_square_on_siblings_catches_each_broken_part(broken, runs, topology):
-    """First tokens, as many as the tree is deep, of 12,000 runs; false alarm 1e-6.
+    """The first tokens of 12,000 runs, as many as the tree is deep. A false alarm has probability 1e-6.
 
-    A control ends where it is sure to be caught.
+    A control ends as soon as it is certainly detected.
     """
     check = small_check(topology, topology.depth, broken)
     assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
@@ -140,7 +142,8 @@ def test_a_rule_never_decides_twice_with_the_same_uniform(method, monkeypatch):
     drawn = []
     monkeypatch.setattr(noise, "uniform", lambda *key: drawn.append(key) or uniform(*key))
     specdec.generate(markov_pair(6), [0], method=method, topology=TREE, max_new_tokens=200, seed=1)
-    decided = [key for key in drawn if Stream.AGAIN not in key]  # unreached positions are drafted again
+    # positions that were not reached are drafted again
+    decided = [key for key in drawn if Stream.AGAIN not in key]
     assert len(decided) > 100
     assert len(set(decided)) == len(decided)
 
@@ -151,12 +154,12 @@ LOW_TEMPERATURES = {
         (torch.tensor([0.0, -0.005, -0.01]).double(), torch.tensor([0.0, -10.0, -20.0]).double()),
         (batch(3), 0.01),
     ),
-    # divided before their maximum is taken off, they would drift apart by another rounding
+    # if they were divided before subtracting their maximum, their rounding would make them differ
     "logits around 100 are a rounding apart": (
         [100 + ROUNDING * torch.tensor(steps) for steps in ((2.0, 1.0, 0.0), (0.0, 1.0, 2.0))],
         (sequence(1), 3e-6),
     ),
-    # taking the normaliser off would round the draft's last two to one apart
+    # subtracting the normaliser would round the draft's last two tokens to one difference
     "float32 logits are half a unit apart at -8388608": (
         [torch.tensor([-math.inf] * 2 + [0.0, 0.0]), COLD * torch.tensor([0, 0, -8388607.5, -8388608])],
         (batch(3), COLD),
@@ -166,7 +169,7 @@ LOW_TEMPERATURES = {
 
 @pytest.mark.parametrize("case", LOW_TEMPERATURES)
 def test_gsd_is_exact_at_low_temperatures(case):
-    """One token of 6,000 runs; χ², false alarm 1e-6."""
+    """A χ² test of one token in 6,000 runs. A false alarm has probability 1e-6."""
     tables, (topology, temperature) = LOW_TEMPERATURES[case]
     pair = specdec.ModelPair(*(MarkovModel(torch.full((len(t),), 1 / len(t))) for t in tables))
     for model, table in zip((pair.target, pair.draft), tables, strict=True):
@@ -179,8 +182,8 @@ def test_gsd_is_exact_at_low_temperatures(case):
 
 @pytest.mark.parametrize("temperature", [1e-5, 1e-16, 1e-300])
 def test_gsd_keeps_the_distribution_where_nearly_nothing_but_noise_decides(temperature):
-    """Two tokens share the draft's rest, far below its favourite: which of them comes must stay a matter of
-    chance; two tokens, 1,500 runs, false alarm 1e-6."""
+    """Two tokens share the draft's probability outside its favourite. Which of them comes must stay random.
+    Two tokens, 1,500 runs. A false alarm has probability 1e-6."""
     p, q = torch.tensor([0.0, 0.5, 0.5]).double(), torch.tensor([0.5, 0.25, 0.25]).double()
     pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
     settings = {"method": "gsd", "topology": batch(2), "temperature": temperature, "max_new_tokens": 2}
@@ -192,7 +195,7 @@ def test_gsd_keeps_the_distribution_where_nearly_nothing_but_noise_decides(tempe
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [None, "residual-from-race"], ids=str)
 def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(broken):
-    """First token of three, 8,000 runs; false alarm 1e-6."""
+    """A χ² test of the first token of three in 8,000 runs. A false alarm has probability 1e-6."""
     assert (p_value(small_check(simple(), 1, broken), 8000) > FALSE_ALARM) == (broken is None)
 
 
@@ -251,7 +254,8 @@ def test_a_token_without_draft_probability_is_never_drafted():
 
 
 def test_noise_of_neighbouring_positions_and_seeds_is_independent():
-    """Correlation of uniform noise below 5 standard errors (false alarm below 1e-6)."""
+    """The correlation of uniform noise is below 5 standard errors (a false alarm has probability below
+    1e-6)."""
     e = log_exponentials(7, range(64), 512).exp().flatten()
     other = log_exponentials(8, range(64), 512).exp().flatten()
     shifted = e.roll(512)

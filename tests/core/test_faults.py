@@ -1,4 +1,4 @@
-"""What a visitor sees when something breaks, and that the next one is served."""
+"""The message for a visitor when something breaks, and the service of the next visitor."""
 
 import gc
 import json
@@ -25,7 +25,7 @@ CPU_ALLOCATOR = (
 
 
 class Breaking:
-    """A session that raises at its third forward."""
+    """A session that raises at its third forward pass."""
 
     def __init__(self, session, error):
         self.session, self.error, self.forwards = session, error, 0
@@ -42,7 +42,7 @@ class Breaking:
 
 @contextmanager
 def breaking(model, error):
-    """All sessions that the model gives meanwhile break; yields references to them."""
+    """All sessions that the model creates meanwhile break. Yields references to them."""
     whole, sessions = model.session, []
 
     def session():
@@ -85,12 +85,12 @@ def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, er
     last = updates[-1]
     assert (last["phase"], last["message"]) == ("error", message)
     before = token_ids(updates)
-    assert before == whole[: len(before)]  # what came before stays, and was right
+    assert before == whole[: len(before)]  # the rounds before the error stay, and are right
     assert logged == [("a run failed", str(error))]
     error.__traceback__ = None
     gc.collect()
     assert sessions
-    assert all(session() is None for session in sessions)  # and with them their caches
+    assert all(session() is None for session in sessions)  # the sessions are freed with their caches
     assert seats.MODEL.num_seated == 0
     assert token_ids(received(pair)) == whole  # the next visitor
 
@@ -127,7 +127,7 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
 
 @contextmanager
 def full_disk(most):
-    """No file grows beyond so many bytes."""
+    """Files can't grow beyond this many bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""Laws of one budget of rows for several texts: what is optimal about it, and whose tree may change."""
+"""Laws of one budget of rows for several texts: in which sense it is optimal, and whose tree may change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers.distributions import random_table
 
 
 def joint(seconds):
-    """The cost of a forward by its rows, whatever texts they belong to."""
+    """The cost of a forward pass by its rows, whatever texts they belong to."""
     return costs.JointCost({1: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
 
 
@@ -68,7 +68,8 @@ def grown(acceptances, cost, most=12):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed):
-    """Against all pairs of trees of up to three nodes; the target's rows and the draft's levels cost time."""
+    """Compared with all pairs of trees of up to three nodes. The target's rows and the draft's levels cost
+    time."""
     random = Random(seed)
     acceptances = []
     for _ in range(2):
@@ -81,7 +82,7 @@ def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed
 
 
 def test_a_shallow_forest_over_all_texts_is_looked_at_too():
-    """Four texts whose queues are deep would fill the whole budget before the others' first tokens."""
+    """Four texts with deep queues would fill the whole budget before the other texts' first tokens."""
     acceptances = [np.array([0.99])] * 4 + [np.array([0.8])] * 12
     cost = costs.RoundCost(joint(lambda n: 1.0), joint(lambda n: 0.5), NOTHING)
     queues = [forest.queue(r, 16, number) for number, r in enumerate(acceptances)]
@@ -127,7 +128,7 @@ def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
 
 
 def twins(seed=3):
-    """A pair whose draft is its target: it is always right unless its cache is wrong."""
+    """A pair whose draft is its target. It is always right unless its cache is wrong."""
     table = random_table(8, 1, seed)
     return specdec.ModelPair(MarkovModel(table), MarkovModel(table))
 
@@ -152,7 +153,7 @@ def auto_runs(pair, monkeypatch, **settings):
 
 
 def decoded(pair, runs):
-    """Decodes the runs; one more joins after each step, and the second one leaves."""
+    """Decode the runs. One more run joins after each step, and the second one leaves."""
     together, waiting = Batch(pair), list(runs)
     while together or waiting:
         if waiting:
@@ -175,7 +176,7 @@ def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypat
 
 @pytest.mark.parametrize("method", DRAFTING)
 def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method):
-    """In a batch and alone, and after a way through JSON."""
+    """Texts in a batch and alone, and after writing and reading the record as JSON."""
     pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
     runs = auto_runs(pair, monkeypatch, method=method, max_new_tokens=60, detail=False)
     decoded(pair, runs)
@@ -206,11 +207,11 @@ def test_a_record_that_can_t_be_repeated_is_refused():
     changing = dataclasses.replace(record, paths=(), trees=(Planted(0, ((0,),)), Planted(1, ())))
     with pytest.raises(ValueError, match="change between rounds"):
         specdec.generate(pair, [0], topology=changing, drafter=specdec.drafters.NGram())
-    with pytest.raises(ValueError, match="record of a run with method = 'ersd', and this run has 'gsd'"):
+    with pytest.raises(ValueError, match="record of a run with method = 'ersd', but this run has 'gsd'"):
         specdec.generate(pair, [0], topology=record, method="gsd")
-    with pytest.raises(ValueError, match=r"with prompt_ids = \(0,\), and this run has \(1,\)"):
+    with pytest.raises(ValueError, match=r"with prompt_ids = \(0,\), but this run has \(1,\)"):
         specdec.generate(pair, [1], topology=record)
-    with pytest.raises(ValueError, match="holds no trees"):
+    with pytest.raises(ValueError, match="is a record without trees"):
         specdec.generate(pair, [0], topology=dataclasses.replace(record, paths=()))
     for trees in ([Planted(1, ((0,),))], [Planted(0, ((0,),)), Planted(0, ())], [Planted(0, ((1, 0),))]):
         text = dataclasses.replace(record, paths=(), trees=tuple(trees)).to_json()
@@ -229,8 +230,8 @@ def test_a_draft_that_paused_goes_on_from_the_whole_text(changing, monkeypatch):
 
 
 def test_a_batch_of_auto_drafts_more_for_the_text_that_accepts_more(monkeypatch):
-    """Behind token 0 the draft is always right, behind token 1 never."""
-    monkeypatch.setattr(auto, "_SHARE", 1e9)  # chosen in each step, however fast the machine is
+    """After token 0 the draft is always right, after token 1 never."""
+    monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each step, however fast the machine is
     p = np.eye(3)
     q = np.array([[1.0, 0, 0], [0, 0, 1], [0, 0, 1]])
     pair = specdec.ModelPair(*(MarkovModel(torch.tensor(table)) for table in (p, q)))

@@ -66,9 +66,10 @@ LAYERS = {
         {"classroom"},
     ],
 }
-"""Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
+"""Folders, and files beside them, from the lowest layer up. A part imports only from lower layers or from
+itself."""
 ABOVE = {"specdec": {"research", "components"}, "research": {"components"}, "components": set()}
-"""What each package must not import."""
+"""Packages that each part must not import."""
 HEAVY = {
     "transformers": {"models", "pair", "loading", "simple", "ecosystem", "bench", "terminal"},
     "gradio": set(),
@@ -77,7 +78,7 @@ HEAVY = {
 
 
 def python_files(root: Path) -> dict[str, Path]:
-    """Dotted name -> file, of what is under the folders of `LAYERS`; a package is its `__init__.py`."""
+    """Dotted name -> file, for all files in the folders of `LAYERS`. A package is its `__init__.py`."""
     paths = [path for name in LAYERS for path in sorted((root / name).rglob("*.py"))]
     return {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
@@ -86,9 +87,10 @@ def python_files(root: Path) -> dict[str, Path]:
 
 
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """What a file imports at any depth of its code, for types alone too: candidates, the likeliest first.
+    """The modules that a file imports at any depth of its code, also for types alone: candidates, the
+    likeliest first.
 
-    Not what it imports when it is started as a command: whoever imports the file never runs that.
+    Imports under `if __name__ == "__main__"` are left out, because importing the file never runs them.
     """
     tree = ast.parse(path.read_text())
     tree.body = [
@@ -103,7 +105,7 @@ def imported(path: Path) -> Iterator[tuple[str, ...]]:
 
 
 def between_files(root: Path) -> dict[str, set[str]]:
-    """Which file imports which, by dotted names."""
+    """The files that each file imports, by dotted names."""
     files = python_files(root)
     return {
         name: {next((c for c in candidates if c in files), name) for candidates in imported(path)} - {name}
@@ -112,7 +114,7 @@ def between_files(root: Path) -> dict[str, set[str]]:
 
 
 def between_parts(files: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The same between folders, and files beside them."""
+    """The imports between folders, and files beside them."""
     parts: dict[str, set[str]] = {}
     for name, others in files.items():
         parts.setdefault(part(name), set()).update(part(other) for other in others)
@@ -124,7 +126,7 @@ def part(name: str) -> str:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """A circle of imports, or nothing."""
+    """A cycle of imports, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -136,7 +138,7 @@ FILES = python_files(ROOT)
 
 
 def layer(package: str, name: str) -> int | None:
-    """The number of a part's layer; a folder of `components` that is named nowhere is a panel."""
+    """The number of a part's layer. A folder of `components` that is not listed is a panel."""
     others = LAYERS[package].index(PANELS) if package == "components" else None
     return next((i for i, names in enumerate(LAYERS[package]) if name in names), others)
 
@@ -153,7 +155,7 @@ def test_imports_go_downwards(name):
             assert own in HEAVY.get(parts[0], {own}), f"{name} imports {candidates[0]}"
         if parts[0] != package or parts[1:2] in ([], [own]) or layer(package, parts[1]) is None:
             continue
-        if name.endswith(".__main__"):  # a command, which nobody imports
+        if name.endswith(".__main__"):  # a command, which no file imports
             continue
         assert layer(package, parts[1]) < layer(package, own), f"{name} imports {candidates[0]}"
 

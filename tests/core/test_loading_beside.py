@@ -1,6 +1,7 @@
-"""While transformers loads a model in another thread, torch's usual type of number is another one for the
-whole process. Nothing that decodes may depend on it: memory for half as many bytes would be written beyond
-its end.
+"""While transformers loads a model in another thread, torch's default dtype is another one for the whole
+process.
+
+Nothing that decodes may depend on it: it would write beyond the end of memory for half as many bytes.
 """
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_model_that_is_loaded_beside_changes_no_text(changed, usual, kind, com
 @pytest.mark.parametrize("compiled", ["1", "0"])
 @pytest.mark.parametrize("usual", [torch.float16, torch.bfloat16, torch.float64])
 def test_a_pair_that_is_loaded_meanwhile_has_the_same_numbers(changed, usual, compiled, monkeypatch):
-    """What is computed at load, and the angles of positions that the first texts do not reach."""
+    """Values that are computed at load, and the angles of positions beyond the first texts."""
     monkeypatch.setenv("SPECDEC_KERNELS", compiled)
 
     def numbers():

@@ -1,4 +1,4 @@
-"""The losslessness check: its distribution, its statistic, and that it finds every fault it knows of."""
+"""The losslessness check: its distribution and its statistic are right, and it finds every known fault."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ from tests.helpers.distributions import FALSE_ALARM, distance, markov_pair, rand
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 BEYOND_DOUBT = 1e-12
-"""A fault's p-value from which on more decodes would tell nothing: it only falls."""
+"""If a fault's p-value is below this one, further decodes are not needed, because it only falls."""
 
 
 def check_of(method="gsd", topology=TREE, length=2, seed=1, fault=None, pair=None):
@@ -81,7 +81,7 @@ def test_tail_probabilities_are_those_of_the_chi_square_distribution(dof, statis
     cells = dof + 1
     distribution = {(i,): 1 / cells for i in range(cells)}
     counts, total = Counter(dict.fromkeys(distribution, 1000)), 1000 * cells
-    shift = (statistic * 500) ** 0.5  # two cells that are off by this give the statistic
+    shift = (statistic * 500) ** 0.5  # two cells that are off by this much give the statistic
     counts[(0,)] += shift
     counts[(1,)] -= shift
     assert sum(counts.values()) == total
@@ -90,7 +90,8 @@ def test_tail_probabilities_are_those_of_the_chi_square_distribution(dof, statis
 
 @pytest.mark.parametrize(("each", "cells", "most"), [(5, 15, (8, 50)), (5, 36, (8, 50)), (14, 36, (2, 4))])
 def test_a_small_p_value_is_as_rare_as_the_docstring_says(each, cells, most):
-    """Exactly, all cells alike: Poisson counts given their sum, whose squares the statistic sums up."""
+    """The exact distribution if all cells are equal: Poisson counts given their sum. The statistic is the sum
+    of their squares."""
     count = each * cells
     x = np.arange(each + 60)
     one = np.zeros((each * 512, 1 << (2 * count).bit_length()))  # [sum of squares, sum of counts]
@@ -106,7 +107,7 @@ def test_a_small_p_value_is_as_rare_as_the_docstring_says(each, cells, most):
 @pytest.mark.parametrize("cells", [2, 3, 4, 6])
 @pytest.mark.parametrize(("each", "most"), [(5, (112, 1400)), (14, (25, 160))])
 def test_beside_a_cell_of_nearly_all_counts_it_is_rarer(each, cells, most):
-    """In the limit, where the counts of the few small cells are independent and Poisson."""
+    """The limit in which the counts of the few small cells are independent and Poisson."""
     x = np.arange(each + 90)
     one = np.bincount((x - each) ** 2, stats.poisson.pmf(x, each))
     squares = one
@@ -124,10 +125,10 @@ def test_small_cells_are_pooled_by_what_is_expected_of_them():
     together = chi_square(Counter({(0,): 80, (1,): 9, (2,): 6, (3,): 5}), distribution)
     assert together.degrees_of_freedom == 1
     assert together.statistic == pytest.approx(stats.chisquare([80, 20], [90, 10]).statistic)
-    # 2.5 expected are too few for a cell even together: they join the smallest one
+    # 2.5 expected counts are too few for a cell even together, so these outcomes join the smallest cell
     joined = chi_square(Counter({(0,): 20, (1,): 4, (2,): 1}), {(0,): 0.6, (1,): 0.3, (2,): 0.1})
     assert joined.statistic == pytest.approx(stats.chisquare([20, 5], [15, 10]).statistic)
-    # wherever the smallest one is: in a large one 50 for 1 would not be seen
+    # whichever cell is the smallest; in a large cell 50 counts instead of 1 would not be seen
     hidden = chi_square(Counter({(0,): 20, (1,): 930, (2,): 50}), {(0,): 0.02, (1,): 0.979, (2,): 0.001})
     assert hidden.statistic == pytest.approx(stats.chisquare([930, 70], [979, 21]).statistic)
 
@@ -142,7 +143,7 @@ def test_five_decodes_are_tested_exactly_and_an_outcome_without_probability_says
 
 @pytest.mark.parametrize("mass", [5e-324, 1e-9, 1e-4])
 def test_too_many_of_what_is_rare_is_found_also_where_its_cell_lacks_as_many(mass):
-    """An excess of a rare outcome and a deficit of the smallest cell cancel where both are one cell."""
+    """An excess of a rare outcome and a deficit of the smallest cell cancel if both are one cell."""
     for others in ([0.6], [0.5, 0.3], [0.4, 0.3, 0.1]):
         rest = 1 - sum(others) - mass
         distribution = {(i,): p for i, p in enumerate([*others, rest, mass])}
@@ -186,7 +187,8 @@ def test_p_values_of_a_right_sampler_are_not_too_small(masses, count):
 @pytest.mark.parametrize("level", [1e-3, 2e-7])
 @pytest.mark.parametrize("count", [30, 150, 2000])
 def test_two_cells_are_tested_exactly_by_the_binomial_distribution(count, level, mass):
-    """As at a low temperature: one outcome has nearly all counts. `detectable` is what is really found."""
+    """As at a low temperature: one outcome has nearly all counts. `detectable` is the share that is really
+    found."""
     distribution = {(0,): 1 - mass, (1,): 0.75 * mass, (2,): 0.25 * mass}
     if 0.75 * mass * count >= LEAST_EXPECTED:
         distribution = {(0,): 1 - mass, (1,): mass}
@@ -200,7 +202,7 @@ def test_two_cells_are_tested_exactly_by_the_binomial_distribution(count, level,
     mean = round(mass * count)
     found = next(others for others in range(mean, count) if p_value(others) < level)
     assert stats.binom.sf(found - 1, count, mass) < level / 2
-    # a little less than 0.99 where counts, which are whole, make the exact test stricter than χ²
+    # slightly below 0.99 if whole counts make the exact test stricter than χ²
     assert stats.binom.sf(found - 1, count, min(1, mass + detectable(count, 1, level))) > 0.98
 
 
@@ -237,13 +239,13 @@ def test_a_perfect_draft_is_always_accepted_and_autoregressive_decoding_takes_a_
 @pytest.mark.parametrize("topology", [sequence(3), batch(2), TREE], ids=str)
 @pytest.mark.parametrize("method", DRAFTING)
 def test_right_decoders_pass(method, topology):
-    """First two tokens of 1,500 decodes; false alarm 1e-6 each."""
+    """The first two tokens of 1,500 decodes. A false alarm has probability 1e-6 for each."""
     assert run(check_of(method, topology), 1500).chi_square().p_value > FALSE_ALARM
 
 
 @pytest.mark.slow
 def test_right_decoders_pass_as_often_as_stated():
-    """40 checks at a level of 1 in 5: from 1 to 19 alarms but with a probability below 1e-3."""
+    """40 checks at a level of 1 in 5: between 1 and 19 alarms, except with a probability below 1e-3."""
     p_values = [run(check_of(length=1, seed=seed), 100).chi_square().p_value for seed in range(40)]
     assert 1 <= sum(p < 0.2 for p in p_values) <= 19
 
@@ -309,7 +311,7 @@ def told(**changes):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_is_caught_at_the_page_s_default_settings(name):
-    """Two tokens of 8,000 decodes, alarm level 1e-4; where fewer leave no doubt, they will do."""
+    """Two tokens of 8,000 decodes, alarm level 1e-4. Fewer decodes are enough if they leave no doubt."""
     settings = lossless_run.CheckSettings(method=FAULTS[name].method, broken=True, fault=name).checked()
     check = lossless_run.new_check(settings)
     while check.decodes < settings.decodes and check.chi_square().p_value > BEYOND_DOUBT:
@@ -384,7 +386,7 @@ def test_a_visitor_s_mistakes_are_named(changes, names):
 
 
 def test_faults_to_choose_are_those_of_the_method():
-    """Plain decoding has none. On a sequence a fault of siblings cannot show."""
+    """Plain decoding has no fault to switch on. On a sequence a fault of siblings can't be detected."""
     assert lossless_run.CheckSettings(method="ar", broken=True, fault="kept-draft").checked().fault is None
     described = losslessness._known()["faults"]
     assert {name: each["method"] for name, each in described.items()} == {
@@ -398,7 +400,7 @@ def test_every_fault_is_explained_and_its_decodes_are_recorded():
     shown = json.loads(SHOWN.read_text())
     assert FAULT_WORDS.keys() == FAULTS.keys() == shown.keys()
     assert all(10 <= decodes < lossless_run.CheckSettings().decodes for decodes in shown.values())
-    # a smaller sample of a large fault says the same within a quarter
+    # for a large fault, a smaller sample gives the same number within a quarter
     assert shows_after("own-sample", 1500) == pytest.approx(shown["own-sample"], rel=0.25)
 
 

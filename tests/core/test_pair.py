@@ -1,4 +1,4 @@
-"""Pairs from folders and from memory, and what is refused."""
+"""Pairs from folders and from memory, and arguments that are refused."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ SIZE = len(TOKENIZER)
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Checkpoints of two families with one tokenizer, the draft's logits padded."""
+    """Checkpoints of two families with one tokenizer. The draft's logits are padded."""
     root = tmp_path_factory.mktemp("checkpoints")
     save_checkpoint(root / "target", "llama", vocab_size=SIZE)
     save_checkpoint(root / "draft", "qwen3", seed=1, vocab_size=SIZE + 20)
@@ -77,7 +77,8 @@ def test_the_name_of_a_pair_is_also_that_of_a_draft_for_other_targets(folders, m
     pair = specdec.load_pair(folders / "target", "smollm2")
     assert pair.draft.name.endswith("/draft")
     with pytest.raises(ValueError, match="can't draft for this target"):
-        specdec.load_pair("smollm2", "smollm2")  # its own draft, which reads the real one's embedding
+        # the draft of this project, which reads the real model's embedding
+        specdec.load_pair("smollm2", "smollm2")
 
 
 def test_models_in_memory_are_wrapped():
@@ -121,7 +122,7 @@ def test_a_prompt_in_memory_may_be_empty_and_holds_whole_characters():
 
 @pytest.mark.parametrize(("ids", "ends"), [([5, 6], {0, 5, 6}), (-1, {0})])
 def test_texts_end_with_what_tokenizer_and_generation_settings_say(ids, ends):
-    """A negative id ends none."""
+    """A negative id ends no text."""
     model = tiny_model("llama", vocab_size=SIZE)
     model.generation_config.eos_token_id = ids
     assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == ends
@@ -152,7 +153,7 @@ LETTERS = {"a": 0, "b": 1, "c": 2, "<unk>": 3}
 
 
 def tokenizer_with_gaps(ids=LETTERS, end=9, **special):
-    """Words are letters; the token that ends a text lies behind a gap."""
+    """Words are letters. The token that ends a text has an id after a gap."""
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({**ids, "</s>": end}, unk_token="<unk>"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     return transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>", **special)
@@ -184,7 +185,7 @@ def test_a_token_that_ends_texts_by_the_models_settings_alone_is_not_cut_off():
 
 
 def test_ids_of_a_gap_are_tokens_like_any_other_and_those_beyond_are_refused():
-    """The model may write them, so they may be read as well: a text can be gone on with."""
+    """The model may write these tokens, so a prompt may contain them: a text can be continued."""
     pair = specdec.ModelPair(ending_at(9, 12), tokenizer=tokenizer_with_gaps())
     assert pair.encode([5, 9, 0]) == [5, 9, 0]
     for ids in ([10], [-1], [0, 11]):
@@ -241,7 +242,7 @@ def test_a_draft_without_a_target_is_named(folders):
 
 @pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2)], ids=["None", "name", "layer"])
 def test_what_is_no_model_is_named(model):
-    with pytest.raises(ValueError, match="no model to decode with"):
+    with pytest.raises(ValueError, match="can't be used as a model"):
         specdec.ModelPair(model)
 
 
@@ -295,7 +296,7 @@ def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_p
 @pytest.mark.parametrize("value", ["w1", 5, {}, transformers.PreTrainedTokenizerFast], ids=str)
 def test_what_is_no_tokenizer_is_named(value):
     for tokenizer, its_own in ((value, None), (TOKENIZER, value)):
-        with pytest.raises(ValueError, match="no tokenizer of a language model"):
+        with pytest.raises(ValueError, match="is not a tokenizer of a language model"):
             specdec.ModelPair(uniform(SIZE), uniform(SIZE), tokenizer, its_own)
 
 
@@ -322,7 +323,7 @@ def test_a_text_that_the_tokenizer_can_not_split_is_named():
 
 def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_back(monkeypatch):
     class PanicException(BaseException):
-        """As Rust's panics arrive in Python."""
+        """Raises errors as Rust's panics arrive in Python."""
 
     pair = specdec.ModelPair(uniform(SIZE), tokenizer=byte_level_tokenizer())
     for raised, seen in ((PanicException, ValueError), (KeyboardInterrupt, KeyboardInterrupt)):
@@ -336,7 +337,7 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
 
 
 def test_refusals_are_short():
-    with pytest.raises(ValueError, match="no model") as refusal:
+    with pytest.raises(ValueError, match="as a model") as refusal:
         specdec.ModelPair([tiny_model("llama")])
     assert len(str(refusal.value)) < 250
     assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""The verdict whether drafting pays: against gains that are computed by hand, and against decoding."""
+"""The verdict whether drafting pays, compared with gains that are computed by hand and with decoding."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.helpers.distributions import markov_pair
 
 
 def setup(acceptance, draft, row, rest=0.0, **others):
-    """The target's first row takes 1 s and each further one `row`; a draft forward takes `draft`."""
+    """The target's first row takes 1 s and each further row `row`. A draft forward pass takes `draft`."""
     target = costs.JointCost({1: cost_of({1: 1.0, 101: 1.0 + 100 * row})})
     drafting = costs.JointCost({1: cost_of({1: draft})})
     cost = costs.RoundCost(target, drafting, {1: costs.Overhead(rest, 0.0, 0.0, 0.0)})
@@ -77,9 +77,9 @@ def test_a_gain_within_the_error_is_no_gain_and_said_so():
 
 def test_nothing_is_blamed_where_nothing_limits():
     *_, last = Payoff.of(setup([1.0], draft=0.0, row=0.0)).sentences()
-    assert last == "Only the size of the largest tree, k = 32, limits it."
+    assert last == "Only the size of the largest tree, k = 32, limits the gain."
     *_, last = Payoff.of(setup([0.01], draft=3.0, row=3.0)).sentences()
-    assert last == "No limit makes a difference alone, only several of them together."
+    assert last == "No single limit makes a difference, only several of them together."
 
 
 @pytest.mark.parametrize("wrong", [{"texts": 0}, {"acceptance": 0.0}, {"acceptance": float("nan")}])
@@ -120,13 +120,15 @@ def test_the_gain_of_a_tree_is_that_of_the_verdict_where_the_target_reads_tokens
 
 def test_changed_values_replace_their_own_and_keep_the_rest():
     own = setup([0.5, 0.2], draft=0.1, row=0.01)
-    assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])  # of what remains
+    # changes in proportion to the rest
+    assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])
     assert changed(own, acceptance=0.25).acceptance == pytest.approx([0.25, 0.1])  # in proportion
     assert changed(own, draft_step=0.3).draft_step == pytest.approx(0.3)
     assert changed(own, rest=0.2).rest == pytest.approx(0.2)
     rows = (1.1, 1.2, 1.3, 1.4, 1.5, 2.5)
     assert changed(own, rows=rows).rows == pytest.approx(rows)
-    assert changed(own, rows=rows).costs.target.seconds(1, 96) == pytest.approx(3.5)  # as the last ones do
+    # further rows cost as much as the last ones
+    assert changed(own, rows=rows).costs.target.seconds(1, 96) == pytest.approx(3.5)
     assert changed(own) == own
     assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call
 
@@ -165,8 +167,8 @@ def test_the_command_measures_a_pair(capsys, tmp_path):
     command.main(["--json", "--texts", "3", "--save", str(tmp_path / "own.json")])
     assert json.loads(capsys.readouterr().out)["speed_up"] >= 1
     saved = json.loads((tmp_path / "own.json").read_text())
-    assert SetUp.from_json(saved["setup"]).texts == 3  # measured for four
-    with pytest.raises(ValueError, match="method = 'ar' is none of gsd, ersd"):
+    assert SetUp.from_json(saved["setup"]).texts == 3  # measured for four rows
+    with pytest.raises(ValueError, match="method = 'ar' is not one of gsd, ersd"):
         command.main(["--method", "ar"])
 
 

@@ -13,7 +13,7 @@ from specdec.private_cache import VARIABLE, make_private, private_folder
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners and modes of files")
 NOBODY = 65534
 SPECDEC = ["specdec", "specdec/models", "specdec/models/sub", "specdec/models/sub/code"]
-"""Below the folder of all caches."""
+"""A folder below the folder of all caches."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def mode(path: Path) -> int:
 
 
 def test_folders_and_files_are_for_their_user_alone(base):
-    """Folders that earlier versions made have the mode 0755; files may be written under any umask."""
+    """Folders that earlier versions made have the mode 0755. Files may be written under any umask."""
     folder = private_folder("models")
     assert {mode(path) for path in (folder, base, base / "specdec")} == {0o700}
     folder.chmod(0o755)
@@ -62,14 +62,14 @@ def test_nothing_is_cached_where_others_can_write(folder, base, place, bit, capl
 
 
 def test_a_shared_folder_in_which_nobody_can_rename_others_files_will_do(folder, base):
-    """As /tmp is: its sticky bit keeps others from replacing our folder."""
+    """As with /tmp: the sticky bit keeps others from replacing our folder."""
     base.chmod(0o1777)
     assert private_folder("models") == folder
 
 
 @pytest.mark.parametrize("place", ["nowhere", ".", *SPECDEC])
 def test_nothing_is_cached_where_files_are_another_user_s(folder, base, place, caplog, monkeypatch):
-    """Or where this process is another user's than the folder, which needs no superuser."""
+    """Or this process runs as another user than the folder's owner. This test needs no superuser."""
     path = base / place
     if place == "nowhere":
         monkeypatch.setattr(os, "geteuid", lambda: NOBODY)

@@ -1,4 +1,4 @@
-"""Logits to probabilities."""
+"""Turning logits into probabilities."""
 
 import math
 
@@ -99,7 +99,7 @@ def test_settings_out_of_range_are_named(settings, named):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("temperature", [1e-40, 1e-7, 3e-6, 1e-3, 0.3, 1.0, 7.0])
 def test_weights_of_a_race_are_the_weights_of_the_distribution(dtype, temperature):
-    """GSD drafts by the former and verifies with the latter: they must be one distribution."""
+    """GSD drafts from the first and verifies with the second, so both must be one distribution."""
     generator = torch.Generator().manual_seed(0)
     steps = torch.randint(0, 5, (20, 50), generator=generator)
     logits = (20 * (1 + torch.finfo(dtype).eps * steps)).to(dtype)  # equal but for a rounding

@@ -1,4 +1,4 @@
-"""Names that users, notebooks and other projects call stay where they are."""
+"""Names that users, notebooks and other projects use still exist."""
 
 import subprocess
 import sys

@@ -25,7 +25,7 @@ from tests.helpers.distributions import FALSE_ALARM
 
 
 def splitmix64(state, count):
-    """The published generator, in plain integers: an independent computation of the noise."""
+    """The published generator in plain Python integers: an independent computation of the noise."""
     mask, out = (1 << 64) - 1, []
     for _ in range(count):
         state = (state + 0x9E3779B97F4A7C15) & mask
@@ -50,7 +50,7 @@ def test_noise_of_one_position_is_a_run_of_splitmix64():
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
 
 
-@pytest.mark.parametrize("count", [5, 3000, 3 * (1 << 14) + 5])  # several keys a block, and several blocks
+@pytest.mark.parametrize("count", [5, 3000, 3 * (1 << 14) + 5])  # several keys per block, and several blocks
 def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
     keys = [0, 1, 2**64 - 1, 12345678901234567890, 7, 8, 9]
     found = np.empty((len(keys), count))
@@ -62,7 +62,7 @@ def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
 
 
 def key_of_the_largest():
-    """A key whose first number comes from 64 bits that are all 1: `mix`, undone step by step."""
+    """A key whose first number comes from 64 bits that are all 1, found by inverting `mix` step by step."""
     z = splitmix.MASK
     for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
         z ^= z >> shift ^ z >> 2 * shift
@@ -87,7 +87,8 @@ def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():
 
 
 def sparse_races_differ(vocab_size=20_000):
-    """How many of 36 races, flat to nearly decided, some with little support, differ from the whole race."""
+    """The number of 36 races that differ from the whole race. They are from flat to nearly decided, some with
+    little support."""
     differ = 0
     for seed in range(36):
         generator = torch.Generator().manual_seed(seed)
@@ -105,7 +106,7 @@ def sparse_races_differ(vocab_size=20_000):
 
 
 def test_sparse_races_have_the_arrivals_of_whole_ones(monkeypatch):
-    """The control looks at too few tokens."""
+    """The control computes too few tokens."""
     assert sparse_races_differ() == 0
     monkeypatch.setattr(sparse_race, "_SLACK", -3.0)
     assert sparse_races_differ() > 3
@@ -133,21 +134,22 @@ def test_each_node_can_have_a_race_of_its_own():
 
 
 def test_exponentials_are_exponential():
-    """Kolmogorov-Smirnov, false alarm 1e-6; the control is shifted by 0.02."""
+    """A Kolmogorov-Smirnov test. A false alarm has probability 1e-6. The control is shifted by 0.02."""
     e = log_exponentials(1, range(20), 5000).exp().flatten().numpy()
     assert stats.kstest(e, "expon").pvalue > FALSE_ALARM
     assert stats.kstest(np.abs(e + 0.02), "expon").pvalue < FALSE_ALARM
 
 
 def test_first_arrivals_are_a_sample_without_replacement():
-    """χ² on the first two of three, false alarm 1e-6."""
+    """A χ² test of the first two tokens of three. A false alarm has probability 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     each = map(race_of, log_exponentials(5, range(20_000), 3))
     pairs = [tuple(race.arrivals(q.log()[None], 2)[0]) for race in each]
     distribution = {(i, j): float(q[i] * q[j] / (1 - q[i])) for i in range(3) for j in range(3) if i != j}
     observed = [pairs.count(key) for key in distribution]
     assert stats.chisquare(observed, [20_000 * mass for mass in distribution.values()]).pvalue > FALSE_ALARM
-    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in distribution]  # as if drawn with replacement
+    # the distribution of draws with replacement
+    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in distribution]
     assert stats.chisquare(observed, control).pvalue < FALSE_ALARM
 
 

@@ -1,4 +1,4 @@
-"""Every recorded run shows what its title says, recomputed from its record, and is what the decoder does."""
+"""Every recorded run shows what its title says, and the decoder still decodes the same."""
 
 import math
 from statistics import median
@@ -19,7 +19,7 @@ def load(name):
 
 
 def moment(name):
-    """The run, and the round and the step that the index points at."""
+    """The run, and the round and the step that the index names."""
     run, entry = load(name), ENTRIES[name]
     round = run.rounds[entry["round"]]
     return run, round, round.steps[entry["step"]]
@@ -82,7 +82,7 @@ def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_record
 
 @pytest.mark.parametrize("name", ["code", "story"])
 def test_an_opening_is_faster_than_its_baseline(name):
-    """By the median of each round, as the page draws them, and in more than half of the repeats."""
+    """By the median time of each round, as the page draws them, and in more than half of the repeats."""
     repeats = load(name).timings
     run, plain = (
         sum(map(median, zip(*(getattr(repeat, lane) for repeat in repeats), strict=True)))
@@ -99,7 +99,7 @@ def test_an_opening_shows_what_was_replaced_in_its_first_rounds(name):
     _, round, step = moment(name)
     assert len(round.nodes) == len(run.paths)
     assert step.kind == "correction"
-    assert round.tokens[-1].text.strip().isalpha()  # a word, no comma
+    assert round.tokens[-1].text.strip().isalpha()  # the token is a word, not a comma
 
 
 def test_the_long_run_accepts_five_in_a_row_and_adds_a_bonus():
@@ -184,7 +184,7 @@ def test_runs_are_written_with_their_entries_and_their_measured_baselines(monkey
     for name, run, measured in zip(wanted.names(), runs, repeats, strict=True):
         written = specdec.Generation.from_json((tmp_path / f"{name}.json").read_text())
         assert (written.method, written.rounds) == (run.method, run.rounds)
-        assert written.token_ids == load(name).token_ids  # ERSD: the seed decides the text
+        assert written.token_ids == load(name).token_ids  # under ERSD the seed decides the text
         assert written.baseline == tuple(measured.plain_rounds)
         assert tokens_of(written.baseline) == tokens_of(load(name).baseline)
         assert len(written.timings) == timing.LEAST

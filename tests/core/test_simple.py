@@ -1,4 +1,4 @@
-"""The three rungs of reading decide alike: `algorithms` on tables, `simple` on models, and the decoder."""
+"""Three versions make the same decisions: `algorithms` on tables, `simple` on models, and the decoder."""
 
 import copy
 
@@ -19,7 +19,7 @@ PROMPT = [3, 17, 8, 42, 5]
 
 @pytest.fixture(scope="module", params=["llama", "qwen3"])
 def models(request):
-    """A target and a draft that is the target with noise, in float64."""
+    """A target, and a draft that is the target with noise, in float64."""
     target = tiny_model(request.param, torch.float64, eos_token_id=None)
     draft = copy.deepcopy(target)
     generator = torch.Generator().manual_seed(7)
@@ -36,7 +36,7 @@ def test_texts_are_those_of_the_decoder(method, topology, models):
     for seed, temperature in ((0, 1.0), (1, 0.6), (2, 1.4)):
         settings = {"method": method, "max_new_tokens": 40, "temperature": temperature, "seed": seed}
         want = specdec.generate(pair, PROMPT, topology=topology, **settings)
-        assert want.num_target_calls < 40 or not topology.num_draft_tokens  # drafts were accepted
+        assert want.num_target_calls < 40 or not topology.num_draft_tokens  # some drafts were accepted
         assert simple.decode(*models, PROMPT, topology, **settings) == want.token_ids
 
 

@@ -1,4 +1,4 @@
-"""Token ids to text, piece by piece: nothing raises, and the pieces join to what decoding all of it gives."""
+"""Token ids become text piece by piece: nothing raises, and the joined pieces equal the text of all ids."""
 
 import itertools
 
@@ -34,7 +34,7 @@ CHECKS["suppress_health_check"] = [HealthCheck.function_scoped_fixture]
 
 
 class WithoutBackend:
-    """The same tokenizer as one of transformers' slow ones shows itself: no Rust object behind it."""
+    """The same tokenizer in the form of transformers' slow tokenizers, without a Rust object."""
 
     decode = TOKENIZER.decode
     convert_ids_to_tokens = TOKENIZER.convert_ids_to_tokens
@@ -70,7 +70,7 @@ def pieces(tokenizer, prompt, ids):
 
 
 def added_text(tokenizer, prompt, ids):
-    """What decoding all of it gives beyond what it gives for the prompt, or beyond what the two share."""
+    """The text of all ids after the text of the prompt, or after the common beginning of both."""
     before, whole = (tokenizer.decode(some, skip_special_tokens=True) for some in (prompt, [*prompt, *ids]))
     while not whole.startswith(before):
         before = before[:-1]
@@ -79,7 +79,8 @@ def added_text(tokenizer, prompt, ids):
 
 @st.composite
 def texts(draw, size):
-    """Prompt and new ids; often of few different tokens, which makes long runs, and of bytes that fit ill."""
+    """A prompt and new ids. They often have few different tokens, which makes long runs, and bytes that form
+    no characters."""
     few = st.sampled_from(draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=6)))
     ids = draw(st.sampled_from([few, st.integers(0, size - 1)]))
     return draw(st.lists(ids, max_size=12)), draw(st.lists(ids, max_size=60))
@@ -96,7 +97,7 @@ def test_whatever_the_tokens_the_pieces_join_to_the_whole_text(tokenizers, kind,
 
 @kinds
 def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(tokenizers, kind, monkeypatch):
-    """Control: the whole text decoded at each token would be 250 tokens a token."""
+    """Control: decoding the whole text at each token would decode 250 tokens per token."""
     tokenizer, decoded = tokenizers[kind], []
     decode, generator = tokenizer.decode, torch.Generator().manual_seed(0)
     for count in (1, 2, 5, 30):
@@ -106,7 +107,7 @@ def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(toke
             patched.setattr(tokenizer, "decode", lambda i, **k: decoded.append(len(i)) or decode(i, **k))
             joined = "".join(pieces(tokenizer, ids[:3], ids[3:]))
         assert joined == added_text(tokenizer, ids[:3], ids[3:])
-    # bytes in Python: those that fit no character have no text, so that no window of them tells anything
+    # "bytes in Python" decodes more: bytes that form no character yet have no text of their own
     assert sum(decoded) < 60 * 2000 or kind == "bytes in Python"
 
 
@@ -114,7 +115,7 @@ def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(toke
 def test_ids_without_a_token_add_no_text(tokenizers, kind):
     tokenizer = tokenizers[kind]
     if kind == "words in Python":
-        return  # that one has a text for any id
+        return  # this tokenizer has a text for every id
     beyond, known = len(tokenizer) + 300, [len(tokenizer) // 2, len(tokenizer) // 3] * 3
     told = pieces(tokenizer, [beyond, *known, beyond], [beyond, *known, beyond, *known])
     assert "".join(told) == added_text(tokenizer, known, known * 2)
@@ -122,7 +123,8 @@ def test_ids_without_a_token_add_no_text(tokenizers, kind):
 
 
 def test_bytes_that_fit_no_character_end_no_run():
-    """`<0x0A> <0xC3> a`: alone a new line, with what follows two replacement characters."""
+    """`<0x0A> <0xC3> a`: the first token alone is a new line, but with the following ones it is two
+    replacement characters."""
     ids = FALLBACK.convert_tokens_to_ids(["<0x0A>", "<0xC3>", "a", "<0xC3>", "<0xA9>", "b", "<0x41>"])
     assert pieces(FALLBACK, [], ids) == ["", "", "\ufffd\ufffda", "", "", "éb", "", "A"]
     assert [TokenTexts(FALLBACK)[i] for i in ids[:2]] == ["\n", "<C3>"]
@@ -185,7 +187,7 @@ def test_without_a_tokenizer_there_is_no_text_and_tokens_are_numbers():
 
 
 def test_a_decoder_that_panics_raises_nothing():
-    """Rust's panics are no `Exception`; this decoder panics at a text of one space."""
+    """Rust's panics are not instances of `Exception`. This decoder panics at a text of one space."""
     tokenizer = byte_fallback_tokenizer()
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 1)]
     tokenizer.backend_tokenizer.decoder = decoders.Sequence(steps)

@@ -31,10 +31,10 @@ def test_topologies_have_names(name, k, tree):
 @pytest.mark.parametrize(
     ("name", "k", "message"),
     [
-        (None, 4, "topology = None is none of"),
-        ("star", 4, "topology = 'star' is none of simple, sequence"),
-        ("sequence", None, "'sequence' is none of"),
-        ("sequence(x)", None, "none of"),
+        (None, 4, "topology = None is not one of"),
+        ("star", 4, "topology = 'star' is not one of simple, sequence"),
+        ("sequence", None, "'sequence' is not one of"),
+        ("sequence(x)", None, "not one of"),
         ("batch", 0, "k = 0"),
         ("batch(0)", None, "k = 0"),
         ("simple(4)", None, "simple is one token"),

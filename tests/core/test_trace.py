@@ -1,4 +1,4 @@
-"""Records round-trip through JSON, and what does not fit is named."""
+"""Records survive writing to JSON and reading, and a ValueError names a value that does not fit."""
 
 import json
 from functools import reduce
@@ -82,19 +82,25 @@ SPOILED = [
         r"rounds\[1\]\.number = 5: rounds are counted from 0",
     ),
     (lambda run, first: first.update(tokens=[]), r"rounds\[0\]\.tokens is empty"),
-    (lambda run, first: first.update(text="another"), r"rounds\[0\]\.text = 'another' is not that of its"),
-    (lambda run, first: first["nodes"].pop(0), r"nodes\[\d\]\.path = .*: its parent must stand before it"),
-    (lambda run, first: first["nodes"].append(first["nodes"][-1]), r"nodes\[\d\].* there twice"),
+    (
+        lambda run, first: first.update(text="another"),
+        r"rounds\[0\]\.text = 'another' is not the text of its",
+    ),
+    (lambda run, first: first["nodes"].pop(0), r"nodes\[\d\]\.path = .*: its parent must come before it"),
+    (lambda run, first: first["nodes"].append(first["nodes"][-1]), r"nodes\[\d\].* listed twice"),
     (
         lambda run, first: first["steps"].append(first["steps"][0]),
-        r"rounds\[0\]\.steps has \d+: none, or one for each",
+        r"rounds\[0\]\.steps has \d+ entries; it must have none, or one for each",
     ),
-    (lambda run, first: first["steps"][0].update(path=[7]), r"steps\[0\]\.path = \(7,\) is no drafted node"),
+    (
+        lambda run, first: first["steps"][0].update(path=[7]),
+        r"steps\[0\]\.path = \(7,\) is not a drafted node",
+    ),
     (
         lambda run, first: first["steps"][0]["trials"][0].update(path=[7]),
-        r"steps\[0\]\.trials\[0\]\.path = \(7,\) is no drafted node below \(\)",
+        r"steps\[0\]\.trials\[0\]\.path = \(7,\) is not a drafted node below \(\)",
     ),
-    (lambda run, first: run["paths"].append(run["paths"][0]), r"^paths\[\d\] = \(0,\) is there twice"),
+    (lambda run, first: run["paths"].append(run["paths"][0]), r"^paths\[\d\] = \(0,\) is listed twice"),
     (lambda run, first: run["paths"].append([9, 9]), r"^paths\[\d\] = \(9, 9\): its parent"),
 ]
 
@@ -114,7 +120,7 @@ def test_whatever_is_wrong_is_a_value_error():
             Generation.from_json(text)
         except ValueError:
             refused += 1
-    assert refused > 300  # some are right by chance: another text is a text
+    assert refused > 300  # some changes are right by chance, because another text is a valid text
 
 
 @pytest.mark.parametrize("where", ["nodes", "leading", "trials"])

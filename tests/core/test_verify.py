@@ -1,4 +1,4 @@
-"""Verification by hand: small trees whose outcome can be followed with a pencil."""
+"""Verification by hand: small trees whose outcome can be computed with a pencil."""
 
 import math
 
@@ -75,7 +75,7 @@ def rejecting(tokens, log_p, log_q, last=0.5):
 
 
 def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
-    """Two rejections leave q less than float64 holds; what is left of it is drawn from all the same."""
+    """After two rejections q is smaller than float64 allows. A token is still drawn from its rest."""
     log_q = torch.tensor([0.0, -900.0, -2000.0, -2000.0 + math.log(3)], dtype=torch.float64)
     log_p = torch.tensor([0.1, 0.1, 0.1, 0.7], dtype=torch.float64).log()
     attempts = rejecting([0, 1, 2], log_p, log_q).attempts
@@ -94,7 +94,7 @@ def distributions(vocab_size):
 @pytest.mark.parametrize("rejections", [0, 1, 2])
 def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejections):
     log_p, log_q = distributions(vocab_size)
-    tokens = (log_p - log_q).argsort()[:rejections].tolist()  # p/q lowest: sure to be rejected
+    tokens = (log_p - log_q).argsort()[:rejections].tolist()  # the lowest p/q, so it is certainly rejected
     weights, covered = log_p.exp().numpy(), log_q.exp().numpy()
     for token in tokens:
         excess = np.maximum(weights / weights.sum() - covered / covered.sum(), 0)
@@ -110,13 +110,14 @@ def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejecti
 
 
 def test_a_sample_at_the_very_end_is_a_token_with_a_probability():
-    """u * sum may round up to the sum: that is nobody's share."""
+    """u * sum may round up to the sum, which belongs to no token's share."""
     log_p = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64).log()
     assert [rejecting([], log_p, None, u).token_id for u in (1.0, NEVER)] == [2, 2]
 
 
 def test_a_sample_of_a_residual_that_is_zero_everywhere_is_one_of_p():
-    """p below q everywhere by rounding: a rejection leaves p as it was, for a sample and the next child."""
+    """p is below q everywhere by rounding. A rejection then leaves p as it was, for a sample and for the next
+    child."""
     log_p, log_q = P.log() - 1e-12, P.log()
     assert [rejecting([0], log_p, log_q, u).token_id for u in (0.05, 0.3, 0.7)] == [0, 1, 2]
     second = rejecting([0, 1], log_p, log_q).attempts[1]

@@ -22,7 +22,7 @@ OTHER_THAN_ERSD = [method for method in DRAFTING if method != "ersd"]
 
 
 def repetitive_pair(vocab_size=4, seed=5):
-    """A target whose texts repeat, with a draft that knows nothing of it."""
+    """A target whose texts repeat, with a draft that does not know this."""
     table = random_table(vocab_size, 1, seed) + 2 * sum_of_cycle(vocab_size)
     target = MarkovModel(table / table.sum(-1, keepdim=True), "target")
     return specdec.ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), "draft"))
@@ -86,7 +86,7 @@ def test_ersd_runs_that_share_trees_of_auto_write_their_texts(drafter):
 
 
 def first_tokens(method, drafter, temperature=1.0, runs=3000):
-    """Three tokens by the real engine, of one round or of several. Texts are longer: no tree is cut."""
+    """Three tokens by the real engine, in one round or several. The texts are longer, so no tree is cut."""
     settings = RunSettings(method, 8, Sampling(temperature), 0, drafter=drafter)
     tree = TREE if drafter == MODEL_AND_COPIES else Topology([])
     for seed in range(runs):
@@ -106,12 +106,13 @@ def expected(temperature=1.0):
 @pytest.mark.parametrize("drafter", COPYING)
 @pytest.mark.parametrize("method", OTHER_THAN_ERSD)
 def test_every_rule_keeps_the_target_s_distribution(method, drafter, temperature):
-    """χ² of three tokens, 3,000 runs; false alarm 1e-6 each."""
+    """A χ² test of three tokens, 3,000 runs. A false alarm has probability 1e-6 for each."""
     assert chi_square_p_value(first_tokens(method, drafter, temperature), expected(temperature)) > FALSE_ALARM
 
 
 def same_noise(drafted, verdict, log_p, noise):
-    """Broken: the token after a copied one is sampled with the uniform that decided the copied one."""
+    """Broken on purpose: the token after a copied one is sampled with the uniform that decided the copied
+    one."""
     rows, token_id = [*verdict.rows], verdict.token_id
     u = noise.last(drafted.topology.path([0, *rows][-1]))
     for copy in drafted.copied:
@@ -123,7 +124,7 @@ def same_noise(drafted, verdict, log_p, noise):
 
 
 def unchecked(drafted, verdict, log_p, noise):
-    """Broken: the first copied token replaces the target's own."""
+    """Broken on purpose: the first copied token replaces the target's own token."""
     [*rows], copy = verdict.rows, next(iter(drafted.copied), None)
     if copy is not None and drafted.topology.parents[copy] == [0, *rows][-1]:
         verdict = verdict._replace(token_id=drafted.token_ids[copy])
@@ -257,7 +258,7 @@ def test_copying_goes_on_where_the_text_is_too_long_for_the_draft(method):
     assert all(node.copied for node in nodes)
     assert any(node.status == "accepted" for node in nodes)
     assert any(not node.copied for round in run.rounds for node in round.nodes)
-    pair.draft.context_length = len(REPEATING) - 4  # less than the prompt
+    pair.draft.context_length = len(REPEATING) - 4  # shorter than the prompt
     assert copied(generated(method, MODEL_AND_COPIES, pair))
 
 

@@ -1,4 +1,4 @@
-"""Drafting without a softmax: the same first arrivals, and the same errors, as with one."""
+"""Drafting without a softmax gives the same first arrivals and the same errors as with one."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Drafters that are no model change neither ERSD's text nor GSD's distribution. Mistakes are named."""
+"""Drafters that are not models change neither ERSD's text nor GSD's distribution. Mistakes are named."""
 
 import itertools
 import time
@@ -93,7 +93,8 @@ def test_ersd_on_the_embedded_target_alone_writes_its_text_letter_by_letter(draf
 
 
 def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=None):
-    """Two tokens of GSD by the real engine, longer runs than that: the tree must not be cut for them."""
+    """Two tokens of GSD by the real engine. The runs are longer, so the tree is not cut for the tested
+    tokens."""
     settings = RunSettings("gsd", 2 + topology.depth, Sampling(), 0, False, temperature, drafter).checked()
     pair = PAIR if drafter is not None else markov_pair(8, seed=3)
     for seed in range(runs):
@@ -106,14 +107,15 @@ def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=N
 @pytest.mark.slow
 @pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
 def test_gsd_keeps_the_target_s_distribution_whoever_drafts(drafter):
-    """χ² of two tokens, 3,000 runs; false alarm 1e-6 a drafter."""
+    """A χ² test of two tokens, 3,000 runs. A false alarm has probability 1e-6 for each drafter."""
     assert chi_square_p_value(first_tokens(drafter), joint_distribution(TARGET, [0], 2)) > FALSE_ALARM
 
 
 def test_chi_square_catches_broken_verifiers():
-    """The control of drafts without probabilities: the emitted token is the sample that was not drafted.
+    """Negative control for drafts without probabilities: the emitted token is the sample that was not
+    drafted.
 
-    That of drafts with probabilities is a verifier whose p stays as it is after a rejection.
+    The control for drafts with probabilities is a verifier whose p does not change after a rejection.
     """
 
     def twice(drafted, log_p, noise):
@@ -145,7 +147,7 @@ def test_a_draft_temperature_changes_ersd_s_calls_and_not_its_text(temperature):
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0, 0.3, 2.5])
 def test_a_draft_temperature_leaves_gsd_s_distribution(temperature):
-    """χ² of two tokens, 2,000 runs; false alarm 1e-6 a temperature."""
+    """A χ² test of two tokens, 2,000 runs. A false alarm has probability 1e-6 for each temperature."""
     runs = first_tokens(None, runs=2000, temperature=temperature)
     assert chi_square_p_value(runs, joint_distribution(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM
 
@@ -167,7 +169,7 @@ def texts():
 
 
 def places(text, string):
-    """Where a string ends in the text."""
+    """The positions at which a string ends in the text."""
     return [
         i for i in range(len(text)) if i + 1 >= len(string) and text[i + 1 - len(string) : i + 1] == string
     ]
@@ -196,7 +198,7 @@ def test_a_text_of_equal_tokens_takes_linear_time():
     def least(count):  # a collection of garbage in a process of many objects may take longer than the text
         return min(seconds(count) for _ in range(3))
 
-    assert least(16_000) < 16 * least(2000)  # 64 times if it were quadratic
+    assert least(16_000) < 16 * least(2000)  # it would take 64 times as long if the time were quadratic
 
 
 def test_another_text_is_another_automaton():
@@ -240,12 +242,12 @@ def test_n_grams_fill_the_path_of_first_children_of_any_tree(paths):
 @pytest.mark.parametrize(
     ("shortest", "drafted", "weights"),
     [
-        (1, (), {2: 0.5 + 0.5 * 1 / 5, 1: 0.5 * 2 / 5}),  # after 0 1 0, then after 0
-        (0, (), {2: 0.6 + 0.2 * 1 / 10, 1: 0.2 + 0.2 * 2 / 10, 0: 0.2 * 4 / 10}),  # then anywhere
+        (1, (), {2: 0.5 + 0.5 * 1 / 5, 1: 0.5 * 2 / 5}),  # the tokens after 0 1 0, then those after 0
+        (0, (), {2: 0.6 + 0.2 * 1 / 10, 1: 0.2 + 0.2 * 2 / 10, 0: 0.2 * 4 / 10}),  # then the tokens anywhere
         (2, (), {2: 0.5}),
         (4, (), {}),
-        (1, (2,), {0: 0.5}),  # after 0 1 0 2
-        (1, (2, 0), {1: 0.5 + 0.5 * 2 / 5, 2: 0.5 * 1 / 5}),  # after 0 1 0 2 0, then after 0
+        (1, (2,), {0: 0.5}),  # the tokens after 0 1 0 2
+        (1, (2, 0), {1: 0.5 + 0.5 * 2 / 5, 2: 0.5 * 1 / 5}),  # the tokens after 0 1 0 2 0, then those after 0
         (1, (5,), {}),
     ],
 )
@@ -284,7 +286,7 @@ def test_records_of_drafters_are_read_back(method, drafter):
 
 
 class Saying:
-    """Proposes what it is told to, or has it as its distribution."""
+    """Proposes the given tokens, or returns the given distribution."""
 
     name = "saying"
 
@@ -297,18 +299,18 @@ class Saying:
     ("drafter", "names"),
     [
         (object(), "drafter = <object .* has neither propose"),
-        (Saying(propose=3), r"saying: propose\(\) gave 3, and no list of continuations"),
+        (Saying(propose=3), r"saying: propose\(\) gave 3, which is not a list of continuations"),
         (Saying(propose="abc"), r"propose\(\) gave 'abc'"),
-        (Saying(propose=[1, 2]), r"propose\(\)\[0\] = 1 is no list"),
+        (Saying(propose=[1, 2]), r"propose\(\)\[0\] = 1 is not a list"),
         (Saying(propose=[[1, 2.5]]), r"propose\(\)\[0\]\[1\] = 2.5 is not an integer"),
         (Saying(propose=[[1], [8]]), r"propose\(\)\[1\]: token id 8 is not in the vocabulary, 0 to 7"),
-        (Saying(propose=[[1, 2], [1]]), r"propose\(\)\[1\] is there already"),
+        (Saying(propose=[[1, 2], [1]]), r"propose\(\)\[1\] repeats another continuation"),
         (Saying(propose=[[1], [2], [3]]), r"propose\(\)\[2\] does not fit .* path \(\) has 2 children"),
         (Saying(propose=[[1, 2, 3]]), r"path \(0, 0\) has 0 children"),
-        (Saying(distribution=[0.5, 0.5]), r"distribution\(\) gave \[0.5, 0.5\], and no weights"),
+        (Saying(distribution=[0.5, 0.5]), r"distribution\(\) gave \[0.5, 0.5\], which are not weights"),
         (Saying(distribution={9: 1.0}), r"distribution\(\): token id 9 is not in the vocabulary"),
-        (Saying(distribution={1: -1.0}), r"distribution\(\)\[1\] = -1.0 is no weight"),
-        (Saying(distribution={1: float("nan")}), r"distribution\(\)\[1\] = nan is no weight"),
+        (Saying(distribution={1: -1.0}), r"distribution\(\)\[1\] = -1.0 is not a weight"),
+        (Saying(distribution={1: float("nan")}), r"distribution\(\)\[1\] = nan is not a weight"),
         (Saying(propose=[], new_run=None), r"saying: new_run\(\) gave None"),
         (Saying(propose=[], new_run=3), "drafter = 3 has neither propose"),
         (NGram, "drafter = <class .*NGram'> is a class"),

@@ -1,4 +1,4 @@
-"""The table of `generate`'s arguments, held against transformers' arguments and our code."""
+"""The table of `generate`'s arguments agrees with transformers' arguments and with our code."""
 
 import inspect
 import re

@@ -36,7 +36,7 @@ GREEDY = (
 PROMPT = torch.tensor([[5, 11, 17, 23, 5, 11]])
 ROWS = torch.tensor([[0, 0, 7, 8, 9], [3, 4, 5, 6, 7], [0, 40, 41, 42, 43]])
 MASK = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1]])
-AFTER_END = torch.tensor([[5, 11, 17, 2]])  # 2 ends a text
+AFTER_END = torch.tensor([[5, 11, 17, 2]])  # token 2 ends a text
 ours = specdec.custom_generate
 
 
@@ -58,7 +58,7 @@ def pair():
 
 @pytest.fixture(scope="module")
 def talking():
-    """A pair whose vocabulary is a tokenizer's."""
+    """A pair with the vocabulary of a tokenizer."""
     torch.manual_seed(0)
     tokenizer = byte_level_tokenizer()
     tokenizer.pad_token, tokenizer.padding_side = END, "left"
@@ -67,7 +67,7 @@ def talking():
 
 
 def equal(target, draft, given, **settings):
-    """The texts of a request, which must be those of transformers."""
+    """The texts of a request. They must equal those of transformers."""
     theirs = target.generate(**given, **settings)
     found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
     assert torch.equal(found, theirs)
@@ -80,7 +80,7 @@ def test_greedy_texts_are_those_of_transformers(family):
     target, draft = models(family)
     capability = wrapped.wrapped_pair(target, draft, ()).target.capability
     topology = specinfer(6) if capability == "tree" else sequence(3)
-    # transformers refuses an assistant_model beside a model with a recurrent state
+    # transformers refuses an assistant_model for a target with a recurrent state
     name = "draft" if target._is_stateful else "assistant_model"
     settings = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0}
     for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
@@ -143,7 +143,7 @@ def test_processors_see_what_they_see_in_transformers(pair, changes):
     ],
 )
 def test_warpers_keep_their_own_settings(small, warper):
-    """The tokens that are ever sampled are those that transformers' scores leave possible."""
+    """All tokens that are ever sampled have a probability in transformers' scores."""
     target, draft = small
     settings = {"do_sample": True, "top_k": 0, "logits_processor": [warper()], "max_new_tokens": 1}
     scores = target.generate(PROMPT % 6, **settings, return_dict_in_generate=True, output_scores=True).scores
@@ -209,14 +209,14 @@ def small():
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 @pytest.mark.parametrize("settings", DISTRIBUTIONS, ids=lambda settings: "-".join(settings))
 def test_sampled_texts_have_the_distribution_of_transformers(small, settings, method):
-    """Each of the ten fails on correct code with probability 1e-6; seeds are fixed."""
+    """Each of the ten tests fails on correct code with probability 1e-6; seeds are fixed."""
     distribution = distribution_of(small[0], PROMPT % 6, settings)
     assert p_value(*small, distribution, settings, method) > 1e-6
 
 
 @pytest.mark.slow
 def test_another_distribution_would_be_noticed(small, monkeypatch):
-    """Negative control: processors that are shown the text without what was drafted."""
+    """Negative control: processors that see the text without the drafted tokens."""
     settings = {"top_k": 0, "sequence_bias": {(token, (token + 1) % 6): 3.0 for token in range(6)}}
     distribution = distribution_of(small[0], PROMPT % 6, settings)
     processed = processors._ProcessedSession._processed
@@ -229,7 +229,7 @@ def test_another_distribution_would_be_noticed(small, monkeypatch):
 
 
 class Pieces:
-    """A streamer that keeps what it is given."""
+    """A streamer that stores everything that it gets."""
 
     def __init__(self):
         self.pieces = []
@@ -425,7 +425,7 @@ def test_every_entry_that_means_something_else_is_refused():
 def test_a_prompt_that_would_be_changed_is_refused(talking):
     target, draft, tokenizer = talking
     tokenizer = copy.deepcopy(tokenizer)
-    tokenizer.bos_token = END  # transformers changes the prompt itself, and needs one for that
+    tokenizer.bos_token = END  # transformers changes the prompt itself, and needs a tokenizer for that
     given = tokenizer("the cat", return_tensors="pt") | {"tokenizer": tokenizer, "token_healing": True}
     with pytest.raises(ValueError, match="token_healing"):
         target.generate(**given, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
@@ -437,7 +437,8 @@ def test_the_first_token_can_be_forced(pair):
 
 
 def test_time_ends_a_text(pair, monkeypatch):
-    """At the first token after the time, as there; what a round drafted beyond it is dropped."""
+    """The text stops at the first token after the time limit, as in transformers. Tokens that a round drafted
+    beyond it are dropped."""
     target, draft = pair
     settings = {"do_sample": False, "max_new_tokens": 30, "eos_token_id": None, "max_time": 5.0}
     ticks = itertools.count()
@@ -483,7 +484,7 @@ def test_further_errors_name_their_argument(pair):
 
 
 class Remembers(LogitsProcessor):
-    """Likes another token each time that it is asked."""
+    """Prefers another token at each call."""
 
     def __init__(self):
         self.asked = 0
@@ -495,7 +496,7 @@ class Remembers(LogitsProcessor):
 
 
 class Counts(LogitsProcessor):
-    """Gives the same scores, but counts how often it is asked."""
+    """Gives the same scores, but counts its calls."""
 
     def __init__(self):
         self.log = {"calls": torch.zeros(())}
@@ -506,7 +507,7 @@ class Counts(LogitsProcessor):
 
 
 class Caches(LogitsProcessor):
-    """Sets itself up at its first call, and stores its answers by their text."""
+    """Initialises itself at its first call, and stores its answers by their text."""
 
     width = None
 
@@ -521,7 +522,7 @@ class Caches(LogitsProcessor):
 
 
 class Likes(LogitsProcessor):
-    """Likes a token for each row, in place."""
+    """Prefers a token for each row, and changes the scores in place."""
 
     def __call__(self, input_ids, scores):
         scores[torch.arange(len(scores)), (input_ids[:, -1] + 3 + torch.arange(len(scores))) % 50] += 8
@@ -618,7 +619,7 @@ def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
     with torch.no_grad():
         target.lm_head.weight.neg_()
     assert call(assistant_model=draft, seed=1).tolist() == call(method="ar", seed=1).tolist()
-    assert len(made) == 3  # the changed target is wrapped again, and once
+    assert len(made) == 3  # the changed target is wrapped again, but only once
     assert pickle.loads(pickle.dumps(target))._specdec_wrapped is None
     gone = weakref.ref(target)
     del target, call
@@ -627,7 +628,7 @@ def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
 
 
 def test_what_comes_after_an_end_is_not_asked_for(pair):
-    """A processor that can't go on after the end of a text need not."""
+    """A processor that can't continue after the end of a text need not do so."""
     target, draft = pair
 
     def allowed(row, ids):

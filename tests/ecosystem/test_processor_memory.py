@@ -18,7 +18,7 @@ STATE = {"on": False}
 
 
 class Begins(LogitsProcessor):
-    """A grammar that begins after a marker, in state of its own."""
+    """A grammar that begins after a marker, with state of its own."""
 
     def __init__(self, marker):
         self.marker, self.on = marker, False
@@ -29,7 +29,7 @@ class Begins(LogitsProcessor):
 
 
 class Toggles(Begins):
-    """A marker begins the grammar and the same marker ends it."""
+    """A marker begins the grammar, and the same marker ends it."""
 
     def __call__(self, input_ids, scores):
         self.on ^= int(input_ids[0, -1]) == self.marker
@@ -37,7 +37,7 @@ class Toggles(Begins):
 
 
 class BeginsElsewhere(Begins):
-    """Its state is a variable of the module, which no copy has for itself."""
+    """The state is a variable of the module, so a copy shares it."""
 
     def __call__(self, input_ids, scores):
         STATE["on"] = STATE["on"] or int(input_ids[0, -1]) == self.marker
@@ -53,7 +53,7 @@ class Locked(Begins):
 
 
 class Pure(Begins):
-    """The same grammar, read from the text each time; it stores its answers by their text."""
+    """A grammar that is read from the text at each call. It stores its answers by their text."""
 
     def __init__(self, marker):
         super().__init__(marker)
@@ -89,7 +89,7 @@ def models():
 
 
 def texts(models, make, marker):
-    """The text of transformers, and ours, or None if it is refused."""
+    """The text of transformers and our text, or None if the processor is refused."""
     target, draft = models
     settings = {"do_sample": False, "max_new_tokens": 16, "eos_token_id": None, "pad_token_id": 0}
     STATE["on"] = False

@@ -1,4 +1,5 @@
-"""Random requests: greedy texts equal those of transformers, sampled texts are ones that it may give."""
+"""Random requests: greedy texts equal those of transformers, and transformers could give each sampled
+text."""
 
 import random
 
@@ -15,7 +16,7 @@ REQUESTS = 60
 
 
 class Biased(LogitsProcessor):
-    """A user's own processor: its row's place and last token decide which token it likes."""
+    """A user's own processor: it prefers a token that depends on the row's place and on the last token."""
 
     def __call__(self, input_ids, scores):
         rows = torch.arange(len(scores))
@@ -56,7 +57,7 @@ WARPERS = {
 
 
 def random_request(rng):
-    """Arguments of `generate` that both ways of decoding get, and those of ours."""
+    """Arguments of `generate` for both ways of decoding, and those for our decoding alone."""
     lengths = [rng.randint(1, 7) for _ in range(rng.choice([1, 1, 2, 3]))]
     texts = [[rng.randrange(3, 40) for _ in range(length)] for length in lengths]
     for text in texts:

@@ -1,4 +1,4 @@
-"""The referee: right engines pass, each wrong one is caught, and the verdict says what was found."""
+"""The audit: right engines pass, each wrong engine is detected, and the verdict names what was found."""
 
 import random
 import zlib
@@ -29,7 +29,7 @@ PLAIN = {"decodes": 600, "top_k": 0}
 
 
 def with_verifier(verifier, topology, pair):
-    """GSD whose rounds this verifier decides."""
+    """GSD with rounds that this verifier decides."""
 
     def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
         settings = RunSettings("gsd", max_new_tokens, Sampling(temperature, top_k, top_p), seed, False)
@@ -44,7 +44,7 @@ def with_verifier(verifier, topology, pair):
 
 @pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
 def test_our_engines_pass(method):
-    """False alarm 1e-6 each, over six tests."""
+    """A false alarm has probability 1e-6 for each engine, over six tests."""
     report = audit(ours(PAIR, method=method), PAIR, [0], **PLAIN)
     report.check()
     assert report.verdict == "no difference found"
@@ -57,7 +57,7 @@ def test_our_engines_pass(method):
     "sampling", [{"top_k": 3}, {"top_k": 0, "top_p": 0.7}, {"top_k": 4, "temperature": 0.5}]
 )
 def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
-    """False alarm 1e-6 each. The control is the engine asked for another one."""
+    """A false alarm has probability 1e-6 for each. The control asks the engine for another distribution."""
     sample = ours(PAIR, method="gsd")
     audit(sample, PAIR, [0], decodes=300, **sampling).check()
     other = lambda ids, seed, most, *_: sample(ids, seed, most, 1.0, 0, 1.0)  # noqa: E731
@@ -65,7 +65,7 @@ def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
 
 
 def test_texts_that_end_are_outcomes_too():
-    """False alarm 1e-6; the control is an engine that never ends them."""
+    """A false alarm has probability 1e-6. The control is an engine that never ends texts."""
     pair = markov_pair(6, seed=2)
     pair.eos_ids = frozenset({1, 4})
     audit(ours(pair, method="gsd"), pair, [0], **PLAIN).check()
@@ -76,7 +76,8 @@ def test_texts_that_end_are_outcomes_too():
 
 
 def test_an_engine_that_is_right_is_doubted_as_seldom_as_stated():
-    """A level of 1 in 2, 1 in 10 a test: of 20 audits, 1 to 17 are doubted but with a chance below 1e-3."""
+    """A level of 1 in 2, that is 1 in 10 for a test: of 20 audits, 1 to 17 are doubted, except with a
+    probability below 1e-3."""
     doubted = [
         bool(audit(categorical, PAIR, [0], decodes=100, top_k=0, false_alarm=0.5, seed=1000 * n).trials[1:])
         for n in range(20)
@@ -85,7 +86,7 @@ def test_an_engine_that_is_right_is_doubted_as_seldom_as_stated():
 
 
 def categorical(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p, table=PAIR.target.log_table):
-    """Plain sampling with Python's own numbers: no code of the decoder."""
+    """Plain sampling with Python's own random numbers, without code of the decoder."""
     generator, last, tokens = random.Random(seed), prompt_ids[-1], []
     for _ in range(max_new_tokens):
         (last,) = generator.choices(range(len(table)), table[last].exp().tolist())
@@ -121,7 +122,7 @@ def test_a_verifier_that_is_wrong_is_called_so(name):
 
 
 def one_noise_for_two(prompt_ids, seed, max_new_tokens, *_):
-    """Every second token is sampled with the number of the token before it."""
+    """Every second token is sampled with the random number of the token before it."""
     tokens = [*prompt_ids]
     for position in range(max_new_tokens):
         p = PAIR.target.log_table[tokens[-1]].exp()
@@ -138,7 +139,7 @@ def of_bytes():
 
 
 def in_text(pair):
-    """Our engine, returning texts."""
+    """Our engine, which returns texts here."""
     sample = ours(pair, method="ar")
     return lambda *asked: TargetDistribution(pair, asked[0], Sampling()).said(sample(*asked))
 
@@ -176,7 +177,8 @@ SHARED = {
 @pytest.mark.parametrize("used", SHARED)
 @pytest.mark.parametrize("in_texts", [False, True], ids=["tokens", "texts"])
 def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
-    """What an engine uses of its seed. All of it is the control; false alarm 1e-6."""
+    """The part of its seed that an engine uses. The control uses all of it. A false alarm has probability
+    1e-6."""
     pair, sample, prompt, settings = PAIR, categorical, [0], {"top_k": 0}
     if in_texts:
         pair, prompt = of_bytes(), "a"
@@ -189,7 +191,8 @@ def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts)
 
 
 def test_seeds_that_are_hashed_to_ten_bits_are_found():
-    """No distance has many duplicates, but many texts come again. False alarm 1e-6 for the control."""
+    """No distance has many duplicates, but many texts repeat. A false alarm has probability 1e-6 for the
+    control."""
     settings = PLAIN | {"max_new_tokens": 10}
     audit(categorical, PAIR, [0], **settings).check()
     hashed = lambda ids, seed, *rest: categorical(ids, zlib.crc32(b"%d" % seed) % 1024, *rest)  # noqa: E731
@@ -199,10 +202,11 @@ def test_seeds_that_are_hashed_to_ten_bits_are_found():
 
 
 def test_duplicates_are_doubted_as_seldom_as_stated_and_found_as_often_as_stated():
-    """400 runs of 300 seeds: a false alarm at 5% in at most 20; shares as stated are found in 380 or more.
+    """400 runs of 300 seeds: a false alarm at 5% in at most 20 runs; shares as stated are found in at least
+    380 runs.
 
-    The bound is above the true probability, so that the first number is far from its limit. Of the second,
-    396 or more are expected, and fewer than 380 come with a chance below 1e-9.
+    The bound is above the true probability, so the first number is far from its limit. For the second number
+    at least 396 are expected, and fewer than 380 come with a probability below 1e-9.
     """
     generator = np.random.default_rng(0)
     distribution = generator.dirichlet(np.ones(60))
@@ -239,11 +243,11 @@ def test_a_token_without_probability_is_enough():
     report = audit(broken, pair, [0], decodes=300, top_k=0)
     assert report.verdict == "wrong"
     assert report.trials[0].impossible == 3
-    assert "3 decodes hold a token without probability, or stop" in report.text()
+    assert "3 decodes contain a token without probability, or stop" in report.text()
 
 
 def test_a_doubt_that_a_second_run_does_not_confirm_is_no_verdict():
-    """Wrong in the first run's seeds only."""
+    """Wrong only for the first run's seeds."""
     broken = lambda ids, seed, *rest: categorical(ids, seed, *rest) if seed > 1 << 20 else [0] * 6  # noqa: E731
     report = audit(broken, PAIR, [0], **PLAIN)
     assert report.verdict == "in doubt"
@@ -269,7 +273,7 @@ def test_rare_outcomes_are_one():
 
 
 def test_places_are_uniform_under_the_distribution_and_not_under_another():
-    """20 bins, 20,000 tokens; false alarm 1e-6."""
+    """A test with 20 bins and 20,000 tokens. A false alarm has probability 1e-6."""
     generator = np.random.default_rng(0)
     distribution = generator.dirichlet(np.ones(7), 20_000)
     tokens = (distribution.cumsum(1) < generator.random((20_000, 1))).sum(1)
@@ -293,7 +297,7 @@ def test_what_would_have_been_found_is_found_as_often_as_stated(count, degrees_o
 
 
 def test_power_by_simulation():
-    """A distribution at the stated total variation, all of it in one cell: 200 tests find it."""
+    """A distribution with the stated total variation, all of it in one cell: 200 tests find it."""
     cells, count, level = 16, 2000, 1e-6
     away = evidence.detectable(count, cells - 1, level)
     distribution = dict.fromkeys(((i,) for i in range(cells)), 1 / cells)
@@ -305,7 +309,7 @@ def test_power_by_simulation():
         evidence.of_counts("", {(i,): int(n) for i, n in enumerate(row)}, distribution, level).p_value < level
         for row in draws
     ]
-    assert sum(found) >= 190  # of 200 at 0.99: fewer with a chance below 1e-4
+    assert sum(found) >= 190  # 200 tests with a probability of 0.99: fewer with a probability below 1e-4
 
 
 @pytest.mark.parametrize(
@@ -341,7 +345,7 @@ ENGINES = {
 
 
 def raced(pair):
-    """What transformers calls a custom generate: ours."""
+    """An engine by transformers' custom generate, which is our decoder."""
 
     def decode(model, input_ids, generation_config, **_):
         seed = int(torch.randint(1 << 40, (1,)))
@@ -360,15 +364,17 @@ def raced(pair):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
-    """100 decodes of three tokens: that they run, end and reproduce; false alarm 1e-6."""
+    """100 decodes of three tokens, to test that the engines run, end and reproduce. A false alarm has
+    probability 1e-6."""
     report = audit(ENGINES[name](embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
     assert report.reproduced == (10, 10)
-    if name != "assisted":  # what it is found to be is in the committed report
+    if name != "assisted":  # the verdict on this engine is in the committed report
         report.check()
 
 
 def test_texts_that_several_tokenisations_have_are_one_outcome():
-    """A model of bytes and pairs of bytes that says "aa" in two ways; false alarm 1e-6."""
+    """A model of bytes and pairs of bytes that writes "aa" in two ways. A false alarm has probability
+    1e-6."""
     pair = of_bytes()
     report = audit(in_text(pair), pair, "a", decodes=200, length=1, top_k=5)
     report.check()

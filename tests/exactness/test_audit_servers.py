@@ -1,4 +1,4 @@
-"""The referee asks servers of the completions protocol: what they may answer, what is told where not."""
+"""The audit of servers with the completions protocol: valid answers, and the message for invalid ones."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ def embedded():
 
 @pytest.fixture(scope="module")
 def served():
-    """A small server of the completions protocol; `answers` decides what it says."""
+    """A small server of the completions protocol. `answers` decides its answers."""
     state = {}
 
     class Completions(BaseHTTPRequestHandler):
@@ -45,7 +45,7 @@ def served():
 
 
 def answering(pair, form, change=lambda asked: asked):
-    """Our decoder behind the protocol: token ids in one of two forms, or the text alone."""
+    """Our decoder behind the protocol. It returns token ids in one of two forms, or only the text."""
 
     def answer(asked):
         asked = change(asked)
@@ -64,7 +64,8 @@ def answering(pair, form, change=lambda asked: asked):
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", "tokens", ""])
 def test_a_server_of_the_completions_protocol(embedded, served, form):
-    """The embedded target behind HTTP; false alarm 1e-6, and a server that samples otherwise is caught."""
+    """The embedded target behind HTTP. A false alarm has probability 1e-6. A server that samples otherwise
+    is detected."""
     url, state = served
     asked = {"decodes": 150, "max_new_tokens": 2, "temperature": 0.3}
     engine = completions(url, None if form else "The cat", model="embedded")
@@ -86,7 +87,7 @@ ASKED = ([0], 1, 3, 1.0, 0, 1.0)
         ({"tokens": [1, 2], "text": "b c"}, [1, 2]),
         ({"token_ids": [], "text": ""}, []),  # the text has ended
         ({"token_ids": [], "tokens": [3], "text": ""}, []),
-        ({"tokens": [], "text": "b c"}, "b c"),  # llama.cpp that was not asked for tokens
+        ({"tokens": [], "text": "b c"}, "b c"),  # llama.cpp that was not asked to return tokens
         ({"token_ids": None, "text": ""}, ""),
         (b'{"content": "b c", "tokens": [1, 2]}', [1, 2]),  # llama.cpp's own protocol
     ],
@@ -108,7 +109,8 @@ def test_forwards_are_counted_where_a_server_says_how_many_drafts_were_accepted(
 
 @pytest.mark.parametrize("stops", [0, 25])
 def test_a_server_whose_texts_are_empty_at_once(served, stops):
-    """No text of this target ends: one empty list in so many is enough. False alarm 1e-6 without."""
+    """No text of this target ends, so one empty list among many is an error. A false alarm has probability
+    1e-6 without it."""
     url, state = served
 
     def answer(asked):
@@ -128,10 +130,10 @@ def test_a_server_whose_texts_are_empty_at_once(served, stops):
     ("status", "body", "names"),
     [
         (400, b'{"error": "no model of this name"}', "refused, 400: .*no model of this name"),
-        (200, b"<html>", "answered b'<html>', and no completion"),
-        (200, b'{"choices": []}', ".*and no completion"),
-        (200, b'{"choices": [{"text": null}]}', ".*and no completion"),
-        (200, b"[3]", ".*and no completion"),
+        (200, b"<html>", "answered b'<html>', which is not a completion"),
+        (200, b'{"choices": []}', ".*which is not a completion"),
+        (200, b'{"choices": [{"text": null}]}', ".*which is not a completion"),
+        (200, b"[3]", ".*which is not a completion"),
     ],
 )
 def test_a_server_that_says_no_completion_is_quoted(served, monkeypatch, status, body, names):

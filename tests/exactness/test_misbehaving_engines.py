@@ -1,4 +1,5 @@
-"""The referee in front of engines that keep no promise: a verdict or a sentence, and never a wrong number."""
+"""The audit of engines that break their promises: it gives a verdict or a message, and never a wrong
+number."""
 
 import json
 import random
@@ -29,20 +30,20 @@ def sampled(prompt_ids, seed, count, ends=()):
 
 
 def audited(change, pair=PAIR, ends=(), **settings):
-    """change(tokens, seed): what the engine makes of right ones."""
+    """change(tokens, seed): turns right tokens into those of the engine."""
     engine = lambda ids, seed, count, *_: change(sampled(ids, seed, count, ends), seed)  # noqa: E731
     return audit(engine, pair, [0], **{"decodes": 300, "top_k": 0} | settings)
 
 
 @pytest.mark.parametrize("form", [tuple, np.array, torch.tensor, iter])
 def test_tokens_may_come_in_any_list(form):
-    """False alarm 1e-6."""
+    """A false alarm has probability 1e-6."""
     audited(lambda tokens, _: form(tokens)).check()
 
 
 @pytest.mark.parametrize(("length", "most"), [(1, 1), (1, 2), (2, 2), (6, 6)])
 def test_few_tokens_are_enough(length, most):
-    """False alarm 1e-6 each."""
+    """A false alarm has probability 1e-6 for each."""
     audited(lambda tokens, _: tokens, length=length, max_new_tokens=most).check()
 
 
@@ -72,10 +73,10 @@ def test_such_an_engine_is_wrong(fault):
 
 
 def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
-    """False alarm 1e-6."""
+    """A false alarm has probability 1e-6."""
     report = audited(lambda tokens, _: [*tokens, 5, 5, 5])
     report.check()
-    assert "300 decodes have more tokens than asked for" in report.text()
+    assert "300 decodes have more tokens than requested" in report.text()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,8 @@ def test_tokens_beyond_those_asked_for_are_told_and_not_judged():
     ],
 )
 def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
-    """False alarm 1e-6 each. The control stops after a token, whatever that is."""
+    """A false alarm has probability 1e-6 for each. The control stops after a fixed token, whatever the
+    text is."""
     pair = markov_pair(6, seed=2)
     pair.eos_ids = frozenset(ENDS)
     audited(form, pair, ENDS).check()
@@ -97,15 +99,15 @@ def test_a_text_ends_with_the_token_that_ends_it_or_without(form):
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        (lambda tokens, _: None, r"what sample\(\) gave = None is no list"),
-        (lambda tokens, _: [1.5], r"gave\[0\] = 1.5 is not an integer"),
+        (lambda tokens, _: None, r"the result of sample\(\) = None is not a list"),
+        (lambda tokens, _: [1.5], r"sample\(\)\[0\] = 1.5 is not an integer"),
         (lambda tokens, _: torch.tensor([tokens]), "is not an integer"),
-        (lambda tokens, seed: "so" if seed == 50 else tokens, "gave 'so' with seed 50, and token ids with"),
-        (lambda tokens, seed: tokens if seed == 50 else "so", "with seed 50, and a text with others"),
+        (lambda tokens, seed: "so" if seed == 50 else tokens, "gave 'so' with seed 50, but token ids with"),
+        (lambda tokens, seed: tokens if seed == 50 else "so", "with seed 50, but a text with other seeds"),
     ],
 )
 def test_what_is_no_list_of_tokens_is_named(change, names):
-    # texts are asked of a pair with a tokenizer
+    # texts need a pair with a tokenizer
     pair = specdec.load_pair("stories") if "text" in names else PAIR
     with pytest.raises(ValueError, match=names):
         audited(change, pair)
@@ -119,12 +121,12 @@ def test_an_error_of_the_engine_says_with_which_seed():
 
     with pytest.raises(RuntimeError, match="out of memory") as error:
         audited(change)
-    assert error.value.__notes__ == ["asked with seed 77"]
+    assert error.value.__notes__ == ["with seed 77"]
 
 
 def test_more_tokens_than_the_context_has_are_named():
     pair = specdec.load_pair("stories")
-    with pytest.raises(ValueError, match=r"9,000 new tokens are asked for after a prompt of 2; .* room for"):
+    with pytest.raises(ValueError, match=r"9,000 new tokens are requested after a prompt of 2; .* room for"):
         audit(ours(pair), pair, [5, 6], max_new_tokens=9000)
 
 
@@ -134,7 +136,7 @@ def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys):
     assert main([*asked, "--top-k", "4", "--url", "http://127.0.0.1:9/v1"]) == 2
     said = capsys.readouterr()
     assert "openai: not audited, ConnectionError: http://127.0.0.1:9/v1/completions did not" in said.err
-    assert "(asked with seed 0)" in said.err
+    assert "(with seed 0)" in said.err
     assert "ours-ar: no difference found" in said.out
     assert [*json.loads(path.read_text())] == ["ours-ar, top_k 4"]
 

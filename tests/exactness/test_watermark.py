@@ -1,4 +1,5 @@
-"""The race as a watermark: exact without the key, strong with it, and what edits leave of it."""
+"""The race as a watermark: exact p-values without the key, strong evidence with it, and the effect of
+edits."""
 
 import math
 import random
@@ -37,7 +38,8 @@ def test_the_p_value_is_that_of_a_gamma(count, total, monkeypatch):
 
 @pytest.mark.parametrize("who", ["another text", "another seed"])
 def test_without_the_key_p_values_are_uniform(who):
-    """χ² of 10 bins, 1,000 texts of 20 tokens; false alarm 1e-6. The control is the text with its key."""
+    """A χ² test with 10 bins, 1,000 texts of 20 tokens. A false alarm has probability 1e-6. The control is
+    the text with its key."""
     generator, right = random.Random(3), 0
     counts = dict.fromkeys(((i,) for i in range(10)), 0)
     winners = text(tokens=20)
@@ -53,7 +55,8 @@ def test_without_the_key_p_values_are_uniform(who):
 
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_with_the_key_a_text_is_known_by_its_score(method):
-    """80 tokens of a distribution of about 5 bits: at least 2 a token on average, a p-value below 1e-12."""
+    """80 tokens of a distribution of about 5 bits: on average at least 2 per token, and a p-value below
+    1e-12."""
     for seed in range(5):
         found = score(text(method, seed), seed, len(PROMPT))
         assert found.total / 80 > 2
@@ -73,7 +76,7 @@ def test_replacing_a_tenth_weakens_the_mark_and_a_token_more_ends_it_there():
     assert behind.p_value > FALSE_ALARM
     half = score([*tokens[:40], 5, *tokens[40:]], 1, 3)
     assert sum(half.tokens[:40]) == pytest.approx(sum(whole.tokens[:40]))
-    assert sum(half.tokens[40:]) < 1.6 * 41  # what chance gives, but once in 4,000
+    assert sum(half.tokens[40:]) < 1.6 * 41  # the p-value is as by chance, except once in 4,000
 
 
 def test_the_mark_is_in_the_embedded_pair_s_stories():

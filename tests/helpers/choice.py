@@ -8,10 +8,10 @@ from tests.helpers.distributions import enumerate_distribution
 
 
 class DraftByChoice:
-    """A drafted tree whose tokens are chosen, in order, when verification looks at them.
+    """A drafted tree whose tokens are chosen, in order, when verification reads them.
 
-    Children of a node are drawn from q without replacement. Only the nodes on the verified path matter:
-    nodes of one depth share a race, but which node of a depth is verified was decided before that race.
+    Children of a node are drawn from q without replacement. Only the nodes on the verified path matter: nodes
+    of one depth share a race, but which node of a depth is verified was decided before that race.
     """
 
     def __init__(self, pair, topology, prefix, choose):
@@ -46,7 +46,7 @@ class DraftByChoice:
 
 
 class DrawsByChoice(DraftByChoice):
-    """A drafted tree of independent draws, chosen when verification looks at them. Equal draws share a
+    """A drafted tree of independent draws, which are chosen when verification reads them. Equal draws share a
     row."""
 
     def drafted(self):
@@ -86,12 +86,12 @@ class NoiseByChoice:
         return (1e-300, 1 - 2**-53)[self.choose(2)]
 
     def last(self, node):
-        return 0.5  # the sample is enumerated elsewhere
+        return 0.5  # the samples are enumerated elsewhere
 
 
 def distribution_by_choice(method, pair, topology, length, monkeypatch, verify=None):
-    """The distribution of the next tokens, over all drafts, tests and samples, for as many rounds as they
-    need.
+    """The distribution of the next tokens over all drafts, tests and samples, for as many rounds as the
+    tokens need.
 
     verify: a broken verifier that replaces the method's own.
     """

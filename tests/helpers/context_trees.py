@@ -1,4 +1,4 @@
-"""Acceptances of arbitrary weights, for trees that grow from what the draft shows."""
+"""Acceptances with arbitrary weights, for trees that depend on the draft's output."""
 
 import torch
 
@@ -11,7 +11,7 @@ FEATURES = {"gsd": {"node": 4, "tested": 7, "drafted": 9}, "ersd": {"drafted": 8
 
 
 def capricious(method, seed=0, scale=2.0):
-    """An acceptance that makes every shape depend strongly on all that it is shown."""
+    """An acceptance that makes every shape depend strongly on all of its features."""
     generator = torch.Generator().manual_seed(seed)
     stages = {
         name: Hazards(

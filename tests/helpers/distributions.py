@@ -14,9 +14,10 @@ from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 
 OTHER_RULES = tuple(rule for rule in DRAFTING if rule not in ("gsd", "ersd"))
-"""Rules that are not the paper's."""
+"""Rules of other papers."""
 FALSE_ALARM = 1e-6
-"""Probability with which one χ² test here fails on correct code; with fixed seeds it never changes."""
+"""The probability with which one χ² test of this project fails on correct code. With fixed seeds it never
+does."""
 
 
 def random_table(vocab_size: int, order: int, seed: int, concentration: float = 1.0) -> Tensor:
@@ -40,7 +41,7 @@ def markov_pair(vocab_size: int = 3, seed: int = 0) -> ModelPair:
 
 
 def tilted_pair() -> ModelPair:
-    """Independent tokens. The first child is often rejected; then siblings, uniforms and residual decide."""
+    """Independent tokens. The first child is often rejected, so siblings, uniforms and residual decide."""
     p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
     return ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
 

@@ -8,12 +8,14 @@ from specdec.models.gguf.header import BLOCKS
 from specdec.models.kernels.layout import QUANTISED
 
 HALVES = {"Q4_K": 0, "Q5_K": 0, "Q6_K": 208}
-"""Where a block has its numbers of 16 bits, if not at its beginning."""
+"""The place of a block's 16-bit numbers, if it is not at the block's beginning."""
 
 
 def random_blocks(kind: str, outputs: int, inputs: int, seed: int = 0, size: float = 0.01) -> np.ndarray:
-    """uint8 [outputs, bytes of a row]: any whole numbers; the steps between weights are at most about `size`,
-    and the weights of all kinds have a mean near zero."""
+    """Random blocks, uint8 [outputs, bytes of a row].
+
+    They contain arbitrary whole numbers. The steps between weights are at most about `size`, and the weights
+    of all kinds have a mean near zero."""
     draw, (_, values, nbytes) = np.random.default_rng(seed), BLOCKS[kind]
     blocks = draw.integers(0, 256, (outputs, inputs // values, nbytes), dtype=np.uint8)
     form, first = QUANTISED[kind], HALVES.get(kind, 0)

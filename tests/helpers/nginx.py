@@ -50,7 +50,7 @@ def nginx(address: str, folder: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (folder / "nginx.conf").write_text(configured(address, port, folder))
-    folder.chmod(0o755)  # its workers have another user
+    folder.chmod(0o755)  # nginx's workers belong to another user
     error = folder / "error.log"
     settings = f"daemon off; pid {folder}/pid; error_log {error};"
     command = [NGINX, "-p", str(folder), "-c", "nginx.conf", "-e", str(error), "-g", settings]

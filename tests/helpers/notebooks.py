@@ -13,11 +13,11 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "assets" / "notebooks"
 SECONDS = 300
-"""Longest that a cell may take."""
+"""Seconds that a cell may take."""
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
-    """The notebook with new outputs, from this checkout's decoder. An error in a cell is raised."""
+    """The notebook with new outputs, made by this checkout's decoder. An error in a cell is raised."""
     notebook = nbformat.read(path, as_version=4)
     environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

@@ -6,7 +6,7 @@
     spectr      children drawn independently, tested against one threshold
 
 The tests check them by enumeration in rationals and compare `methods` with them on the same randomness.
-Traversal may verify many nodes of one depth, so that each node has a race and a uniform of its own.
+Traversal may verify many nodes of one depth. Therefore each node has its own race and its own uniform.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from specdec.algorithms import Path, Text, draft, given, residual, sample, witho
 
 Choice = tuple[int | None, int | None]
 Decide = Callable[[np.ndarray, np.ndarray, Sequence[int], Sequence[float], float], Choice]
-"""From P, Q, the draws, their uniforms and one more: the accepted token, or None and the emitted token."""
+"""From P, Q, the draws, their uniforms and one more uniform: the accepted token, or None and the emitted
+token."""
 
 
 def traversal(
@@ -40,7 +41,7 @@ def traversal(
     lines = {j: tuple(x_draft[j[: i + 1]] for i in range(len(j))) for j in [(), *x_draft]}
     p, q = ({j: given(source, x + line) for j, line in lines.items()} for source in (P, Q))
     remaining = dict(x_draft)
-    w: dict[Path, float] = {(): 1}  # a node's weight is fixed when it is first looked at
+    w: dict[Path, float] = {(): 1}  # a node's weight is fixed when the node is first visited
     while True:
         j: Path = ()
         while (children := [child for child in remaining if child[:-1] == j]) != []:
@@ -149,7 +150,7 @@ def threshold(P: np.ndarray, Q: np.ndarray, n: int) -> float:
 
     By bisection, its upper end: the rule is lossless for any ρ from the root up.
     """
-    low, high = P.sum(), n * P.sum()  # 1 and n, in the numbers of P
+    low, high = P.sum(), n * P.sum()  # the bounds 1 and n, as numbers of P's type
     for _ in range(40):
         rho = (low + high) / 2
         beta = np.minimum(Q, P / rho).sum()

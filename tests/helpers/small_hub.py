@@ -112,7 +112,7 @@ def ask_only(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
         "HUGGINGFACE_CO_URL_TEMPLATE": hub.url + "/{repo_id}/resolve/{revision}/{filename}",
         "HF_HUB_CACHE": str(cache),
         "HF_HUB_DISABLE_XET": True,
-        "DOWNLOAD_CHUNK_SIZE": CHUNK,  # 10 MB else
+        "DOWNLOAD_CHUNK_SIZE": CHUNK,  # the default is 10 MB
     }
     for name, value in constants.items():
         monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)

@@ -1,4 +1,4 @@
-"""Small tokenizers of each kind, for pairs of tests and for tests of any token's text."""
+"""Small tokenizers of each kind, for the pairs of tests and for tests of the texts of tokens."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CORPUS = [
     "A little girl said 'hello' to the big bear.\n\nThe bear ate 12 apples and 30 pears.",
     "Le café était fermé; der Bär läuft; 日本語の本を読む。🙂",
 ]
-"""What the tokenizers of `trained_tokenizer` are trained on."""
+"""The text on which the tokenizers of `trained_tokenizer` are trained."""
 TRAINED = {
     "byte-level": (models.BPE, None, pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()),
     "byte fallback": (
@@ -139,7 +139,7 @@ TRAINED = {
 
 
 def trained_tokenizer(kind: str, vocab_size: int = 400, end: str = END) -> PreTrainedTokenizerFast:
-    """A small tokenizer of a kind of `TRAINED`, which encodes and decodes. It ends a text with `end`."""
+    """A small tokenizer of one kind of `TRAINED`, which encodes and decodes. Its token `end` ends a text."""
     model, *parts = TRAINED[kind]
     tokenizer = Tokenizer(model())
     for name, part in zip(("normalizer", "pre_tokenizer", "decoder"), parts, strict=True):
@@ -163,7 +163,7 @@ def trained_tokenizer(kind: str, vocab_size: int = 400, end: str = END) -> PreTr
 
 
 def _with_bytes(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer with a token for each byte, which is what its unknown characters become."""
+    """The tokenizer with a token for each byte. Unknown characters become these tokens."""
     whole = json.loads(tokenizer.to_str())
     vocabulary = whole["model"]["vocab"]
     vocabulary |= {byte: len(vocabulary) + number for number, byte in enumerate(BYTES)}

@@ -2,12 +2,12 @@
 
     python -m tests.helpers.zoo --out assets/results/zoo.json
 
-Each type is built from its own default configuration with everything small in it, and again with windows,
-chunks, kept lengths, long rotary factors and keys that it ignores. What the self-check finds it can do is
-then tried: texts of ERSD over a sequence, SpecInfer's tree and a bush, behind a drafter that errs in every
-round, and texts of autoregressive decoding are compared with texts of the same seeds from plain forwards over
-all text, without a cache, beyond every length that the configuration names. A row is kept as soon as it is
-there; what is there is not done again.
+Each type is built from its own default configuration with small sizes, and again with windows, chunks, kept
+lengths, long rotary factors and keys that it ignores. The capability that the self-check finds is then
+tested. Texts of ERSD on a sequence, on SpecInfer's tree and on a bush, with a drafter that errs in every
+round, and texts of autoregressive decoding are compared with texts of the same seeds from plain forward
+passes over all text, without a cache, beyond every length that the configuration names. Each row is saved as
+soon as it is computed, and saved rows are not computed again.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from specdec.topology import Topology, sequence, specinfer
 
 OUT = Path("assets/results/zoo.json")
 LENGTH = 28
-"""Tokens at which what a variation adds takes effect."""
+"""Tokens at which the entries of a variation take effect."""
 STEP, ROOM = 6, 24
 PROMPT = [5, 11, 17, 23]
 SEEDS = (1,)
 NOISE = 0.02
-"""Of the draft's weights, relative to the target's: so much that about half of its tokens are accepted."""
+"""Noise of the draft's weights relative to the target's. With so much noise about half of the draft's tokens
+are accepted."""
 TREES = {
     "sequence(4)": sequence(4),
     "specinfer(8)": specinfer(8),
@@ -75,7 +76,7 @@ NEEDED: dict[str, dict[str, Any]] = {
         "indexer_compress_ratio": 4,
     },
 }
-"""What the default configurations of these types leave out."""
+"""Entries that the default configurations of these types lack."""
 LONGROPE = ("llama", "phi3", "phimoe", "qwen2", "mistral", "granite", "olmo2", "cohere", "starcoder2")
 STRAY = ("llama", "granite", "olmo2", "iquestcoder", "arcee", "cohere", "gpt_neox", "smollm3", "deepseek_v3")
 """Types that ignore a window in their configuration."""
@@ -171,13 +172,14 @@ class PlainModel:
 
 
 class Misleading:
-    """A drafter that proposes the right text up to a wrong token: in turn after 0, 1, 2, ... right ones."""
+    """A drafter that proposes the right text up to a wrong token: after 0, 1, 2, ... right tokens, in
+    turn."""
 
     def __init__(self, text_ids: list[int]):
         self._text_ids, self._rounds = text_ids, 0
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
-        """One continuation of the text, as long as the topology is deep."""
+        """One continuation of the text, with as many tokens as the topology is deep."""
         right = self._text_ids[len(text_ids) :][: topology.depth]
         place = self._rounds % (topology.depth + 1)
         self._rounds += 1

@@ -1,4 +1,4 @@
-"""Many runs at once: each text is that of the run alone, whoever joins, leaves or fails."""
+"""Many runs at once: each text is that of the run alone, whichever runs join, leave or fail."""
 
 import pytest
 import torch
@@ -23,9 +23,10 @@ PROMPTS = ([1], [3, 4, 5], [7] * 150)
 
 @pytest.fixture(scope="module")
 def pair():
-    """On the lean forward, random weights; the draft has fewer keys than queries, as the target has."""
+    """A pair with random weights on the lean forward pass. The draft and the target have fewer keys than
+    queries."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(compiled.SWITCH, "0")  # the compiled one has tests of its own
+        patch.setenv(compiled.SWITCH, "0")  # the compiled forward pass has its own tests
         made = specdec.ModelPair(
             HFModel(tiny_model("llama")), HFModel(tiny_model("llama", num_hidden_layers=1))
         )
@@ -47,7 +48,7 @@ def test_texts_are_those_of_the_runs_alone(pair):
 
 
 def test_noise_keyed_by_the_seat_would_be_noticed(pair):
-    """Negative control: who sits where decides on what noise a run decodes."""
+    """Negative control: the places of runs decide which noise a run uses."""
 
     def by_seat(batch):
         for number, seat in enumerate(batch.members.values()):
@@ -60,7 +61,7 @@ def test_noise_keyed_by_the_seat_would_be_noticed(pair):
 
 
 def test_seeing_another_run_s_cache_would_be_noticed(pair, monkeypatch):
-    """Negative control: attention of all texts goes to the first one's cache."""
+    """Negative control: the attention of all texts uses the first text's cache."""
     made = attention.Attention.__init__
 
     def first_only(self, heads, texts):
@@ -128,7 +129,7 @@ def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch
 
     monkeypatch.setattr(batching, "answers", counted)
     batch.step()
-    assert calls[0] == 2  # with a draft
+    assert calls[0] == 2  # the draft forwards of two runs
     assert calls[-1] == 3
 
 
@@ -254,17 +255,17 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match="method has 2 values for 3 prompts"):
         specdec.generate_many(pair, [[0], [1], [2]], method=["ar", "gsd"])
     for prompts in ("once", None, 5):
-        with pytest.raises(ValueError, match=f"prompts = {prompts!r} is no list"):
+        with pytest.raises(ValueError, match=f"prompts = {prompts!r} is not a list"):
             specdec.generate_many(pair, prompts)
-    with pytest.raises(ValueError, match="seeds = '12' is no list"):
+    with pytest.raises(ValueError, match="seeds = '12' is not a list"):
         specdec.generate_many(pair, [[0], [1]], seeds="12")
-    with pytest.raises(ValueError, match="seeds = 5 is no list"):
+    with pytest.raises(ValueError, match="seeds = 5 is not a list"):
         specdec.generate_many(pair, [[0], [1]], seeds=5)
     with pytest.raises(ValueError, match="seeds has 1 values for 2 prompts"):
         specdec.generate_many(pair, [[0], [1]], seeds=[1])
     with pytest.raises(ValueError, match="at_once = 0"):
         specdec.generate_many(pair, [[0]], at_once=0)
-    with pytest.raises(ValueError, match="the batch one of"):
+    with pytest.raises(ValueError, match="the batch to"):
         Batch(other).add(specdec.stream(pair, [0]))
     run = specdec.stream(pair, [0])
     next(run)

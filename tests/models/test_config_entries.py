@@ -1,4 +1,4 @@
-"""A config.json that can't be meant is refused by its text: at once, before anything is built from it."""
+"""A config.json with absurd entries is refused with a message, before anything is built from it."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ def gemma4():
 
 
 def refused(folder, entries, named):
-    """Refused at once, by load_pair and load_hf_model alike, in words that name the entry."""
+    """Refused at once, by load_pair and load_hf_model alike, with a message that names the entry."""
     (folder / "config.json").write_text(json.dumps(entries))
     (folder / "model.safetensors").write_bytes(b"never read")
     for load in (specdec.load_pair, load_hf_model):
@@ -109,9 +109,8 @@ def test_whatever_is_built_so_many_times_is_counted_by_its_name(tmp_path, model_
 def test_what_the_architectures_ask_for_themselves_is_no_absurd_number():
     counted = 0
     for model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.keys() & CONFIG_MAPPING_NAMES.keys():
-        with contextlib.suppress(
-            StrictDataclassError
-        ):  # some have no defaults that stand, others in other versions
+        # some types have no valid defaults, others only in other versions
+        with contextlib.suppress(StrictDataclassError):
             entries = json.loads(json.dumps(CONFIG_MAPPING[model_type]().to_dict(), default=str))
             check_entries(entries, model_type)
             counted += 1
@@ -164,7 +163,8 @@ def test_what_is_no_configuration_at_all_is_named(tmp_path, text):
     ids=str,
 )
 def test_quantised_weights_without_their_package_are_named(tmp_path, quantisation):
-    """None of these packages is required here; each load would end with an error of its own kind."""
+    """None of these packages is required here. Without the check, each load would end with another kind of
+    error."""
     save_checkpoint(tmp_path, "llama", vocab_size=len(TOKENIZER))
     TOKENIZER.save_pretrained(tmp_path)
     entries = json.loads((tmp_path / "config.json").read_text())

@@ -28,7 +28,7 @@ def pairs():
 @pytest.mark.parametrize("topology", [sequence(4), batch(4), OPTIMAL], ids=["sequence", "batch", "optimal"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_gpu_gives_the_tokens_of_a_cpu(pairs, method, topology, settings):
-    """float32, without and with the records' details."""
+    """A pair in float32, without and with the details of records."""
     settings = settings | {"method": method, "topology": topology, "max_new_tokens": 60, "seed": 5}
     here, there = (specdec.generate(pair, PROMPT, **settings) for pair in pairs)
     detailed = specdec.generate(pairs[1], PROMPT, detail=True, **settings)

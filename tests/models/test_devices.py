@@ -16,7 +16,7 @@ from tests.helpers.tiny_checkpoints import tiny_model
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "qwen3", "mpt", "mamba", "lfm2"])
 def test_a_session_makes_its_tensors_on_the_model_s_device(family):
-    """Prefill, two forwards and a commit, for each kind of session that the self-check chose."""
+    """Prefill, two forward passes and a commit, for each kind of session that the self-check chose."""
     model = HFModel(tiny_model(family)).to("meta")
     session = model.session()
     session.prefill([1, 2, 3])
@@ -27,7 +27,7 @@ def test_a_session_makes_its_tensors_on_the_model_s_device(family):
     else:
         tokens, parents, committed = [[4, 5], [6, 7]], [[-1, -1], [0, 1]], [[], [1, 3]]
     for number in range(2):
-        device = "cpu" if model.capability == "ar" else "meta"  # these sessions hold their text on the host
+        device = "cpu" if model.capability == "ar" else "meta"  # these sessions keep their text on the host
         logits = session.forward(torch.tensor(tokens[number], device=device), parents[number])
         assert (logits.device.type, tuple(logits.shape)) == ("meta", (len(tokens[number]), model.vocab_size))
         if committed[number]:
@@ -45,7 +45,7 @@ def test_a_tensor_on_another_device_would_be_noticed():
 
 
 def test_rounds_and_a_piece_of_a_prompt_share_a_forward(monkeypatch):
-    """The tokens of a round are on the device, those of a prompt are a list."""
+    """The tokens of a round are on the device; those of a prompt are a list."""
     monkeypatch.setenv(compiled.SWITCH, "0")
     model = HFModel(tiny_model("llama")).to("meta")
     texts, hidden = [], LeanDecoder.hidden
@@ -63,7 +63,7 @@ def test_rounds_and_a_piece_of_a_prompt_share_a_forward(monkeypatch):
 
 
 class Event:
-    """A CUDA event that the device reaches at a time of its own, in milliseconds."""
+    """A CUDA event that the device reaches at a given time, in milliseconds."""
 
     def __init__(self, at):
         self.at, self.waited = at, False

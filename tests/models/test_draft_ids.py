@@ -1,4 +1,5 @@
-"""A draft that scores some ids alone: the same logits there, no others drafted, and the laws of all rules."""
+"""A draft that scores only some ids: these have the same logits, no others are drafted, and all rules stay
+lossless."""
 
 from __future__ import annotations
 
@@ -87,8 +88,9 @@ def test_ersd_keeps_the_text_of_plain_decoding(paths):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", DRAFTING)
 def test_every_rule_keeps_the_target_s_distribution(tmp_path, method):
-    """χ² of the first token over 16 likely ids, half of which the draft scores. The law of a decoder that
-    takes its tokens from these alone every other time is refused by the same counts."""
+    """A χ² test of the first token over 16 likely ids, half of which the draft scores.
+
+    Negative control: a decoder that takes every second token only from these ids."""
     files = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
     sampling = Sampling(0.7, top_k=16)
     target = specdec.load_pair(files[0]).target

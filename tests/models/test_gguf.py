@@ -1,4 +1,5 @@
-"""Models in GGUF files: the model that a file was written from, and one sentence for a broken file."""
+"""Models in GGUF files: the loaded model equals the one that was written, and a broken file gives one
+message."""
 
 import random
 import re
@@ -53,7 +54,7 @@ KINDS = {
 K_SIZES = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 16, "num_key_value_heads": 16}
 """The blocks of K-quants have 256 values."""
 HALVES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
-"""Where a block holds its scales of 16 bits."""
+"""The place of a block's 16-bit scales."""
 IDS = list(range(40, 60))
 
 
@@ -132,7 +133,7 @@ def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
 
 @pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"])
 def test_whole_models_of_k_quants_have_the_weights_of_their_blocks(tmp_path, kind, monkeypatch):
-    """gguf can't write these types, so the matrices are random blocks, read by its own reader."""
+    """gguf can't write these types, so the matrices are random blocks, which gguf's own reader reads."""
     _, count, size = BLOCKS[kind]
     model, draw = model_of("llama", **K_SIZES), np.random.default_rng(0)
     matrices = {}
@@ -140,7 +141,7 @@ def test_whole_models_of_k_quants_have_the_weights_of_their_blocks(tmp_path, kin
     def blocks(array, type_):
         data = draw.integers(0, 256, (*array.shape[:-1], array.shape[-1] // count * size), dtype=np.uint8)
         for start in range(0, data.shape[-1], size):
-            for at in HALVES[kind]:  # the scales: small ones, so that the model computes
+            for at in HALVES[kind]:  # small scales, so that the model computes finite numbers
                 data[..., start + at : start + at + 2] = np.array([0.002], np.float16).view(np.uint8)
         matrices[array.tobytes()] = gguf.quants.dequantize(data, type_)
         return data
@@ -178,7 +179,7 @@ def test_blocks_of_every_type_are_read_as_gguf_reads_them(kind):
 def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     path = written(tmp_path / "model.gguf", model_of("llama"))
     steps = []
-    with ThreadPoolExecutor(4) as pool:  # concurrent first starts
+    with ThreadPoolExecutor(4) as pool:  # several processes that start for the first time
         folders = {*pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n)), range(4))}
     (folder,) = folders
     assert steps[0] == (0, len(read_header(path).tensors))
@@ -202,7 +203,7 @@ def test_a_gguf_draft_drafts_for_a_gguf_target(tmp_path):
 
 
 def refusal(path):
-    """What is wrong with a file's header; None where nothing is."""
+    """The error of a file's header; None if there is none."""
     try:
         read_header(path)
     except BrokenFileError as error:
@@ -211,7 +212,8 @@ def refusal(path):
 
 
 def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
-    """Bytes of the header are changed, files are cut, and lengths are made huge: 400 files from one seed."""
+    """400 broken files from one seed: bytes of the header are changed, files are cut, and lengths are made
+    huge."""
     original = written(tmp_path / "good.gguf", model_of("llama"), "Q8_0").read_bytes()
     header = min(tensor.start for tensor in read_header(tmp_path / "good.gguf").tensors)
     draw, path, refused = random.Random(0), tmp_path / "bad.gguf", 0
@@ -267,7 +269,7 @@ def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, chang
 
 
 def check_refused(path, key, value):
-    """A file is refused in one sentence with the key and its value, before anything is converted."""
+    """A file is refused with one message that names the key and its value, before anything is converted."""
     with pytest.raises(ValueError, match=re.escape(f"has {key} = ")) as raised:
         find_source(path).config()
     assert str(value) in str(raised.value)
@@ -318,7 +320,7 @@ def test_scaled_positions_give_the_logits_of_the_same_configuration(tmp_path, ar
         ("rope.scaling.alpha", 50.0),
         ("rope.scaling.attn_factor", 1.2),
         ("rope.scaling.yarn_ext_factor", 0.5),
-        ("rope.scaling.yarn_beta_fast", 16.0),  # without rope.scaling.type = yarn
+        ("rope.scaling.yarn_beta_fast", 16.0),  # the file lacks rope.scaling.type = yarn
         ("rope.dimension_count", 8),
         ("rope.dimension_sections", [2, 3, 3, 0]),
         ("rope.freq_base_swa", 123.0),
@@ -368,7 +370,7 @@ def test_keys_of_other_architectures_are_compared_with_the_configuration(tmp_pat
     path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.attention.sliding_window": 32})
     assert find_source(path).config().sliding_window == 32  # transformers reads this key
     path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.final_logit_softcapping": 30.0})
-    assert find_source(path).config().final_logit_softcapping == 30.0  # and has this value anyway
+    assert find_source(path).config().final_logit_softcapping == 30.0  # and the value is the default anyway
     path = written(tmp_path / "m.gguf", model_of("gemma2"), keys={"gemma2.final_logit_softcapping": 9.0})
     with pytest.raises(ValueError, match=r"final_logit_softcapping = 9.0"):
         find_source(path).config()
@@ -400,7 +402,7 @@ def test_every_token_that_ends_a_text_ends_a_decoded_one(tmp_path):
     model = model_of("qwen2")
     path = written(tmp_path / "model.gguf", model, keys={"tokenizer.ggml.eot_token_id": 41})
     pair = specdec.load_pair(path)
-    assert pair.eos_ids == {0, 41}  # <|end|> by its key and its name; 41 by its key
+    assert pair.eos_ids == {0, 41}  # <|end|> ends a text by its key and its name; 41 by its key
     text = specdec.generate(pair, "abc", method="ar", seed=0, max_new_tokens=400, temperature=5.0)
     assert text.token_ids[-1] in (0, 41)
     assert not set(text.token_ids[:-1]) & {0, 41}

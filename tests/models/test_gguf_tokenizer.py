@@ -1,4 +1,5 @@
-"""Tokenizers of GGUF files: the vocabulary's own rule for each name, added tokens, ends, refusals."""
+"""Tokenizers of GGUF files follow their vocabulary's rules for pieces, added tokens and ends of texts.
+Unknown rules are refused."""
 
 import random
 from itertools import pairwise
@@ -64,7 +65,8 @@ WORDS = {
     ),
     "viking": "I'LL| we've| aB| |1|2|3|4|5|6|7| x| =| | |5|;//|\n\n | e\u0301| 日本a|!\r\n| |½|о| ",
 }
-"""The words of `TEXT` by each rule, checked by hand against patterns in published tokenizer.json files."""
+"""The words of `TEXT` under each rule, checked by hand against the patterns of published tokenizer.json
+files."""
 WORDS_OF = {name: words.split("|") for names, words in WORDS.items() for name in names.split()}
 NFC = ("mpt", "olmo", "command-r", "qwen2", "deepseek-r1-qwen", "qwen35")
 BEGIN = ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
@@ -77,7 +79,7 @@ MARK = "\u2581"
 
 
 def file_of(path, tokens=TOKENS, merges=MERGES, **keys):
-    """The header of a small file with random weights. keys: those below tokenizer.ggml."""
+    """The header of a small file with random weights. keys: the keys below tokenizer.ggml."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     config = LlamaConfig(
@@ -145,7 +147,8 @@ def test_keys_say_which_tokens_are_added(tmp_path, name, begins, ends):
 
 
 def sentencepiece(draw):
-    """Tokens with random scores: control tokens, bytes, and random pieces of three letters and the mark."""
+    """Tokens with random scores: control tokens, bytes, and random pieces of three letters and the mark of a
+    space."""
     letters = [MARK, *"abc"]
     pieces = sorted({"".join(draw.choices(letters, k=k)) for k in (2, 3, 4) for _ in range(20)})
     tokens = ["<unk>", "<s>", "</s>", *[f"<0x{byte:02X}>" for byte in range(256)], *letters, *pieces]
@@ -155,7 +158,8 @@ def sentencepiece(draw):
 
 
 def merged(text, tokens, scores):
-    """SentencePiece's own loop: of all neighbours that make a token, the best ones merge first."""
+    """SentencePiece's own loop: of all neighbours that make a token, the pair with the best score merges
+    first."""
     ids = {token: i for i, token in enumerate(tokens)}
     parts = list(text.replace(" ", MARK))
     while True:
@@ -187,7 +191,7 @@ def test_gemmas_vocabulary_merges_by_position_and_adds_no_space(tmp_path):
     tokens = ["<pad>", "<eos>", "<bos>", "<unk>", MARK, "a", "b", "c", "bc", "ab"]
     keys = {"token_type": [3, 3, 3, 2, *[1] * 6], "scores": [0.0] * 9 + [5.0]}
     header = file_of(tmp_path, tokens, (), **keys, bos_token_id=2, eos_token_id=1, unknown_token_id=3)
-    assert ids_of(header, "abc") == [4, 9, 7]  # a Llama: a space, and the better score
+    assert ids_of(header, "abc") == [4, 9, 7]  # with a Llama model: a space, and the better score
     header.keys["general.architecture"] = "gemma2"
     assert ids_of(header, "abc") == [5, 8]
 
@@ -214,7 +218,7 @@ def test_all_tokens_that_end_a_text_are_collected(tmp_path):
     }
     every = [*range(len(names) - 1), len(names) + 1, len(names) + 2]
     assert ends_of(file_of(tmp_path, tokens, [], **keys)) == every
-    types[1] = 1  # an ordinary token of that name ends nothing
+    types[1] = 1  # an ordinary token of that name ends no text
     assert ends_of(file_of(tmp_path, tokens, [], **keys)) == [0, *every[2:]]
     keys["eos_token_ids"] = [1, 5]
     assert ends_of(file_of(tmp_path, tokens, [], **keys)) == every

@@ -1,4 +1,4 @@
-"""Laws of products with weights of four to eight bits: one value, to the bit, however it is computed."""
+"""Laws of products with weights of four to eight bits: the same bits, however the product is computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATHS = {
 
 
 def numbers(rows: int, seed: int = 1) -> np.ndarray:
-    """Inputs of very different sizes, some groups of zeros among them."""
+    """Inputs of very different sizes, with some groups of zeros."""
     x = np.random.default_rng(seed).standard_normal((rows, INPUTS)).astype(np.float32)
     x *= np.exp2(np.arange(INPUTS) // GROUP - 5, dtype=np.float32)
     x[:, GROUP : 2 * GROUP] = 0
@@ -96,12 +96,13 @@ def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
     blocks = blocks_of(fields(raw, kind), kind)
     assert blocks.shape == (3, INPUTS // QUANTISED[kind].span, QUANTISED[kind].unit_bytes)
     assert np.array_equal(values_of(blocks, kind)[:33], want)
-    assert blocks.nbytes <= raw.nbytes * 48 / 33 * 1.03  # not more bits than in the file
+    assert blocks.nbytes <= raw.nbytes * 48 / 33 * 1.03  # at most as many bits as in the file
 
 
 @pytest.mark.parametrize("kind", QUANTISED)
 def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
-    """For every number of rows up to two tiles. The rounding of the inputs shows in the exact product."""
+    """Products with every number of rows up to two tiles. The exact product shows the effect of rounding the
+    inputs."""
     rows = rounded_rows(numbers(MOST), kind)
     want = reference(rows, kind)
     for count in range(1, MOST + 1):
@@ -130,7 +131,7 @@ def test_inputs_are_rounded_as_described(kind):
     steps = want[:, INPUTS:][:, : INPUTS // GROUP * 4].copy().view(np.float32)
     off = np.abs(whole.reshape(3, -1, GROUP) * steps[..., None] - x[[0, 1, 3]].reshape(3, -1, GROUP))
     assert (off <= error[..., None] * 1.001 + 1e-30).all()
-    assert not np.isfinite(product(have[2:3], kind)).any()  # what is no number stays none
+    assert not np.isfinite(product(have[2:3], kind)).any()  # NaN stays NaN
 
 
 def digest() -> str:

@@ -1,4 +1,4 @@
-"""Models in half precision are checked against their own code in float32: less rounding is no fault."""
+"""Models in half precision are checked against their own code in float32, so less rounding is not a fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytest.importorskip("numba")
 
 KINDS = (transformers.LlamaForCausalLM, transformers.Qwen2ForCausalLM, transformers.Qwen3ForCausalLM)
 SHAPES = ((12, 64, 1.5), (2, 64, 4.0), (2, 256, 4.0))
-"""Layers, width and gain of the matrices: torch rounds their logits by 3 to 12% of the spread in bfloat16."""
+"""Layers, width and gain of the matrices. In bfloat16 torch rounds the logits by 3 to 12% of their spread."""
 
 
 def rounding_model(kind, layers, width, gain, dtype=torch.bfloat16):
@@ -54,7 +54,7 @@ def checked(module) -> Check:
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3", "lfm2"])
 def test_the_reference_is_the_model_in_float32(family):
-    """To the bit; the control is the same forward in bfloat16."""
+    """The logits are equal to the bit. The control is the same forward pass in bfloat16."""
     module, ids = tiny_model(family, torch.bfloat16), torch.arange(3, 15)[None]
     exact = copy.deepcopy(module).float()
     with torch.inference_mode():
@@ -101,7 +101,7 @@ def test_a_refused_forward_is_named(monkeypatch, caplog):
 
 
 def test_code_that_can_t_run_in_float32_is_compared_with_itself(monkeypatch):
-    """As before: within four times the error of its own cached decoding."""
+    """The limit of earlier versions: four times the error of the model's own cached decoding."""
 
     class Half(Widened):
         def __torch_function__(self, func, types, args=(), kwargs=None):

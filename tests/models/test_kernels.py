@@ -1,4 +1,4 @@
-"""Laws of the compiled forward: products as exact as float32 sums, and the same logits in every tree."""
+"""Laws of the compiled forward pass: products as exact as float32 sums, and the same logits in every tree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytest.importorskip("numba")
 
 
 def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
-    """The nearest numbers that a kind holds, in float32."""
+    """The nearest numbers that a kind can represent, in float32."""
     weight = weight.clone()
     if kind == "int8":
         round_rows(weight)
@@ -63,11 +63,12 @@ def test_products_are_those_of_float64(kind, rows, inputs, outputs, seed):
     x = tiles.rounded_inputs(torch.randn(rows, inputs, generator=generator), kind).float()
     weight = rounded(torch.randn(outputs, inputs, generator=generator), kind)
     have, want = product(x, weight, kind), x.double() @ weight.double().T
-    # a sum of n products, each step rounded by 2 ** -24 of a sum of absolute values
+    # a sum of n products; each step is rounded by 2 ** -24 of a sum of absolute values
     bound = (x.double().abs() @ weight.double().abs().T) * (inputs + 2) * 2.0**-24
     assert ((have - want).abs() <= bound + 1e-30).all()
     row = int(torch.randint(rows, (), generator=generator))
-    assert torch.equal(product(x[row : row + 1], weight, kind)[0], have[row])  # whatever the other rows are
+    # whatever the other rows are, this row is the same
+    assert torch.equal(product(x[row : row + 1], weight, kind)[0], have[row])
 
 
 @pytest.mark.skipif(not tiles.DOTS, reason="a processor that adds pairs by one instruction")
@@ -170,7 +171,8 @@ def test_it_scores_what_the_models_own_forward_scores(name):
     ids=["float16", "bfloat16", "wide heads", "biases", "odd width"],
 )
 def test_half_precision_is_summed_in_float32(dtype, changes, kind):
-    """In pairs the inputs of matrices are rounded; the control is the bound, which rounding none passes."""
+    """In pairs the inputs of matrices are rounded. The control is the bound, which no product without
+    rounding exceeds."""
     model = HFModel(tiny_model("llama", dtype, **changes))
     if not isinstance(model.decoder, CompiledDecoder) and torch.__version__.startswith("2.8."):
         pytest.skip("torch 2.8 rounds so much in half precision that float32 sums do not pass for its own")
@@ -187,7 +189,7 @@ def test_half_precision_is_summed_in_float32(dtype, changes, kind):
             session.forward(torch.tensor([6]), [-1]),
             exact(input_ids=torch.tensor([[3, 4, 5, 6]])).logits[0, -1:],
         )
-    # a number between two of bfloat16 may be rounded apart
+    # a number between two bfloat16 numbers may be rounded differently
     bound = 2e-3 if kind == PAIRS else 2e-5
     assert relative_error(have, want) < bound
     assert (relative_error(have, unrounded) > bound) == (kind == PAIRS)
@@ -205,7 +207,7 @@ def test_inputs_are_rounded_as_torch_rounds(processor_s_rounding):
 
 @pytest.fixture
 def processor_s_rounding():
-    """The rounding of the compiled forward, to bfloat16."""
+    """Numbers rounded to bfloat16 as in the compiled forward pass."""
     round_numbers = numba.njit(lambda source, out, count: rounding._round(source, out, count))
 
     def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -218,7 +220,7 @@ def processor_s_rounding():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_token_has_the_same_bits_in_every_tree_on_any_threads(dtype, threads):
-    """One by one, at once, in trees of many nodes, after a prefill: a row depends on its text alone."""
+    """One by one, all at once, in trees of many nodes, after a prefill: a row depends only on its text."""
     model = HFModel(_larger(dtype))
     text = [3 + 7 * i % 200 for i in range(150)]
     want = None
@@ -231,7 +233,7 @@ def test_a_token_has_the_same_bits_in_every_tree_on_any_threads(dtype, threads):
 
 
 def test_a_helper_without_memory_takes_no_part(monkeypatch, threads):
-    """A helper that an earlier call woke may come late, to a call of fewer threads."""
+    """A helper thread that an earlier call woke may come late, during a call with fewer threads."""
     calls, run = [], Crew.run
 
     def with_one_more(self, call, count, layers):
@@ -252,7 +254,7 @@ def test_a_helper_without_memory_takes_no_part(monkeypatch, threads):
 
 
 def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, threads):
-    """Even where the helpers have all of the memory, and the caller none."""
+    """Even if the helpers have all of the memory, and the caller none."""
     model, text, wake = HFModel(_larger(torch.float32)), [3 + 7 * i % 200 for i in range(60)], Crew._wake
     torch.set_num_threads(1)
     want = _scored(model, text, (60,))
@@ -263,7 +265,8 @@ def test_more_helpers_than_a_call_has_threads_leave_nothing_undone(monkeypatch, 
 
 
 def test_of_two_threads_that_need_angles_the_longer_table_stays():
-    """The thread that needs fewer is stopped until the other has made its own, or waits for it."""
+    """The thread that needs fewer helpers is stopped until the other one has started its own, or waits for
+    it."""
     decoder = HFModel(tiny_model("llama", max_position_embeddings=2048)).decoder
     angles, begun, grown = decoder._rotary, threading.Event(), threading.Event()
 
@@ -299,9 +302,10 @@ def _larger(dtype: torch.dtype) -> LlamaForCausalLM:
 
 
 def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.Tensor:
-    """Logits of the text's tokens after the first piece, which is prefilled if there are others.
+    """Logits of the text's tokens after the first piece, which is prefilled if there are several pieces.
 
-    Each piece is a tree in which every token of the text has siblings with children; then the line is kept.
+    Each piece is a tree in which every token of the text has siblings with children. Then only the text's
+    path is kept.
     """
     session, rows, at = model.session(), [], 0
     if len(pieces) > 1:
@@ -325,7 +329,8 @@ def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.T
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_ersd_writes_the_text_of_autoregressive_decoding(dtype):
-    """In bfloat16 too, where rounding once parted two texts of three: now nothing depends on the tree."""
+    """Also in bfloat16, in which rounding once made two of three texts differ: now nothing depends on the
+    tree."""
     pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
     for seed in range(4):
         options = {"max_new_tokens": 40, "seed": seed, "temperature": 1.0}
@@ -387,7 +392,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class Planted:
-    """A pickle of it makes a folder where it is read."""
+    """Unpickling it makes a folder."""
 
     def __init__(self, place: Path):
         self.place = place
@@ -466,7 +471,7 @@ print(found)
 
 
 def test_a_process_that_compiles_computes_the_bits_of_those_that_read_its_cache(tmp_path):
-    """Code that LLVM may reorder must not exist twice, as a function of its own and within another."""
+    """Code that LLVM may reorder must exist only once: not both as a function and inlined in another."""
     options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 300, "check": True}
     environment = os.environ | {VARIABLE: str(tmp_path)}
     command = [sys.executable, "-c", _LOGITS]
@@ -487,7 +492,8 @@ def test_a_cache_whose_file_can_t_be_opened_is_filled_again(cache, caplog):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
-    """Prompts of several pieces, trees of several shapes, in half precision too: each row is on its own."""
+    """Prompts of several pieces and trees of several shapes, also in half precision: each row is
+    independent."""
     pair = specdec.ModelPair(HFModel(_larger(dtype)), HFModel(tiny_model("llama", dtype, vocab_size=250)))
     pair.eos_ids = frozenset()
     prompts = [[3], [4, 5] * 70, [6, 7, 8], [9] * 40]
@@ -522,7 +528,7 @@ def test_rows_of_many_runs_are_one_call(monkeypatch):
 
 
 def test_a_draft_of_int8_changes_no_text_of_ersd():
-    """Its weights are others, and so are its drafts: what is decoded is not."""
+    """The draft's weights and its drafts change, but the decoded text does not."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     plain = specdec.load_pair("stories", device="cpu")
     assert (pair.draft.decoder.kind, pair.target.decoder.kind) == ("Q8_0", "float16")
@@ -537,7 +543,7 @@ def test_a_draft_of_int8_changes_no_text_of_ersd():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_a_draft_of_int8_leaves_the_distribution_as_it_is(method):
-    """False alarm 1e-6."""
+    """A false alarm has probability 1e-6."""
     pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     tree = specdec.topology.sequence(2)
     sample = ours(pair, method=method, topology=tree)

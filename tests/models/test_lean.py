@@ -1,4 +1,5 @@
-"""Laws of the lean forward: the model's own logits, and only for models that it is written for."""
+"""Laws of the lean forward pass: it gives the model's own logits, and runs only for models that it is written
+for."""
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ def qwen2() -> transformers.PreTrainedModel:
     torch.manual_seed(0)
     model = transformers.Qwen2ForCausalLM(config)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)  # its biases begin at zero
+        torch.nn.init.normal_(parameter, std=0.3)  # its biases start at zero
     return model.eval()
 
 
 @pytest.fixture(autouse=True)
 def without_kernels(monkeypatch):
-    """Or sessions would take the compiled forward, which has tests of its own."""
+    """Without this, sessions would take the compiled forward pass, which has its own tests."""
     monkeypatch.setenv(compiled.SWITCH, "0")
 
 
@@ -54,7 +55,8 @@ MODELS = {
 
 
 def deviation(model: HFModel, length: int) -> float:
-    """Relative error of a tree after a text of this length in two prefills, against plain forwards."""
+    """Relative error of a tree after a text of this length in two prefills, compared with plain forward
+    passes."""
     session, text = model.session(), [3 + 7 * i % 50 for i in range(length)]
     session.prefill(text[:17])
     session.prefill(text[17:])
@@ -80,7 +82,7 @@ def test_a_shorter_table_of_angles_from_another_thread_does_no_harm(monkeypatch)
     decoder = LeanDecoder(tiny_model("llama"))
     places = torch.tensor([3, 700])
     want, short = decoder.rotation(places, 700), decoder._all_rotations(512)
-    # Whatever this thread assigns, another one assigns its own right after.
+    # Each value that this thread assigns, another thread overwrites right after.
     monkeypatch.setattr(LeanDecoder, "_rotation", property(lambda _: short, lambda *_: None), raising=False)
     assert torch.equal(decoder.rotation(places, 700), want)
 
@@ -96,7 +98,8 @@ def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatc
         session.prefill([3, 4, 5])
         rows.append(session.forward(torch.tensor([6, 7]), [-1, -1]))
     for other in rows[1:]:
-        assert not torch.equal(rows[0], other)  # other operations, or nothing was compared
+        # the two paths use different operations; otherwise nothing would be compared
+        assert not torch.equal(rows[0], other)
         assert relative_error(rows[0], other) < 1e-5
 
 
@@ -142,7 +145,7 @@ print(found)
 
 
 def test_every_process_computes_the_same_bits():
-    """Whatever the machine does meanwhile: no choice between ways to multiply rests on a clock."""
+    """Other work on the machine changes nothing: no choice between ways to multiply depends on a clock."""
     command = [sys.executable, "-c", _LOGITS]
     outputs = {
         subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True).stdout
@@ -161,7 +164,7 @@ def test_a_window_short_or_long_takes_the_models_own_forward(window):
 
 def _subclass() -> transformers.PreTrainedModel:
     class Own(transformers.LlamaForCausalLM):
-        """Might do anything."""
+        """A hook that might do anything."""
 
     model = tiny_model("llama")
     model.__class__ = Own
@@ -176,7 +179,7 @@ def _with_a_hook() -> transformers.PreTrainedModel:
 
 def _with_a_strange_matrix() -> transformers.PreTrainedModel:
     class Quantised(torch.nn.Linear):
-        """Its weight is not what it multiplies with."""
+        """A layer that does not multiply with its `weight`."""
 
     model = tiny_model("llama")
     model.model.layers[0].mlp.up_proj.__class__ = Quantised

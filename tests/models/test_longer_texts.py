@@ -1,4 +1,4 @@
-"""Laws of texts beyond windows, chunks, kept lengths and rotary switches: none is silently another one."""
+"""Laws of texts beyond windows, chunks, kept lengths and rotary switches: no text is silently wrong."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ BEYOND = {
     ("gpt_neo", "default"): "sequence",
     ("xlm-roberta-xl", "default"): "ar",
 }
-"""Types whose logits change beyond some length, or only seem to, and what they can do beyond it."""
+"""Types whose logits change beyond some length, or only seem to, and their capability beyond it."""
 OLDER = {"doge": "is not causal, and refused", "iquestcoder": "is not there"}
-"""What becomes of types in the oldest transformers that is allowed, 5.17."""
+"""The results for types in the oldest allowed transformers, 5.17."""
 FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
 
 
@@ -198,7 +198,7 @@ def asked(model_type: str) -> dict[str, int]:
     """The integers of unknown meaning in the configuration of a type."""
     try:
         return unknown(variations(model_type)["default"].config)
-    except Exception:  # it has no default configuration
+    except Exception:  # the type has no default configuration
         return {}
 
 
@@ -250,7 +250,7 @@ def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
 def test_a_context_shorter_than_stated_is_found():
     module = variations("roberta")["default"].build()
     model, stated = HFModel(module), module.config.max_position_embeddings
-    assert model.context_length == stated - 2  # positions begin after that of the padding
+    assert model.context_length == stated - 2  # positions begin after the position of the padding
     with pytest.raises((IndexError, RuntimeError)):
         module(torch.full((1, stated - 1), 5))
     session = model.session()

@@ -1,4 +1,5 @@
-"""Memory is known before a model is loaded: counted from the config, compared with what is free."""
+"""Memory is known before a model is loaded: it is computed from the config and compared with the free
+memory."""
 
 import subprocess
 import sys
@@ -139,7 +140,7 @@ _SIZES = {
     "meta-llama/Llama-3.1-8B-Instruct": ("Llama", 128_256, 4096, 14_336, 32, 32, 8, 128, False),
     "meta-llama/Llama-3.2-1B-Instruct": ("Llama", 128_256, 2048, 8192, 16, 32, 8, 64, True),
 }
-"""Of their config.json: the family, and values of `_NAMES`."""
+"""Entries of their config.json: the family, and values of `_NAMES`."""
 _NAMES = (
     "vocab_size",
     "hidden_size",
@@ -162,7 +163,7 @@ def test_known_pairs_have_the_size_of_their_architectures(known):
     family, *sizes = _SIZES[known.hub_id]
     entries = dict(zip(_NAMES, sizes, strict=True)) | {"max_position_embeddings": known.context_length}
     if family == "Qwen2":
-        entries.pop("head_dim")  # it has none of its own
+        entries.pop("head_dim")  # the model has none of its own
     config = getattr(transformers, f"{family}Config")(**entries)
     assert known.shape == shape_of(config)
 
@@ -175,7 +176,7 @@ def test_known_pairs_take_less_memory_in_half_precision_and_without_packing():
 
 
 def test_loading_takes_about_what_was_estimated():
-    """Measured in a process of its own: the memory that loading and one round really take."""
+    """Measured in a separate process: the memory that loading and one round really take."""
     command = [sys.executable, "-m", "tests.helpers.measure_memory"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=400, check=True)
     needed, taken = map(float, ended.stdout.split()[-2:])

@@ -1,4 +1,4 @@
-"""Laws of the models: whatever the cache does, logits are those of plain forwards."""
+"""Laws of the models: whatever the cache does, the logits equal those of plain forward passes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TREE = ("llama", "qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2", "opt", 
 SEQUENCE = ("mpt", "bloom", "gpt_neo")
 STATES = ("lfm2", "qwen3_next", "mamba2")
 LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
-# Softmax in float32 whatever the dtype of the model.
+# Softmax in float32, whatever the dtype of the model.
 SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
 
 
 class Replay:
-    """A session beside the lines of tokens that its nodes stand for: knows what it should score."""
+    """A session, with the token sequences of its nodes, from which its expected scores follow."""
 
     def __init__(self, model: HFModel, seed: int, prefix: int):
         self.rng = random.Random(seed)
@@ -44,7 +44,7 @@ class Replay:
         self.pending: list[list[int]] = []
 
     def forward(self, parents: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [n, V] of the session, and of plain forwards over each line."""
+        """Logits [n, V] of the session, and of plain forward passes over each token sequence."""
         tokens = self._tokens(len(parents))
         for token, parent in zip(tokens, parents, strict=True):
             above = self.pending[parent] if parent >= 0 else self.committed
@@ -54,7 +54,7 @@ class Replay:
         return have, torch.stack([self.plain(line) for line in self.pending[-len(parents) :]])
 
     def advance(self, parents: list[int]) -> None:
-        """A forward whose logits nobody compares."""
+        """A forward pass whose logits are not compared."""
         tokens = self._tokens(len(parents))
         for token, parent in zip(tokens, parents, strict=True):
             self.pending.append([*(self.pending[parent] if parent >= 0 else self.committed), token])
@@ -75,12 +75,12 @@ class Replay:
 
 
 def random_tree(rng: random.Random, nodes: int, first: int = 0) -> list[int]:
-    """Parents of `nodes` more nodes after `first` pending ones, earlier ones being likelier."""
+    """Parents of `nodes` more nodes after `first` pending ones. Earlier nodes are likelier."""
     return [rng.randrange(-1, node) if node else -1 for node in range(first, first + nodes)]
 
 
 def random_line(rng: random.Random, parents: list[int]) -> list[int]:
-    """A line of descent from the prefix to a random node, or none."""
+    """A path from the prefix to a random node, or none."""
     node, line = rng.randrange(-1, len(parents)), []
     while node >= 0:
         line.append(node)
@@ -223,7 +223,7 @@ def test_half_precision_errs_little_more_than_its_own_cached_decoding(models, fa
     assert model.capability == model_of(models, family).capability
     replay = Replay(model, seed=0, prefix=WINDOW + 4)
     have, want = replay.forward([-1, 0, 1])
-    # the compiled forward sums in float32, and gives its sums
+    # the compiled forward pass sums in float32, and returns these sums
     assert have.dtype == (torch.float32 if isinstance(model.session(), CompiledSession) else dtype)
     own = PlainForwards(model.module, model.device).own_error(model._prepared, WINDOW + 1)
     assert relative_error(have.float(), want.float()) <= max(4 * own, 0.03)
@@ -276,7 +276,8 @@ def test_masks_show_prefix_ancestors_and_self():
     #        prefix  nodes
     assert seen == [[1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], [1, 1, 1, 0, 1, 1]]
     assert masks.depths.tolist() == [[1, 1, 2]]
-    # A window of 3 tokens: itself and two before it, so the deepest node no longer sees the prefix.
+    # A window of 3 tokens: a token and the two before it. So the deepest node no longer attends to the
+    # prefix.
     seen = (masks.at(9, 3)[0, 0] == 0).int().tolist()
     assert seen == [[0, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 1]]
 
@@ -372,7 +373,7 @@ def test_remote_code_is_refused(tmp_path, load):
 
 
 def test_models_of_other_kinds_are_refused():
-    torch.manual_seed(0)  # one in eight random models of this kind hardly sees later tokens
+    torch.manual_seed(0)  # in one of eight random models of this kind, later tokens have hardly any effect
     sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     bert = transformers.BertConfig(**sizes, intermediate_size=16, initializer_range=0.5)
     with pytest.raises(ValueError, match="not causal"):

@@ -1,4 +1,5 @@
-"""A draft of another tokenizer: ERSD's text, every other rule's distribution, and what it may propose."""
+"""A draft with another tokenizer: ERSD's text, every other rule's distribution, and the tokens that it may
+propose."""
 
 from __future__ import annotations
 
@@ -51,9 +52,9 @@ PAIRS = [
     (PYTHON, "byte-level"),
     ("byte-level", PYTHON),
 ]
-"""Kinds of the target's and of the draft's tokenizer."""
+"""Kinds of tokenizers for the target and for the draft."""
 PLANES = [0, 0x300, 0x600, 0x2000, 0xA000, 0xFE00, 0x1F300, 0xE0000]
-"""Where the characters of random prompts begin."""
+"""The positions at which the characters of random prompts begin."""
 PROMPTS = ["Once upon a time", "", "The caf", "\n\n\t  日本", "<|endoftext|>One day,  "]
 
 
@@ -93,7 +94,7 @@ def pairs(kinds):
 
 
 def without_end(pair):
-    """Prompts and noise are the test's; the end of a text would make it short."""
+    """Prompts and noise come from the test. Tokens that end a text would make the texts short."""
     pair.eos_ids = frozenset()
     return pair
 
@@ -107,7 +108,7 @@ DIFFICULT = [
 
 
 def difficult_prompt(pair, chance):
-    """Tokens of difficult and random pieces of text. The last piece may be cut within a character."""
+    """Tokens of difficult and random pieces of text. The last piece may be cut inside a character."""
     characters = (chr(chance.choice(PLANES) + chance.randrange(256)) for _ in range(20))
     ids = pair.encode("".join(chance.choices([*DIFFICULT, *characters], k=20)))
     return ids[: len(ids) - chance.randrange(4)] or ids
@@ -142,7 +143,7 @@ THEIRS = [*"edbac", "ab", "bc", "cd", "cb", "dd"]
 
 
 def letters_tokenizer(pieces):
-    """A tokenizer of these pieces, without anything that splits words."""
+    """A tokenizer of these pieces, which does not split words first."""
     merges = [(piece[:-1], piece[-1]) for piece in pieces if len(piece) > 1]
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({p: i for i, p in enumerate(pieces)}, merges))
     tokenizer.decoder = tokenizers.decoders.Fuse()
@@ -150,7 +151,7 @@ def letters_tokenizer(pieces):
 
 
 def letters_pair(draft=None):
-    """Ten tokens each, seven of them shared; the draft gives the other three a part of its probability."""
+    """Ten tokens each, seven of them shared. The draft gives the other three a part of its probability."""
     ours = letters_tokenizer(OURS)
     theirs = letters_tokenizer(THEIRS)
     target = MarkovModel(random_table(10, 1, seed=1, concentration=2.0), "target")
@@ -172,7 +173,7 @@ def first_tokens(pair, method, topology, seed, verifier=None):
 @pytest.mark.parametrize("topology", [sequence(2), batch(3), TREE], ids=str)
 @pytest.mark.parametrize("method", ["ersd", "gsd", *OTHER_RULES])
 def test_every_rule_keeps_the_targets_distribution(method, topology):
-    """χ² over the first two of ten tokens, 700 texts; false alarm 1e-6 each."""
+    """A χ² test of the first two of ten tokens, 700 texts. A false alarm has probability 1e-6 for each."""
     pair = letters_pair()
     assert len(pair.draft.shared_ids) == 7
     runs = [first_tokens(pair, method, topology, seed) for seed in range(700)]
@@ -181,7 +182,7 @@ def test_every_rule_keeps_the_targets_distribution(method, topology):
 
 @pytest.mark.parametrize("method", ["gsd", "specinfer"])
 def test_without_renormalising_q_the_distribution_is_another(method):
-    """The control: verification is told q as the draft has it over all of its own tokens."""
+    """Negative control: verification gets the draft's q over all of the draft's own tokens."""
     pair = letters_pair()
 
     def unnormalised(drafted, log_p, noise):
@@ -206,7 +207,7 @@ def test_q_is_the_drafts_distribution_on_shared_strings_renormalised():
 
 
 def bytes_tokenizer(order, seed):
-    """Every byte a token, at another id in each order: only one tokenization of a text exists."""
+    """Every byte is a token, with another id in each order. So each text has only one tokenization."""
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     random.Random(seed).shuffle(alphabet)
     vocabulary = {token: i for i, token in enumerate(alphabet if order else sorted(alphabet))}
@@ -219,7 +220,7 @@ def bytes_tokenizer(order, seed):
 @pytest.mark.parametrize(("method", "drafter"), [("ersd", None), ("gsd", None), ("ersd", "strings")])
 @pytest.mark.parametrize("capability", ["tree", "sequence"])
 def test_the_target_under_other_ids_is_always_accepted(method, drafter, capability):
-    """Its q is p at every node, so contexts, caches and matched ids are right in every round."""
+    """The draft's q is p at every node, so contexts, caches and matched ids are right in every round."""
     ours, theirs = bytes_tokenizer(False, 0), bytes_tokenizer(True, 1)
     letters = [ours.get_vocab()[each] for each in "abcdefghij.,ĠĊ"]
     table = torch.zeros(256, 256, dtype=torch.float64)
@@ -400,7 +401,7 @@ def test_what_can_not_draft_is_named(tmp_path):
         convert_pair(letters_pair(), tmp_path)
     with pytest.raises(ValueError, match="give both"):
         specdec.ModelPair(model, model, None, letters_tokenizer("xyz"))
-    with pytest.raises(ValueError, match="no tokenizer"):
+    with pytest.raises(ValueError, match="not a tokenizer"):
         specdec.ModelPair(model, model, letters_tokenizer("abc"), "xyz")
 
 
@@ -423,14 +424,14 @@ def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays
         MarkovModel(p), pair.draft.draft, letters_tokenizer(OURS), letters_tokenizer(THEIRS)
     )
     assert "7 of the target's tokens." in pair.draft.note
-    # all prompts must be texts of these letters
+    # all prompts must consist of these letters
     pair.chat_prompt = lambda text: [len(text) % 10]
     assert reach.measured(pair) == pytest.approx(0.7 if pays else 0.1)
     assert ("70%" if pays else "too little for this draft to pay") in pair.draft.note
 
 
 def test_transformers_assisted_generation_takes_the_same_pair(pairs):
-    """The competitor of bench and audit; its greedy text is the target's, and our draft stays as it was."""
+    """The competitor in bench and audit. Its greedy text is the target's, and our draft is not changed."""
     pair = without_end(pairs["byte-level", "byte fallback"])
     prompt = pair.encode("Once upon a time")
     engine = assisted(pair, k=3)

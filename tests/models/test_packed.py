@@ -1,4 +1,4 @@
-"""Models in the few bits of their GGUF files: near the exact weights, and the same bits in every tree."""
+"""Models in the few bits of their GGUF files: close to the exact weights, and the same bits in every tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MIXED = {
     "up_proj": "Q5_1",
     "down_proj": "Q4_0",
 }
-"""All kinds, where matrices of one product have several."""
+"""Files of all kinds, also with matrices of several kinds in one product."""
 OTHER = MIXED | {
     "q_proj": "F16",
     "gate_proj": "Q4_K",
@@ -61,7 +61,7 @@ OTHER = MIXED | {
 
 @pytest.fixture(autouse=True)
 def any_type_is_written(monkeypatch):
-    """gguf can't write K-quants: their matrices are random blocks."""
+    """gguf can't write K-quants, so their matrices are random blocks."""
     quantize, seeds = gguf.quants.quantize, iter(range(1000))
 
     def blocks(array, type_):
@@ -101,7 +101,7 @@ def scored(model, ids, parents):
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 @pytest.mark.parametrize("kinds", [MIXED, OTHER], ids=["mixed", "with wide ones"])
 def test_a_file_of_any_mixture_gives_nearly_the_logits_of_its_weights(tmp_path, architecture, kinds):
-    """The unpacked model is exact; what differs is the rounding of inputs, and not nothing."""
+    """The unpacked model is exact. The packed one differs only by the rounding of inputs, and does differ."""
     path = file(tmp_path / "model.gguf", architecture, kinds)
     model = specdec.load_pair(path).target
     assert type(model) is PackedModel
@@ -289,7 +289,7 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
     assert torch.equal(rows[1], rows[2])
     assert not torch.equal(rows[0], rows[1])
     folders = [each for each in converted_folders._cache().iterdir() if each.is_dir()]
-    assert len(folders) == 2  # that of the replaced file is removed
+    assert len(folders) == 2  # the cache of the replaced file is removed
 
 
 TREE = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
@@ -304,7 +304,7 @@ and vocabularies that fill their last block of sixteen and that do not."""
 
 
 def check_texts(pair):
-    """ERSD's texts are those of plain decoding; the draft is asked, and its tree is not always empty."""
+    """ERSD's texts are those of plain decoding. The draft is used, and its tree is not always empty."""
     pair.eos_ids = frozenset()
     for seed in (1, 2):
         options = {"seed": seed, "max_new_tokens": 20}
@@ -316,7 +316,7 @@ def check_texts(pair):
 
 @pytest.mark.parametrize(("architecture", "sizes"), FAMILIES.values(), ids=list(FAMILIES))
 def test_every_family_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, sizes):
-    kinds = MIXED | {"o_proj": "Q5_0"}  # whose inputs are no multiple of 256 in all of them
+    kinds = MIXED | {"o_proj": "Q5_0"}  # models in which the inputs of all matrices are not multiples of 256
     path = file(tmp_path / "model.gguf", architecture, kinds, **sizes)
     draft = file(tmp_path / "draft.gguf", architecture, kinds, **sizes, num_hidden_layers=1)
     pair = specdec.load_pair(path, draft, dtype="packed")
@@ -338,7 +338,7 @@ def test_a_draft_of_a_part_of_the_vocabulary_reads_the_embedding_of_a_packed_tar
     save_file(weights, tmp_path / "draft" / partial.WEIGHTS)
     (tmp_path / "draft" / partial.CONFIG).write_text(json.dumps(sizes))
     pair = specdec.load_pair(file(tmp_path / "model.gguf"), tmp_path / "draft", dtype=dtype)
-    assert "module" not in vars(pair.target)  # nothing was converted beside
+    assert "module" not in vars(pair.target)  # the model was not converted to a module
     check_texts(pair)
 
 

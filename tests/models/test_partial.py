@@ -1,4 +1,5 @@
-"""A draft that scores a part of the target's ids: ERSD's text, and the distribution of every other rule."""
+"""A draft that scores a part of the target's ids: ERSD's text is the same, and every other rule keeps its
+distribution."""
 
 import json
 import math
@@ -32,7 +33,7 @@ SIZES = {
     "eos_token_id": None,
 }
 COUNT, FALSE_ALARM = 2000, 1e-4
-"""Texts of each method, and the probability that chance alone fails one of the four distributions."""
+"""Texts of each method, and the probability that chance alone makes one of the four distributions fail."""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,8 @@ def test_races_give_the_text_of_plain_decoding(pair, temperature, topology):
 
 @pytest.fixture(scope="module")
 def expected(pair):
-    """Probability of each text of two tokens after [2]; and where the first is one of the draft's ids."""
+    """Probability of each text of two tokens after [2], and of the texts whose first token is one of the
+    draft's ids."""
     first = pair.target.module(torch.tensor([[2]])).logits[0, -1].double().softmax(-1)
     second = pair.target.module(torch.tensor([[2, n] for n in range(VOCABULARY)])).logits[:, -1]
     both = first[:, None] * second.double().softmax(-1)
@@ -97,7 +99,8 @@ def test_every_rule_keeps_the_targets_distribution(pair, expected, method):
 
 
 def test_a_q_that_is_not_renormalised_over_the_drafts_ids_is_noticed(pair, expected, monkeypatch):
-    """The negative control: q of a softmax over the whole vocabulary, of which the ids' part is left."""
+    """Negative control: q comes from a softmax over the whole vocabulary, without renormalising the draft's
+    ids."""
 
     class Unnormalised(LazyLogProbs):
         def __getitem__(self, row):
@@ -116,7 +119,7 @@ def drawn(pair, method):
 
 
 def chance(seen, p):
-    """Probability of counts as far from p as these; rare texts count as one."""
+    """Probability of counts at least as far from p as these. Rare texts are counted as one outcome."""
     observed = torch.tensor([seen[divmod(n, VOCABULARY)] for n in range(VOCABULARY**2)]).double().numpy()
     common = p * COUNT >= 5
     rest = [[observed[~common].sum()], [p[~common].sum() * COUNT]]
@@ -136,7 +139,7 @@ def test_without_package_and_hub_a_sentence_says_how_to_get_the_weights(monkeypa
 
 
 def test_its_dtype_may_be_torch_s_own():
-    ours("smollm2")  # skips where the weights are missing
+    ours("smollm2")  # the test is skipped if the weights are missing
     assert specdec.load_pair("smollm2", draft_dtype=torch.int8).draft.dtype == torch.float32
 
 

@@ -1,4 +1,5 @@
-"""Other processors, as this one plays them: ERSD's text stays, and so do the bits of the compiled forward."""
+"""Other processors, imitated on this one: ERSD's text and the bits of the compiled forward pass stay the
+same."""
 
 import json
 import os
@@ -16,7 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WITHOUT_NUMBA = {SWITCH: "0"}
 WITH_AVX2 = {
     "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c",  # without, Numba takes this processor's, AVX-512 too
+    # without this, Numba would use this processor's instructions, also AVX-512
+    "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "ATEN_CPU_CAPABILITY": "avx2",
 }
@@ -69,7 +71,8 @@ def test_ersd_s_text_is_that_of_this_processor(environment, forward):
 
 
 WITH_AVX512 = {
-    "NUMBA_CPU_NAME": "skylake-avx512",  # LLVM prefers half registers there, as on processors with AMX
+    # LLVM prefers registers of half the width there, as on processors with AMX
+    "NUMBA_CPU_NAME": "skylake-avx512",
     "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
 }
 OTHER_LIBRARIES = {
@@ -135,7 +138,8 @@ def bits_in(environment):
 
 @pytest.mark.slow
 def test_the_compiled_forward_has_the_same_bits_on_other_processors():
-    """Logits behind prompts, products and uniforms; the logarithms of the noise within their last places."""
+    """Logits after prompts, products and uniforms are equal. The logarithms of the noise differ only in their
+    last places."""
     pytest.importorskip("numba")
     if not has("fma"):
         pytest.skip("a processor without fused multiply-add has no compiled forward")

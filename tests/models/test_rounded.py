@@ -1,4 +1,4 @@
-"""Matrices rounded to four or eight bits: near those of the file, and lossless as a draft."""
+"""Matrices rounded to four or eight bits: close to those of the file, and lossless as a draft."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_number_is_rounded_by_much_more_than_half_a_step(kind, steps):
     assert np.array_equal(rounded_fields(have, kind).values(kind), have)
 
 
-@pytest.mark.filterwarnings("ignore:.*Qwen2Tokenizer cuts texts")  # the tokenizer is not a Qwen's
+@pytest.mark.filterwarnings("ignore:.*Qwen2Tokenizer cuts texts")  # the tokenizer is not Qwen's
 @pytest.mark.parametrize("dtype", ROUNDED_KINDS)
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 def test_a_folder_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, dtype):

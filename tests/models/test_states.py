@@ -1,4 +1,5 @@
-"""Models with a recurrent or convolution state: after any rejections, logits are those of plain forwards."""
+"""Models with a recurrent or convolution state: after any rejections, the logits equal those of plain forward
+passes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def model_of(family: str, seed: int = 0) -> HFModel:
 
 
 def largest_error(replay: Replay, rounds: int, most_accepted: int) -> float:
-    """The largest error of random rounds of one to three forwards each."""
+    """The largest error in random rounds of one to three forward passes each."""
     errors = []
     for _ in range(rounds):
         count = 0
@@ -67,7 +68,7 @@ def test_a_state_that_is_not_restored_gives_other_logits(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_whose_states_are_not_restored_fails_the_check(family, monkeypatch):
-    """Negative control: without copies, the check leaves the family token by token."""
+    """Negative control: without copies of the states, the check allows the family only token by token."""
     assert model_of(family).capability == "sequence"
     monkeypatch.setattr("specdec.models.sessions.states.copied", lambda value: value)
     monkeypatch.setattr("specdec.models.long_context._checks", {})
@@ -124,7 +125,8 @@ def plain_text(tokens: int) -> list[int]:
 
 
 def rows_of_rounds(monkeypatch, propose, k: int, tokens: int, processed: bool = False) -> list[int]:
-    """The rows of the target's forwards in one run behind a drafter that proposes sequences of k tokens."""
+    """The rows of the target's forward passes in one run with a drafter that proposes sequences of k
+    tokens."""
     rows, read = [], StateSession._read
 
     def counted(self, module, end):
@@ -135,7 +137,7 @@ def rows_of_rounds(monkeypatch, propose, k: int, tokens: int, processed: bool = 
     monkeypatch.setattr(StateSession, "_read", counted)
     settings = {"topology": sequence(k), "max_new_tokens": tokens, "seed": 0, "drafter": propose}
     pair = endless_pair()
-    if processed:  # as for transformers' generate with a logits processor
+    if processed:  # as in transformers' generate with a logits processor
         target = ProcessedModel(pair.target, lambda ids, logits: logits, frozenset(), 2)
         pair = specdec.ModelPair(target, pair.draft)
     run = specdec.generate(pair, [5, 6], method="ersd", **settings)
@@ -158,7 +160,7 @@ def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(m
 
 
 def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch):
-    """The seeds are fixed. A count without what is read again would be off by a third."""
+    """The seeds are fixed. A count without the tokens that are read again would be off by a third."""
     rng, k, rate = random.Random(0), 3, 0.75
     text = plain_text(1500)
 

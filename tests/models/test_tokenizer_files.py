@@ -1,4 +1,5 @@
-"""A folder's tokenizer.json and the tokenizer class that transformers takes for it: the file is used."""
+"""A folder's tokenizer.json and the tokenizer class that transformers takes for the folder: the file is
+used."""
 
 import json
 import warnings
@@ -24,7 +25,7 @@ FILES = {
     "words": (r"\s?\S+", None, False),
     "beginning": (QWEN2, "NFC", True),
 }
-"""Rules of a tokenizer.json: pattern, normaliser, and whether a text begins with a token."""
+"""Rules of a tokenizer.json: the pattern, the normaliser, and whether a text begins with a token."""
 CLASSES = ["Qwen2Tokenizer", "Qwen2TokenizerFast", "GPT2Tokenizer", "GPTNeoXTokenizer", "CohereTokenizer"]
 CONFIGS = {
     "llama": (LlamaForCausalLM, LlamaConfig),
@@ -92,4 +93,4 @@ def test_tokenizers_are_the_same_where_all_their_files_are(tmp_path):
     assert same_tokenizers(*folders)
     (folders[1] / "added_tokens.json").write_text('{"<new>": 500}')
     assert not same_tokenizers(*folders)
-    assert not same_tokenizers(tmp_path, tmp_path)  # neither has one
+    assert not same_tokenizers(tmp_path, tmp_path)  # neither tokenizer has one

@@ -1,4 +1,5 @@
-"""A model that passed the self-check is checked again only if anything that its verdict is about changed."""
+"""A model that passed the self-check is checked again only if something that the verdict depends on
+changed."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -120,7 +121,7 @@ def test_another_dtype_is_checked(folder, checks):
 
 
 def test_weights_rounded_by_rows_are_checked(folder, checks, monkeypatch):
-    """They are not those of the files."""
+    """The weights in memory are not those of the files."""
     monkeypatch.setenv(compiled.SWITCH, "0")
     load(folder, dtype="int8")
     load(folder, dtype="int8")
@@ -141,7 +142,7 @@ def test_a_damaged_verdict_is_replaced(folder, checks, damage, place):
 
 
 def test_a_forward_that_computes_something_else_is_checked(folder, checks, monkeypatch):
-    """The files are the same, but what is read from them is not."""
+    """The files are the same, but other weights are read from them."""
     norm = decoder.CompiledDecoder._norm
 
     def larger(self, each):
@@ -214,7 +215,7 @@ def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
 
 
 def test_a_file_above_two_gibibytes_has_a_checksum_of_its_content(tmp_path):
-    with (tmp_path / WEIGHTS).open("wb") as file:  # sparse, so it takes no room on the disk
+    with (tmp_path / WEIGHTS).open("wb") as file:  # the file is sparse, so it takes no room on the disk
         file.truncate((2 << 30) + 5)
     first = verdicts.files_checksum(tmp_path)
     with (tmp_path / WEIGHTS).open("r+b") as file:

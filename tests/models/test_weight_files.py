@@ -1,4 +1,4 @@
-"""Pickled weights are never opened: not by a name in an index, a configuration, an adapter or a link."""
+"""Pickled weights are never opened, even if an index, a configuration, an adapter or a link names them."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def opened(monkeypatch):
-    """What is unpickled, and which weights are read, while a test runs."""
+    """Records what is unpickled, and which weights are read, while a test runs."""
     files = []
 
     def told(kind):
@@ -37,7 +37,7 @@ def opened(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A model in two shards, with pickled weights beside them and in the folder around."""
+    """A model in two shards, with pickled weights beside them and in the parent folder."""
     folder = tmp_path / "model"
     save_checkpoint(folder, "llama", vocab_size=len(TOKENIZER))
     TOKENIZER.save_pretrained(folder)

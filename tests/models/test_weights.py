@@ -1,4 +1,5 @@
-"""A model's weights while it is used: `refresh` follows changes, its mode stays, broken ones are named."""
+"""A model's weights during its use: `refresh` follows changes, the model's mode stays, and broken weights are
+named."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ PROMPT = [3, 4, 5, 6]
 
 
 def scored(model: HFModel) -> torch.Tensor:
-    """Logits of a session of two branches behind a short text."""
+    """Logits of a session with two branches after a short text."""
     session = model.session()
     session.prefill(PROMPT)
     if model.capability == "tree":
@@ -28,7 +29,7 @@ def scored(model: HFModel) -> torch.Tensor:
 
 
 def plainly(model: HFModel) -> torch.Tensor:
-    """The same by forwards of the module, in evaluation mode."""
+    """The logits of the module's own forward passes, in evaluation mode."""
     with torch.inference_mode(), evaluating(model.module):
         lines = [[*PROMPT, 7], [*PROMPT, 8]][: 2 if model.capability == "tree" else 1]
         return torch.cat([model.module(torch.tensor([line])).logits[:, -1] for line in lines])
@@ -121,7 +122,7 @@ def test_weights_made_under_inference_mode_serve():
 
 
 def in_training(family):
-    """A model that drops out half of everything in training, one part of which is not being trained."""
+    """A model with a dropout of one half in training, and a part that is not trained."""
     drops = {"gpt2": ("attn_pdrop", "embd_pdrop", "resid_pdrop"), "llama": ("attention_dropout",)}
     module = tiny_model(family, **dict.fromkeys(drops.get(family, ()), 0.5)).train()
     next(module.base_model.children()).eval()
@@ -225,7 +226,7 @@ def test_large_sums_of_sound_weights_are_no_fault():
 
 
 class Adapted(torch.nn.Module):
-    """A matrix and a small one beside it, written by hand: there is no `weight`."""
+    """A large and a small matrix in a hand-written layer without a `weight`."""
 
     def __init__(self, linear):
         super().__init__()
@@ -254,7 +255,7 @@ def test_parts_without_a_weight_run_on_the_models_own_forward(change):
     later, module = HFModel(tiny_model("llama")), tiny_model("llama")
     change(module)
     models = [HFModel(module)]
-    if change is not headless:  # that one scores other tokens then, see below
+    if change is not headless:  # this model scores other tokens then, see below
         change(later.module)
         later.refresh()
         models.append(later)

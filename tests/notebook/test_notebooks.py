@@ -1,4 +1,4 @@
-"""The example notebooks: executed from start to end, and kept with outputs that any reader may see."""
+"""The example notebooks run from start to end, and their stored outputs contain nothing private."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Records in a notebook: what each shows, where scripts run and where not; text is never more than text."""
+"""Records in a notebook: what each shows with scripts and without. Text never becomes HTML."""
 
 import base64
 import gzip
@@ -31,7 +31,7 @@ def html(record):
 
 
 def still_of(shown):
-    """What is seen without frames and styles, as tags and texts."""
+    """The visible content without frames and styles, as tags and texts."""
     return re.sub(r"<(iframe|style).*?</\1>", "", shown, flags=re.DOTALL)
 
 
@@ -93,7 +93,7 @@ def test_without_frames_the_text_stands_with_its_kinds(generation):
     assert words.startswith(generation.prompt + generation.text)
     found = re.findall(r'<(span|b|u) class="(accepted|bonus|correction)"', still)
     kinds = [token.kind for round in generation.rounds for token in round.tokens if token.text]
-    assert len(found) == len(kinds) + len({*kinds})  # and the legend's
+    assert len(found) == len(kinds) + len({*kinds})  # the kinds in the text and in the legend
     assert {("span", "accepted"), ("b", "bonus")} <= {*found}
 
 
@@ -170,7 +170,7 @@ def test_acceptance_shows_its_denominators(generation):
 
 
 def hostile(generation):
-    """The run with tokens, prompt and names that would do something if they were more than text."""
+    """The run with tokens, prompt and names that would do something if they were treated as HTML."""
     first = generation.rounds[0]
     tokens = (replace(first.tokens[0], id=0, text=HOSTILE), *first.tokens[1:])
     node = specdec.trace.Node((0,), 0, HOSTILE, "accepted")
@@ -192,7 +192,7 @@ NOTEBOOK = "<!doctype html><meta charset=utf-8>{head}<body{body}>{output}"
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """Opens outputs as a notebook would, offline; gives the page, and what it asked for or threw."""
+    """Open outputs as a notebook would, offline. Returns the page, its requests and its errors."""
     contexts = []
 
     def opened(output, head="", body="", scheme="light"):
@@ -219,7 +219,7 @@ def opened(browser, tmp_path):
 
 
 def played(page):
-    """The frame, once its player stands at the end."""
+    """The frame, once its player is at the end."""
     page.wait_for_selector("iframe")
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)
@@ -274,7 +274,7 @@ def test_the_still_picture_stands_where_no_script_runs(opened, generation):
     [
         ("", "light", False),
         ("", "dark", True),
-        # a frame prefers what its element does, unless Chromium is told what to prefer everywhere
+        # a frame has the colour scheme of its element, unless Chromium is given one for all pages
         (' data-jp-theme-light="false"', "no-override", True),
         (' class="vscode-dark"', "no-override", True),
         (' style="color-scheme: dark" data-jp-theme-light="true"', "no-override", False),

@@ -1,4 +1,5 @@
-"""What the page is sent: real rounds of the embedded pair, complete, in order, and safe to show."""
+"""The updates that the page receives: real rounds of the embedded pair, complete, in order, and safe to
+show."""
 
 import json
 import re
@@ -34,7 +35,7 @@ PANELS = {
     "tree": "decode.tree",
     "tree_lab": "tree_lab",
 }
-"""What runs alone, and where it is."""
+"""Modules that can run alone, and their places on the page."""
 WITHOUT_RUN = ("codec_lab", "experiments_lab")
 
 
@@ -45,7 +46,7 @@ def page(pair):
 
 @pytest.fixture(scope="module")
 def endpoints(url):
-    """The endpoints of the served page, by name, as clients are told."""
+    """The endpoints of the served page by name, as clients see them."""
     return httpx.get(f"{url}/gradio_api/info").json()["named_endpoints"]
 
 
@@ -82,7 +83,7 @@ def test_updates_carry_every_round_of_the_run(pair, method):
 
 def test_rounds_wait_for_the_next_update_and_none_is_lost(pair):
     slow = received(pair, settings(), interval=3600)
-    # the wait, the tree, the first rounds, all others where some are left, the end
+    # the wait, the tree, the first rounds, then all other rounds if there are any, and the end
     assert len(slow) in (4, 5)
     assert emitted(rounds_in(slow)) == emitted(rounds_in(received(pair, settings())))
 
@@ -98,7 +99,7 @@ def test_the_baseline_is_measured_on_the_same_prompt_and_seed(pair):
     baseline = rounds_in(updates, baseline=True)
     assert all(round.seconds.evaluate > 0 and len(round.tokens) == 1 for round in baseline)
     ids = [id for id, _, _ in emitted(baseline)]
-    assert ids == [id for id, _, _ in emitted(rounds_in(updates))]  # ERSD: drafter invariance
+    assert ids == [id for id, _, _ in emitted(rounds_in(updates))]  # drafter invariance of ERSD
 
 
 @pytest.mark.parametrize("topology", ["sequence", "optimal"])
@@ -225,7 +226,8 @@ def test_a_browser_keeps_a_script_until_it_changes(url):
         assert kept in first.headers["cache-control"]
         known = httpx.get(f"{url}/{address}", headers={"if-none-match": first.headers["etag"]})
         assert (known.status_code, known.content) == (304, b"")
-    before = httpx.get(f"{url}/{assets.FILES}/v000000000000/bundle/main.js")  # a page from before a change
+    # a page that was opened before a change
+    before = httpx.get(f"{url}/{assets.FILES}/v000000000000/bundle/main.js")
     assert before.text == httpx.get(f"{url}/{assets.script()}").text
     assert "no-cache" in before.headers["cache-control"]
 

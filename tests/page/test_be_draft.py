@@ -1,4 +1,4 @@
-"""You are the draft: whatever people write, the target's text stays what it would have written alone."""
+"""The game "You draft": whatever people write, the target's text is what it would have written alone."""
 
 import random
 
@@ -51,7 +51,8 @@ def test_continuations_become_a_tree_in_which_equal_beginnings_are_one(continuat
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_rounds_that_anybody_drafted_join_to_the_text_of_the_target_alone(temperature):
-    """Each round is played by itself, from text and seed; guesses are those of a class that knows nothing."""
+    """Each round is played independently, from text and seed. The guesses are those of a class that knows
+    nothing."""
     pair, generator, text = markov_pair(6, seed=4), random.Random(1), [0, 1]
     alone = specdec.generate(pair, text, method="ar", seed=9, temperature=temperature, max_new_tokens=60)
     kinds = set()
@@ -75,7 +76,7 @@ def test_the_longest_right_answer_of_a_class_is_accepted(pair):
         *((token_id, "accepted") for token_id in right[:3]),
         (right[3], "bonus"),
     ]
-    assert round.finish is None  # there is room for more
+    assert round.finish is None  # the text has room for more
 
 
 def test_others_draft_in_the_same_place_as_in_a_run_of_their_own(pair):
@@ -111,7 +112,7 @@ def test_a_whole_story_by_questions_is_the_one_without_them(ask):
 
 
 def test_a_word_counts_with_its_space_or_without(ask):
-    """After the comma the target writes " he went": with the space and without, it is the same guess."""
+    """After the comma the target writes " he went". With and without the space, the guess is the same."""
     first = ask["alone"]({**STORY, "length": 1})["ids"]
     answers = [
         ask["guessed"]({**STORY, "written": first, "typed": typed})
@@ -135,7 +136,7 @@ def test_a_rejected_guess_has_its_chance_and_what_was_behind_it_was_not_looked_a
 
 
 def test_a_story_ends_where_the_target_ends_it(pair, ask):
-    """Seed 18's story has 35 tokens: played to its end and beyond, the page is told."""
+    """Seed 18's story has 35 tokens. Played to its end and beyond, the page gets a message."""
     story = {"prompt": "The hungry dog looked for", "seed": 18, "temperature": 0.5}
     alone = ask["alone"]({**story, "length": 42})
     assert alone["ids"][-1] in pair.eos_ids
@@ -173,7 +174,7 @@ def test_the_longest_story_leaves_room_for_the_longest_guess(ask):
 
 
 def test_stories_are_the_small_models_whatever_the_page_has(monkeypatch, pair):
-    """Another pair may be large, or on a GPU that is lent: neither is asked."""
+    """Another pair may be large, or on a shared GPU: neither is used."""
     monkeypatch.setattr(zero_gpu, "embedded", lambda: pair)
     guessed, alone = asking.questions(markov_pair(5))
     assert alone({**STORY, "length": 2})["ids"]

@@ -1,4 +1,4 @@
-"""The page's catalogue: what it names is what there is, and the scripts have the same names."""
+"""The page's catalogue names exactly what exists, and the scripts have the same names."""
 
 import re
 import typing

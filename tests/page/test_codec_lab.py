@@ -1,4 +1,4 @@
-"""The codec laboratory: bits shown are those of the codec, and Bob's tokens are Alice's."""
+"""The codec laboratory: the shown bits are those of the codec, and Bob decodes Alice's tokens."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def test_recorded_laws_are_distributions_and_alice_never_chooses_the_other_token
 
 
 def test_bobs_token_is_alices_and_the_recorded_one(case):
-    """Bob is given the bits, q and the seed."""
+    """Bob gets only the bits, q and the seed."""
     sentence, view = case
     decode, seed = channel.DECODERS[sentence["method"]], lab.recorded()["seed"]
     for n, (token, at) in enumerate(zip(view["tokens"], sentence["positions"], strict=True)):
@@ -58,7 +58,7 @@ def test_bits_are_those_of_the_codec(case):
 
 
 def test_recorded_entropies_are_those_of_the_index_laws(case):
-    """The first five positions; simulated ones within their error."""
+    """The first five positions. Simulated ones must agree within their error."""
     sentence, view = case
     for at, token in list(zip(sentence["positions"], view["tokens"], strict=True))[:5]:
         both = channel.index_distributions(at["p"], at["q"], sentence["method"])
@@ -95,7 +95,7 @@ def test_presets_show_the_laws_of_the_theory(method, preset):
     assert float(rows[0][1]) == pytest.approx(both.with_replacement[0], abs=1e-4)
     assert float(rows[0][2]) == pytest.approx(both.without_replacement[0], abs=1e-4)
     assert len(names) == len(p) == len(q)
-    assert view["below"] == ("below D_KL. That breaks no theorem" in view["plot"]["sentence"])
+    assert view["below"] == ("below D_KL. This contradicts no theorem" in view["plot"]["sentence"])
 
 
 def test_far_apart_laws_show_an_entropy_below_the_divergence():

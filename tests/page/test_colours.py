@@ -1,4 +1,5 @@
-"""Colours: only in their sheet, readable on their tints, and told apart by who sees few of them."""
+"""Colours are defined only in their sheet, readable on their tints, and distinguishable with colour
+blindness."""
 
 import re
 from itertools import combinations
@@ -16,11 +17,11 @@ HEX = re.compile(r"#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3})\b")
 SHEET = "assets/shared/colours.css"
 THEMES = ("light", "dark")
 LEAST_DISTANCE = 15.0
-"""CIE 1976 distance: about 2 is just seen side by side, 15 is another colour at a glance."""
+"""CIE 1976 distance: 2 is just visible side by side, 15 is clearly another colour."""
 DEUTERANOPIA = np.array(
     [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
 )
-"""What who lacks the middle cones sees of linear RGB (Machado, Oliveira and Fernandes, 2009, severity 1)."""
+"""Linear RGB as seen without the middle cones (Machado, Oliveira and Fernandes, 2009, severity 1)."""
 XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 
 
@@ -77,7 +78,7 @@ def test_contrast_and_distance_are_those_of_the_standards():
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
     assert distance("#000000", "#ffffff", np.eye(3)) == pytest.approx(100, abs=0.1)
-    # a red and a green that differ for most people and not for these
+    # a red and a green that differ for most people, but not for these
     assert distance("#b00000", "#5f5f00", np.eye(3)) > 4 * distance("#b00000", "#5f5f00")
 
 
@@ -87,7 +88,7 @@ def test_methods_differ_in_mark_and_dash_and_for_who_lacks_green_in_colour(theme
     one, other = (METHODS[name] for name in pair)
     assert one.mark != other.mark
     assert one.dash != other.dash
-    if "ar" not in pair:  # what figures draw beside each other
+    if "ar" not in pair:  # colours that figures draw beside each other
         assert distance(*(sheet()[theme][name] for name in pair)) > LEAST_DISTANCE
 
 

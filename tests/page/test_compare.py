@@ -1,4 +1,5 @@
-"""Columns of the comparison: one prompt and seed, any method, topology and draft, one after the other."""
+"""Columns of the comparison have one prompt and seed, any method, topology and draft, and run one after the
+other."""
 
 import json
 import sys
@@ -32,7 +33,7 @@ def request(*columns, **changes):
 
 
 def follows(known, *columns, **changes):
-    """A request that builds on a reference which the same models have written."""
+    """A request that uses the reference of an earlier one by the same models."""
     return request(*columns, reference=False, models=run.models(known.pair), **changes)
 
 
@@ -41,7 +42,7 @@ def received(known, wanted):
 
 
 def texts(updates):
-    """Token ids by column, in the order in which the columns came."""
+    """Token ids by column, in the order in which the columns were finished."""
     found = {}
     for update in updates:
         for round in update["rounds"]:
@@ -73,7 +74,7 @@ def test_the_better_the_draft_the_fewer_target_calls(known, method):
     columns = [column(draft, method=method, draft=draft) for draft in LABELS]
     updates = received(known, follows(known, *columns, max_new_tokens=100))
     calls = {draft: sum(len(u["rounds"]) for u in updates if u.get("column") == draft) for draft in LABELS}
-    assert calls["target"] == 20  # 100 tokens, each time 4 accepted and a bonus
+    assert calls["target"] == 20  # 100 tokens, with 4 accepted tokens and a bonus in each round
     assert calls["target"] < calls["own"] < calls["noisy"] < calls["uniform"] <= 100
 
 
@@ -190,7 +191,7 @@ def test_a_lent_gpu_is_for_the_pair_s_own_draft(pair, monkeypatch):
     monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
     known = Drafts(zero_gpu.Lender(pair, run.start))
     assert known.pair_with("own") is known.pair
-    with pytest.raises(ValueError, match="GPU is lent for the pair's own draft"):
+    with pytest.raises(ValueError, match="only the pair's own draft can be used"):
         known.pair_with("target")
 
 
@@ -199,7 +200,7 @@ def test_drafts_follow_the_models_of_the_pair(pair):
     known = Drafts(changing)
     begun = known.now()
     blind = known.pair_with("uniform")
-    assert known.pair_with("uniform") is blind  # what was measured of it is kept
+    assert known.pair_with("uniform") is blind  # the measurements of the draft are kept
     changing.exchange(specdec.ModelPair(pair.draft, pair.draft, pair.tokenizer))
     assert known.pair_with("uniform").target is pair.draft
     assert begun.pair_with("uniform") is blind

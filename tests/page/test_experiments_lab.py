@@ -1,4 +1,4 @@
-"""The laboratory of experiments: what is shown is what was measured, and a wrong file is named."""
+"""The laboratory of experiments shows the measured values, and a wrong file gives a message."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from tests.research.test_experiments import SMALL
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """A finished experiment's lines, and its summary."""
+    """The lines of a finished experiment, and its summary."""
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
     sweep_of(markov_pair(3), SMALL).complete(store, quiet=True)
     return store.path.read_text(), summarize(*store.read())
@@ -104,7 +104,7 @@ def test_the_shipped_results_can_be_read():
 
 @pytest.fixture
 def used(monkeypatch, tmp_path):
-    """Starts the page with a file of this text, and gives what it then shows."""
+    """Start the page with a file of this text. Returns what it then shows."""
     monkeypatch.setattr(experiment_views, "_own", None)
 
     def use(text):
@@ -118,7 +118,8 @@ def used(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("kind", ["lines", "summary", "indented", "torn"])
 def test_the_operators_own_results_are_shown_instead(used, results, kind):
-    """Lines of runs, of which a kill may have left the last one torn, and their summary show the same."""
+    """Lines of runs, whose last one a killed process may have left incomplete, show the same as their
+    summary."""
     lines, summary = results
     texts = {"lines": lines, "torn": lines + lines.splitlines()[-1][:40]}
     texts |= {"summary": json.dumps(summary), "indented": json.dumps(summary, indent=1)}

@@ -1,4 +1,4 @@
-"""The figures' looks: small, transparent, and told apart without colour."""
+"""The figures' looks: little data, transparent, and distinguishable without colour."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every number that the lessons state, found once more by another way than the one it was computed by."""
+"""Every number that the lessons state is computed again in another way."""
 
 import json
 import math
@@ -35,23 +35,23 @@ QUESTIONS = [
     for number, question in enumerate(lesson["questions"], start=1)
 ]
 RACES = 200_000
-NEAR = 0.006  # five standard errors of a share among so many
+NEAR = 0.006  # five standard errors of a share of this many
 
 
 def accepted(p, q, index=0):
-    """Shares of races in which the child with that index is the accepted one, counted."""
+    """Shares of races in which the child with each index is accepted, by counting."""
     p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in (p, q))
     counted = race_lab.accepted_indices(p, q, RACES, seed=11)
     return {method: float((of == index).double().mean()) for method, of in counted.items()}
 
 
 def distribution(listed):
-    """Numbers of a list as the address has it."""
+    """The numbers of a list in the notation of the address."""
     return tuple(float(value) for value in listed.split(","))
 
 
 def first(probabilities, e):
-    """The winner of a race, as the decoder finds it."""
+    """The winner of a race by the decoder."""
     return race_of(torch.tensor(e).double().log()).winner(torch.tensor(probabilities).double().log())
 
 
@@ -76,11 +76,11 @@ def test_an_answer_can_be_predicted_and_its_reveal_opens_a_part_of_the_page(less
     else:
         least, most, step = question["range"]
         assert least <= question["answer"] <= most + 1e-9
-        # the slider can come as near as counts as right
+        # the slider can come close enough to the answer to count as right
         assert abs(round((question["answer"] - least) / step) * step + least - question["answer"]) <= (
             question["close"] + 1e-9
         )
-        # where the slider rests is no right answer
+        # the slider's first position is not a right answer
         assert abs((least + most) / 2 - question["answer"]) > question["close"] + step
     for opened in (question["after"], question["before"], lesson["open"]):
         assert opened["look"].startswith("#")
@@ -117,7 +117,7 @@ def test_what_a_lesson_leads_to_is_there():
     assert all(lesson["more"]["tab"] in TABS for lesson in TEXTS if "more" in lesson)
 
 
-PLACES = r"(Lemma|Theorem) \d\.\d|10,000"  # in the paper, and the laboratory's number of races
+PLACES = r"(Lemma|Theorem) \d\.\d|10,000"  # places in the paper, and the laboratory's number of races
 
 
 def literal(text):
@@ -134,7 +134,7 @@ def texts_of(value):
 
 @pytest.mark.parametrize("lesson", TEXTS, ids=lambda lesson: lesson["id"])
 def test_no_measured_number_is_written_by_hand(lesson):
-    """Decimals and percentages come from the facts alone, in the words and in the set-ups."""
+    """Decimals and percentages in the words and in the set-ups come only from the facts."""
     for text in texts_of(lesson):
         assert not re.search(r"\d[.,]\d|\d%", re.sub(PLACES, "", literal(text))), text
 
@@ -143,7 +143,7 @@ def test_faster():
     facts, recorded_times = FACTS["faster"], json.loads(record_forwards.RECORDED.read_text())
     ms = dict(recorded_times["target"])
     assert facts["eight"] == pytest.approx(ms[8] / ms[1])
-    # what the words say: rows share most of the work, and the more of them, the less
+    # as the words say: rows share most of the work, and the more rows, the less each adds
     assert 1 < facts["eight"] < 6
     assert ms[2] / ms[1] < 1.5
     texts, drafted = zip(*facts["many"], strict=True)
@@ -214,7 +214,7 @@ def test_one_call_writes_what_was_typed_right_and_one_word_more():
     opening = be_draft._OPENINGS[int(facts["opening"]) - 1]
     typed, target = (pair.encode(f"{opening} {facts[name]}") for name in ("typed", "target_text"))
     ids = pair.encode(opening)
-    drawn = {"temperature": 0.5, "seed": 19}  # with which the tab opens
+    drawn = {"temperature": 0.5, "seed": 19}  # the setting with which the tab opens
     alone = specdec.generate(pair, ids, method="ar", max_new_tokens=len(target) - len(ids), **drawn)
     assert [*ids, *alone.token_ids] == target
     guessed = played(pair, ids, [typed[len(ids) :]], **drawn)
@@ -287,7 +287,7 @@ def test_acceptance():
 def test_no_pair_of_distributions_lets_gsd_lead_by_more():
     facts = FACTS["acceptance"]
     assert facts["lead"] == pytest.approx(3 - 2 * 2**0.5)
-    # ERSD has at least (1 - t) / (1 + t) where GSD has 1 - t: no t leaves more between them
+    # ERSD has at least (1 - t) / (1 + t) if GSD has 1 - t, and no t gives a larger difference
     assert max(1 - t - (1 - t) / (1 + t) for t in (i / 10_000 for i in range(10_001))) <= facts["lead"] + 1e-9
     generator = torch.Generator().manual_seed(2)
     p, q = (torch.rand(500, 4, generator=generator, dtype=torch.float64) ** 4 for _ in "pq")
@@ -390,7 +390,7 @@ def test_the_check_notices_the_mistake_and_nothing_else(broken):
     for _ in range(settings.decodes):
         check.decode()
     assert (check.chi_square().p_value < FACTS["lossless"]["alarm"]) == broken
-    assert settings.decodes <= FACTS["lossless"]["decodes"]  # with more it is only clearer
+    assert settings.decodes <= FACTS["lossless"]["decodes"]  # with more decodes the result is only clearer
 
 
 def test_limit():

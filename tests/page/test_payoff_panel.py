@@ -1,4 +1,4 @@
-"""The panel "Will it pay for you?": its set-ups, and answers that are those of `specdec.payoff`."""
+"""The panel "Will it pay?": its set-ups, and its answers, which are those of `specdec.payoff`."""
 
 import json
 import threading
@@ -33,7 +33,7 @@ def test_what_the_set_ups_are_about_is_seen_in_them():
     assert found["paper"].speed_up == pytest.approx(found["paper"].tokens_per_call)  # only calls count
     rows = {name: preset.setup.rows for name, preset in presets.presets().items()}
     assert rows["laptop"][1] > 2  # four rows of a 4-bit target cost more than two calls
-    assert rows["gpu"][-1] == pytest.approx(1)  # one GPU reads 64 rows in the time of one
+    assert rows["gpu"][-1] == pytest.approx(1)  # a GPU reads 64 rows in the time of one
     assert presets.presets()["gpu"].setup.texts == 64
 
 
@@ -50,7 +50,7 @@ def test_changed_values_are_used_and_told():
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"preset": "mars"}, "preset = 'mars' is none of here, smollm2"),
+        ({"preset": "mars"}, "preset = 'mars' is not one of here, smollm2"),
         ({"texts": 0}, "texts = 0: should be greater than or equal to 1"),
         ({"texts": 1.5}, "texts = 1.5: should be a valid integer"),
         ({"acceptance": float("nan")}, "acceptance = nan"),
@@ -65,7 +65,7 @@ def test_a_wrong_value_is_named(change, error):
 
 
 def answered(verdict):
-    """The answer about this server, asked for again while it is measured, as the page does."""
+    """The answer about this server. It is requested again during the measurement, as by the page."""
     end = time.monotonic() + 60
     while "measuring" in (answer := verdict({"preset": "here"})):
         assert time.monotonic() < end
@@ -85,7 +85,7 @@ def test_a_pair_without_a_draft_says_so():
 
 @pytest.fixture
 def endless(monkeypatch):
-    """A measurement that never ends; the event is set when it is cancelled."""
+    """A measurement that never ends. The event is set when it is cancelled."""
     cancelled = threading.Event()
 
     def steps(*_):
@@ -97,7 +97,7 @@ def endless(monkeypatch):
             cancelled.set()
 
     monkeypatch.setattr(here, "measuring", steps)
-    monkeypatch.setitem(globals(), "verdict", panel.answering(shared(PAIR)))  # nothing is measured yet
+    monkeypatch.setitem(globals(), "verdict", panel.answering(shared(PAIR)))  # nothing has been measured yet
     return cancelled
 
 

@@ -1,4 +1,5 @@
-"""Whatever a stranger asks a panel's server function, the answer is words or plain data, never an error."""
+"""Whatever a stranger sends to a panel's server function, the answer is a message or plain data, never an
+exception."""
 
 from __future__ import annotations
 

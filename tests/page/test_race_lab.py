@@ -1,4 +1,4 @@
-"""The race laboratory's arithmetic: what it shows is what the decoder and the theory say."""
+"""The race laboratory shows the same results as the decoder and the theory."""
 
 import json
 import math
@@ -45,7 +45,7 @@ def verified(method, p, q, log_e, uniforms):
             log_p,
             [q.log()] * len(token_ids),
             lambda _, index: float(uniforms[index]),
-            lambda _: 0.5,  # which token the residual gives is not looked at
+            lambda _: 0.5,  # the token from the residual is not used
         )
     return verdict.rows[0] - 1 if verdict.rows else len(p)
 
@@ -63,7 +63,7 @@ def test_vectorised_verification_decides_as_the_decoder_does(name):
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 @pytest.mark.parametrize("name", PRESETS)
 def test_measured_acceptance_by_index_is_the_exact_one(name, method):
-    """χ² over 200,000 races, a false alarm in a million."""
+    """A χ² test over 200,000 races, with a false alarm of one in a million."""
     p, q = tensors(PRESETS[name])
     exact = race_lab.exact({"p": p.tolist(), "q": q.tolist()})["by_index"][method]
     races = 200_000

@@ -1,4 +1,4 @@
-"""What Compare and Losslessness open with is what the decoder still writes."""
+"""The recordings with which Compare and Losslessness open are still what the decoder writes."""
 
 import json
 
@@ -28,7 +28,7 @@ def tokens(lane):
 
 
 def test_the_recorded_comparison_is_the_decoder_s(comparison, name):
-    """Texts and trees; the seconds are another machine's."""
+    """Texts and trees are compared, but not the seconds, which come from another machine."""
     if name == "smollm2":
         opening = Generation.from_json((traces.FOLDER / "opening.json").read_text())
         same_arithmetic(ours(name), opening)
@@ -48,7 +48,7 @@ def test_the_recorded_comparison_shows_what_the_tab_is_about(comparison):
 
 
 def test_the_recorded_check_is_the_decoder_s():
-    """Its first points, its distribution and its tree are those of a check of today."""
+    """The first points, the distribution and the tree of the record are those of a new check."""
     recorded = json.loads(record_checks.RECORDED.read_text())
     now = record_checks.record(CheckSettings(decodes=800))
     assert now["setup"] | {"decodes": 8000} == recorded["setup"]

@@ -1,4 +1,5 @@
-"""The experiments on the same trees as the page tells them: who wins where, and what the temperature does."""
+"""The sentences about the experiments on the same trees: the best rules, and the effect of the
+temperature."""
 
 import json
 
@@ -72,13 +73,13 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
     points[2]["gain"]["low"] = 0.02
     sure = same_trees.draft_temperature_sentence({"points": points, "runs": 12})
     assert "1.5 on sequence(4) (0.100 more than at 1)" in sure
-    assert view["sentence"].endswith("2 texts, at least 900 tokens: with so few, intervals are rough.")
+    assert view["sentence"].endswith("2 texts, at least 900 tokens; with so few, the intervals are rough.")
     assert [trace["name"] for trace in view["figure"]["data"]] == ["sequence(4)", "optimal(8)"]
     assert len(view["table"]["rows"]) == 6
 
 
 def test_shipped_results_are_shown_and_honest():
-    """Every point's tokens, and equal decoding at temperature 0."""
+    """Every point's tokens, and equal results at temperature 0."""
     views = {view["id"]: view for view in same_trees.views()}
     assert set(views) == {"rules", "draft-temperature"}
     assert json.loads(json.dumps([*views.values()], allow_nan=False)) == [*views.values()]

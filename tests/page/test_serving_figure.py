@@ -1,4 +1,4 @@
-"""Many texts at once as the page tells them: the fastest k of each number of texts, and what auto chose."""
+"""The sentence about many texts at once: the fastest k of each number of texts, and the choice of auto."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_the_sentence_names_the_fastest_tree_of_each_number_of_texts(summary):
     said = serving.sentence(summary)
     assert ": 1: k = 2 (450, 1.50); " in said
     assert "16: k = 0." in said
-    assert "a server drafts the less" in said
+    assert "A busy server should therefore draft less" in said
 
 
 def test_what_is_said_of_serving_is_said_only_where_it_was_found(summary):
@@ -37,7 +37,7 @@ def test_what_is_said_of_serving_is_said_only_where_it_was_found(summary):
             row["value"], row["gain"]["value"] = 2000, 2000 / 1300
     said = serving.sentence(summary)
     assert "16: k = 8" in said
-    assert "a server drafts" not in said
+    assert "A busy server" not in said
 
 
 def test_the_figure_has_a_curve_for_each_number_of_texts_and_stars_for_auto(summary):

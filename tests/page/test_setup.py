@@ -1,4 +1,4 @@
-"""What the page's address may hold: every control has a name there, and what is known of it is true."""
+"""The page's address: every control has a name there, and its description is true."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_a_value_in_a_field_is_text_and_no_html():
 
 def test_defaults_fit_what_the_address_may_hold(fields):
     for name, described in {**fields[0], **fields[1]}.items():
-        json.dumps(described)  # it travels to the browser as it is
+        json.dumps(described)  # the value is sent to the browser unchanged
         if described["kind"] == "choice":
             assert described["default"] in described["choices"], name
         if described["kind"] == "number":
@@ -89,7 +89,7 @@ def test_names_that_stand_alone_are_told_apart(fields):
 
 @pytest.mark.parametrize("lab", [race_lab, tree_lab, payoff])
 def test_examples_keep_their_names_in_the_address(lab):
-    """Links to them are out in the world: a name may be added, none may change."""
+    """Links to these names exist elsewhere: a name may be added, but none may change."""
     known = {
         race_lab: ["cat", "equal", "disjoint", "adversarial", "two", "lead"],
         tree_lab: ["ersd", "gsd", "halves", "first", "coin", "weak", "increasing"],

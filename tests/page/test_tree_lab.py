@@ -1,4 +1,4 @@
-"""The tree laboratory's trees: grown in the queue's order, and optimal at every k."""
+"""The tree laboratory's trees grow in the queue's order, and are optimal at every k."""
 
 import json
 import math
@@ -36,7 +36,7 @@ def paths_of(rows):
 def test_every_prefix_of_the_pop_order_is_the_optimal_tree(rates):
     order = tree_lab.grown({"acceptance": rates})["order"]
     for k in (1, 2, 3, 7, 16, 61, 200, tree_lab.MOST):
-        prefix = topology.Topology(paths_of(order[: k + 1]))  # raises where it is no tree
+        prefix = topology.Topology(paths_of(order[: k + 1]))  # raises if the rows are not a tree
         assert prefix == optimal.optimal_topology(rates, k)
 
 

@@ -1,4 +1,4 @@
-"""The watermark's panel: what it draws is what the core says, of the text and of what edits leave of it."""
+"""The watermark's panel shows what the core computes, for the text and for the text after edits."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_beginnings_end_with_the_p_value_of_the_whole():
 
 
 def test_the_opening_run_is_marked_with_its_seed_alone_and_still_after_an_edit():
-    """False alarm of the wrong key: a millionth; the seeds are fixed."""
+    """A wrong key gives a false alarm with probability 1e-6. The seeds are fixed."""
     found = marked(TEXT)
     last = {name: version["p_values"][-1] for name, version in found.items()}
     assert last["key"] == pytest.approx(score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids)).p_value, rel=1e-9)
@@ -46,7 +46,7 @@ def test_edits_are_what_they_are_called():
     assert found["less"]["places"] == [place for place in range(n) if place != n // 2]
     half = n // 2
     assert found["less"]["scores"][:half] == found["key"]["scores"][:half]
-    assert marked(TEXT) == found  # the same for whoever looks again
+    assert marked(TEXT) == found  # the result is the same if it is requested again
 
 
 @pytest.mark.parametrize("token_ids", [[3], [3, 3, 3], [0] * MOST_TOKENS])

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 MOST_BYTES = 40_000_000
-"""The weights of our two pairs are 39 MB of it, before compression."""
+"""The weights of this project's two pairs take 39 MB of it, before compression."""
 
 DECODE = """
 import socket, sys
@@ -37,7 +37,7 @@ print(len(generation.token_ids))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built without a network, by what is installed; outside the checkout, which stays as it was."""
+    """Built without a network by the installed packages, outside the checkout, which is not changed."""
     folder = tmp_path_factory.mktemp("wheel")
     build = "import hatchling.build, sys; print(hatchling.build.build_wheel(sys.argv[1]))"
     command = [sys.executable, "-c", build, str(folder)]
@@ -72,14 +72,14 @@ def requirements(path):
 
 
 def test_requirements_are_the_packages():
-    pinned = {"torch>=2.8,<3": "torch>=2.8,<2.14"}  # for the page; the file says why
+    pinned = {"torch>=2.8,<3": "torch>=2.8,<2.14"}  # a requirement of the page; the file gives the reason
     app = [pinned.get(line, line) for line in PROJECT["dependencies"]] + EXTRAS["app"]
     assert requirements("requirements.txt") == app
     assert requirements("tests/requirements.txt") == EXTRAS["test"]
 
 
 def imported(*roots):
-    """Names of the packages that files below these folders import, the standard library's left out."""
+    """Names of the packages that the files below these folders import, without the standard library."""
     names = set()
     for path in [path for root in roots for path in (ROOT / root).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -96,7 +96,8 @@ def declared(*lists):
 
 CORE = [PROJECT["dependencies"], *(EXTRAS[name] for name in EXTRAS if name not in ("app", "test"))]
 OTHERS = {"specdec", "research", "components", "tests", "app", "yaml", "gradio_client", "spaces"}
-"""Ours; pyyaml by the name it is imported by; a part of gradio; what only a ZeroGPU Space has."""
+"""Packages without an entry of their own: this project's, pyyaml under its import name, a part of gradio, and
+packages that only a ZeroGPU Space has."""
 
 
 def test_every_imported_package_is_declared():

@@ -1,4 +1,4 @@
-"""The audit of other engines: what is known of them is found again, and their servers start and end."""
+"""The audit of other engines finds their known faults again, and their servers start and end."""
 
 import gc
 import json
@@ -41,10 +41,10 @@ def verdict_of(name, **settings):
 
 
 def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_another_order(monkeypatch):
-    """transformers' universal assisted generation, 400 texts; false alarm 1e-6.
+    """transformers' universal assisted generation, 400 texts. A false alarm has probability 1e-6.
 
-    It reads a pruned draft's logits in the order of the ids, and the draft's rows are in the order in which
-    the tokenizer lists its words. With words listed in the order of their ids nothing is wrong.
+    It reads a pruned draft's logits in the order of the ids, but the draft's rows are in the order in which
+    the tokenizer lists its words. If the words are listed in the order of their ids, the text is right.
     """
     kind = transformers.PreTrainedTokenizerFast
     listed = kind.get_vocab
@@ -58,7 +58,7 @@ def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_anot
 
 @pytest.mark.slow
 def test_an_ensemble_is_found_and_an_early_exit_is_right():
-    """400 and 600 texts; false alarm 1e-6."""
+    """Audits with 400 and 600 texts. A false alarm has probability 1e-6."""
     verdict_of("transformers-early-exit").check()
     assert verdict_of("transformers-ensemble", decodes=600).verdict == "wrong"
 
@@ -90,13 +90,14 @@ def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
     assert first["trials"][0]["first_seed"] == 0
     assert first["rule"] == "GSD: min(1, p/q), residual"
     assert main(asked) == 0
-    assert capsys.readouterr().out.count("audited already") == 4
+    assert capsys.readouterr().out.count("not audited again") == 4
     assert json.loads(path.read_text()) == reports
 
 
 @pytest.mark.slow
 def test_texts_that_agree_are_counted(monkeypatch, tmp_path):
-    """ERSD's texts depend on the draft no more than on the batch; GSD's do. A file keeps its other rows."""
+    """ERSD's texts depend on neither draft nor batch; GSD's depend on the draft. Other rows of the file
+    stay."""
     monkeypatch.setattr(repeats, "TOKENS", 8)
     path = tmp_path / "repeats.json"
     path.write_text('{"another": {"of": 3}}')
@@ -162,7 +163,8 @@ INSTALLED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INSTALLED)
 def test_engines_that_are_installed_keep_the_distribution(name):
-    """300 texts; false alarm 1e-6. The control asks for another temperature."""
+    """An audit with 300 texts. A false alarm has probability 1e-6. The control asks for another
+    temperature."""
     try:
         INSTALLED[name]()
     except ModuleNotFoundError as error:

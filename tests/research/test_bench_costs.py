@@ -1,4 +1,4 @@
-"""The costs of our own code are measured without the models', and in shares of a memory copy."""
+"""The costs of this project's own code are measured without the models, and as shares of a memory copy."""
 
 import json
 import time
@@ -22,7 +22,7 @@ def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, 
         return forward(*arguments)
 
     monkeypatch.setattr(MarkovSession, "forward", slow)
-    # its 250 tokens would take long with such forwards
+    # with such slow forward passes its 250 tokens would take long
     monkeypatch.setattr(overhead, "measure_acceptance", lambda *_, **__: np.array([0.6, 0.2, 0.1]))
     arguments = ["--vocabulary", "64", "--tokens", "12", "--repeats", "1"]
     overhead.main([*arguments, "--json", str(tmp_path / "overhead.json")])
@@ -32,7 +32,7 @@ def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, 
     ]
     assert [row["name"] for row in found] == names
     assert all(name in capsys.readouterr().out for name in names[:1])
-    # a round has five forwards of 40 ms, after each of which a processor is slow to find its way again
+    # a round has five forward passes of 40 ms, after each of which the processor is slow for a moment
     assert all(0 < row["least"] < 30 for row in found)
 
 

@@ -39,7 +39,7 @@ PAIR = markov_pair(3)
 
 
 def done(store):
-    """The finished runs, in an order of their own and without their times."""
+    """The finished runs in a fixed order and without their times."""
     _, runs = store.read()
     return sorted(
         json.dumps({k: v for k, v in run.items() if k != "seconds"}, sort_keys=True) for run in runs
@@ -134,7 +134,7 @@ def test_a_file_of_other_settings_is_refused(finished):
 
 
 def test_a_file_of_other_weights_is_refused(tmp_path):
-    """A model trained anew under the same name is another model."""
+    """A model that was trained again under the same name counts as another model."""
     first, second = (tiny_model("llama", seed=seed) for seed in (0, 1))
     with torch.no_grad():
         second.model.norm.weight.mul_(1.5)
@@ -188,7 +188,7 @@ def test_counts_are_those_of_the_trace(method):
 
 
 def test_a_source_without_memory_meets_its_prediction_and_the_exact_acceptance():
-    """Where the same two distributions hold at every position, the 0-th order is exact."""
+    """If the same two distributions hold at every position, the 0-th order prediction is exact."""
     distributions = [random_table(6, 0, seed).expand(6, 6).contiguous() for seed in (1, 2)]
     pair = ModelPair(
         *(
@@ -213,7 +213,7 @@ def test_a_source_without_memory_meets_its_prediction_and_the_exact_acceptance()
 
 
 def test_acceptance_is_accepted_over_offered_and_sums_to_at_most_one():
-    """Sequence runs raise child 0's rate beyond what batch runs leave to the others."""
+    """Sequence runs reach child 0 more often than batch runs. The rates must still sum to at most 1."""
     accepted, reached = [50, 20, 10, 2], [100, 50, 30, 20]
     assert stats.acceptance_vector(accepted, reached) == pytest.approx(np.divide(accepted, 100))
     vector = stats.acceptance_vector([50 + 900, 30, 20], [100 + 1000, 50, 20])
@@ -225,7 +225,7 @@ def test_the_error_of_a_ratio_is_that_of_repeated_experiments():
     generator = np.random.default_rng(0)
 
     def experiment():
-        level = generator.normal(2, 0.5, 40)  # prompts differ
+        level = generator.normal(2, 0.5, 40)  # the prompts differ
         rounds = generator.integers(5, 50, 40)
         tokens = rounds * level + generator.normal(0, 1, 40) * np.sqrt(rounds)
         return ratio({i: (tokens[i], float(rounds[i])) for i in range(40)})
@@ -262,7 +262,7 @@ def test_the_summary_says_what_the_runs_say(summary, finished):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_bounds_and_entropies_are_in_their_order(summary, method):
-    """Bounds are above the prediction; the entropy of the mean is at least the mean entropy."""
+    """Bounds are above the prediction. The entropy of the mean is at least the mean entropy."""
     for row in summary["bounds"][method]["by_k"]:
         assert row["prediction"] <= row["minimal"] * (1 + 1e-6) <= row["tunstall"] * (1 + 1e-5)
         if row["fixed_m"] is not None:
@@ -282,7 +282,7 @@ def test_every_finding_is_stated_with_its_numbers(summary):
         assert finding["words"].endswith(".")
         assert not set(finding["words"]) & set("{}_")
     missing = [finding["name"] for finding in findings if finding["found"] is None]
-    assert missing == ["batch_3", "specinfer_level"]  # batch ends at 2 here, specinfer has two points
+    assert missing == ["batch_3", "specinfer_level"]  # here batch ends at 2, and specinfer has two points
 
 
 def test_the_shipped_summary_is_printed(capsys):

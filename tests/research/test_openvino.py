@@ -1,4 +1,5 @@
-"""openvino-genai as the audit calls it: on a stand-in, and, where it is installed, on a converted pair."""
+"""The calls of openvino-genai by the audit: with a stand-in, and with a converted pair if openvino-genai is
+installed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from specdec.decoding.run import generate
 
 
 class Engine:
-    """Says 0, 1, 2, ..."""
+    """A stand-in that writes 0, 1, 2, ..."""
 
     made: ClassVar[list[tuple[tuple, dict]]] = []
     asked: ClassVar[list[tuple[list[int], SimpleNamespace]]] = []
@@ -36,7 +37,7 @@ class Engine:
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """openvino-genai that answers at once."""
+    """A stand-in for openvino-genai that answers at once."""
     Engine.made, Engine.asked = [], []
     genai, core = ModuleType("openvino_genai"), ModuleType("openvino")
     genai.LLMPipeline, genai.SchedulerConfig = Engine, SimpleNamespace

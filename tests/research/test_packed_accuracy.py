@@ -1,4 +1,4 @@
-"""The command that compares the arithmetic on a file's own bits with its weights in float32."""
+"""The command that compares the arithmetic on a file's own bits with the same weights in float32."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Two arithmetics of one model: how often races, greed and independent samples part."""
+"""Two arithmetics of one model: how often races, greedy decoding and independent samples differ."""
 
 import json
 import math
@@ -28,7 +28,8 @@ def test_a_race_parts_as_enumerated_and_within_its_bounds():
 
 
 def test_both_bounds_are_reached():
-    """Two tokens reach D_TV. A token that each side lacks, beside a shared one, reaches the upper bound."""
+    """Two tokens reach D_TV. With one shared token and one token that each side lacks, the upper bound is
+    reached."""
     for distance in (1e-6, 0.1, 0.5):
         two = float(parting.race_parting([0.5, 0.5], [0.5 - distance, 0.5 + distance]))
         three = float(parting.race_parting([1 - distance, distance, 0], [1 - distance, 0, distance]))
@@ -83,7 +84,7 @@ def test_blocks_are_rounded_to_sixteen_values(with_minimum):
     assert all(len(block.unique()) <= 16 for block in blocks)
     largest = (spread.amax(1) - spread.amin(1)) / 15 if with_minimum else spread.abs().amax(1) / 8
     off = (blocks - spread).abs().amax(1)
-    # Q4_0 has one value less on the side opposite to the largest one
+    # Q4_0 has one value less on the side opposite to the largest value
     assert (off <= largest * (0.51 if with_minimum else 1.01)).all()
 
 

@@ -1,4 +1,4 @@
-"""The experiment that sets all rules side by side: what it counts, and that it goes on where it was."""
+"""The experiment that compares all rules: it counts correctly, and continues where it was stopped."""
 
 import json
 from types import SimpleNamespace
@@ -124,4 +124,5 @@ def test_the_paper_s_experiments_take_any_method(tmp_path):
     assert summary["complete"]
     assert {point["method"] for point in summary["points"]} == {*settings.methods}
     assert summary["acceptance"]["gsd"]["contexts"]["positions"] == 2
-    assert summary["acceptance"]["traversal"]["contexts"] is None  # R by index has no form there
+    # there is no acceptance by index for this rule
+    assert summary["acceptance"]["traversal"]["contexts"] is None

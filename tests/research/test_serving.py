@@ -1,4 +1,4 @@
-"""Many texts at once against k: what the experiment counts, and that it goes on where it was."""
+"""Many texts at once against k: the experiment counts correctly, and continues where it was stopped."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ HEADER = {"settings": {}, "pair": {}, "machine": {}}
 
 
 def measure(experiment, pair, prompts, repeats, length, trees, store):
-    """Does the runs of an experiment on this pair that the store lacks."""
+    """Do the runs of an experiment on this pair that the store lacks."""
     options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
     setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parser().parse_args(options))
     experiment.EXPERIMENT.sweep_of(setup).complete(store)

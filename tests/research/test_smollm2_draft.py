@@ -1,4 +1,5 @@
-"""The training of a draft that scores a part of its target's ids, in small: a random target, a few steps."""
+"""A small version of training a draft that scores a part of its target's ids: a random target, a few
+steps."""
 
 import json
 from dataclasses import replace
@@ -41,7 +42,8 @@ SMALL = Recipe(
 
 @pytest.fixture(scope="module")
 def pair():
-    """A random target with the story pair's tokenizer; its likeliest tokens are the same few everywhere."""
+    """A random target with the story pair's tokenizer. Its likeliest tokens are the same few at every
+    position."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
     tokenizer = specdec.load_pair("stories", device="cpu").tokenizer
@@ -58,7 +60,7 @@ def settings(tmp_path):
 
 @pytest.fixture
 def trained(pair, settings):
-    """The settings of a training that has run to its end."""
+    """The settings of a training that is complete."""
     train(settings, pair, SMALL)
     return settings
 
@@ -129,7 +131,8 @@ def test_the_scored_ids_have_the_most_probability_in_all_records():
 
 @pytest.mark.parametrize(("heat", "late"), [(1.0, 0.0), (0.7, 0.5), (1.0, 1.0)])
 def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, late):
-    """The gradient is computed for some positions at a time; here autograd takes the whole loss at once."""
+    """The gradient is computed for some positions at a time. Here autograd computes it from the whole
+    loss."""
     training = Training(embedding(pair), trained, SMALL)
     record, rows = next(iter(training.learner.records.values())), torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
@@ -145,18 +148,18 @@ def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, 
     for name, parameter in training.model.named_parameters():
         if parameter.grad is not None:
             largest = parameter.grad.abs().max()
-            assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # they are bfloat16
+            assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # the gradients are bfloat16
 
 
 def test_the_loss_is_the_exact_rejection_of_both_methods():
-    """Over all tokens of a draft that scores only some of them."""
+    """The distribution over all tokens of a draft that scores only some of them."""
     generator = torch.Generator().manual_seed(0)
     p = torch.randn(50, 8, dtype=torch.float64, generator=generator).softmax(-1)
     inside = torch.tensor([True, True, False, True, True, False, True, True])
     logits = torch.randn(50, 8, dtype=torch.float64, generator=generator)
     q = logits.masked_fill(~inside, -torch.inf).softmax(-1)
     entries, inside = torch.where(inside, q, 0.1), inside.expand_as(p)
-    gap = gap_of(p, entries, inside)  # what stands at tokens that it does not score is ignored
+    gap = gap_of(p, entries, inside)  # logits of tokens that the draft does not score are ignored
     assert torch.allclose(1 - gap.tv, theory.gsd_acceptance(p, q), atol=1e-5)
     assert torch.allclose(1 - gap.race, theory.ersd_acceptance(p, q), atol=1e-5)
     control = gap_of(p, entries, torch.ones_like(inside))

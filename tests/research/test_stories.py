@@ -1,4 +1,4 @@
-"""The embedded pair: the committed files, and the whole training in small, killed and resumed."""
+"""The embedded pair: the committed files, and a small version of the whole training, killed and resumed."""
 
 import json
 import random

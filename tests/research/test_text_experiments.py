@@ -1,4 +1,5 @@
-"""The experiments that measure one text after another: they run, go on where they were, and count truly."""
+"""The experiments that measure one text after another: they run, continue where they were stopped, and count
+correctly."""
 
 import json
 
@@ -29,13 +30,13 @@ def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsy
     again = results.read_text().splitlines(keepends=True)
     assert again[:2] == lines[:2]
     assert len(again) == len(lines)
-    if experiment is not ahead:  # whose lines hold times
+    if experiment is not ahead:  # the lines of the file contain times
         assert again == lines
         assert capsys.readouterr().out == table
 
 
 def test_the_ranks_of_a_text_say_how_ersd_decodes_it():
-    """The rounds on a tree are those of the decoder, and another text's ranks are the negative control."""
+    """The rounds on a tree are those of the decoder. The negative control has another text's ranks."""
     pair = load_pair("stories", dtype="float32")
     first, second = (written(pair, number, 24) for number in (0, 1))
     ranks, others = (own_ranks(pair, text, *distributions(pair, text)) for text in (first, second))
@@ -44,7 +45,7 @@ def test_the_ranks_of_a_text_say_how_ersd_decodes_it():
     accepted = [sum(node.status == "accepted" for node in each.nodes) for each in g.rounds]
     counted, control = ([len(path) for path, _ in rounds_on(sequence(3), each)] for each in (ranks, others))
     assert len(counted) == len(accepted)
-    assert counted[:-1] == accepted[:-1]  # the decoder drafts no last token of a text
+    assert counted[:-1] == accepted[:-1]  # the decoder drafts nothing at the last token of a text
     assert control[:-1] != accepted[:-1]
 
 
@@ -71,7 +72,7 @@ def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():
 
 
 def test_the_committed_gain_is_below_what_a_pipelined_round_would_be_worth():
-    """The page says that none was built. A committed gain above `WORTH` would ask for one."""
+    """The page says that this was not built. A committed gain above `WORTH` would contradict that."""
     summary = json.loads((ASSETS / "results" / "ahead.json").read_text())
     assert {pair: values["gain"] < ahead.WORTH for pair, values in summary["pairs"].items()} == {
         "stories": True,

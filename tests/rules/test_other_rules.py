@@ -1,4 +1,4 @@
-"""The rules of others as published: exact by themselves, and the fast ones decide what they decide."""
+"""The rules of other papers as tables: they are exact, and the fast ones make the same decisions."""
 
 import itertools
 from fractions import Fraction
@@ -35,7 +35,8 @@ FULL = Topology([*TREE.paths, (0, 1), (1, 1)])
 
 
 class Draws(Chances):
-    """Chance by choice, with independent draws of a race that goes on; equal draws are drawn once each."""
+    """Randomness as explicit choices, with independent draws of a continuing race. Equal draws are chosen
+    only once."""
 
     def independent(self, depth, again, q, n):
         key = "draws", depth, tuple(q), n
@@ -46,7 +47,7 @@ class Draws(Chances):
 
 
 class ByPath(dict):
-    """Noise of every node that is asked for: its path, or an uniform that is not yet decided."""
+    """Noise of every requested node: its path, or a uniform number that is not yet decided."""
 
     def __init__(self, make):
         self.make = make
@@ -103,7 +104,7 @@ def test_a_rule_has_the_targets_distribution_exactly(rule, topology, tables, mon
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize("k", [1, 2])
 def test_traversal_of_a_sequence_is_block_verification(k, tables, monkeypatch):
-    """The distribution of how many tokens come, and which: not only that of the text."""
+    """The distribution of the number of tokens and of the tokens, not only that of the text."""
     distribution, block = (
         distribution_of(rule, TABLES[tables], sequence(k), monkeypatch) for rule in ("traversal", "block")
     )
@@ -126,7 +127,7 @@ def test_enumeration_catches_k_seq_below_its_threshold(monkeypatch):
 
 
 def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
-    """Its nodes of one depth decide with each other's drafts: they must race on noise of their own."""
+    """Nodes of one depth decide with each other's drafts, so each must race on its own noise."""
     P, Q = TABLES["full"][0], rational_table([[1, 2, 4]] * 3)
 
     def run(choose):
@@ -176,7 +177,7 @@ class ByNode(ByDepth):
 
 
 def drafted(Q, topology, e):
-    """A tree without replacement, as far as Q has support, and its tokens by row."""
+    """A tree drafted without replacement, as far as Q has support, and its tokens by row."""
     x_draft = algorithms.draft((0,), Q, tau_of(topology), e)
     tree = Topology(x_draft)
     return tree, [0, *(x_draft[path] for path in tree.paths)], ()
@@ -203,7 +204,7 @@ def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topo
 
 
 def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_does():
-    """What each number of accepted tokens is tested with."""
+    """The value with which each number of accepted tokens is tested."""
     for seed in range(60):
         P, Q = random_pair(seed, vocab_size=5)
         token_ids = [0, *np.random.default_rng(seed).integers(0, 5, 3).tolist()]
@@ -225,7 +226,8 @@ def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_
 
 
 def independently(x, Q, topology, e, again):
-    """A tree of independent draws: what is there of the topology, its tokens by row, and draws by row."""
+    """A tree of independent draws: the drafted part of the topology, its tokens by row, and its draws by
+    row."""
     tokens, draws = {}, {}
     for path in [(), *topology.paths]:
         if path and path not in tokens:
@@ -247,7 +249,7 @@ def independently(x, Q, topology, e, again):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100])
 def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
-    """With many draws nearly all is accepted for many a ρ: so it is acceptance that is compared."""
+    """With many draws nearly all are accepted for many values of ρ. So the acceptance is compared instead."""
     for seed in range(40):
         p, q = (table[0] for table in random_pair(seed, vocab_size=9))
         rho = k_seq_threshold([p], [q], n)

@@ -1,7 +1,7 @@
-"""The recipe of CONTRIBUTING for a new rule: four places, and everything else knows it.
+"""The recipe of CONTRIBUTING for a new rule: four places are enough.
 
-A copy of the project gets a rule in these places alone. Its own tests of the catalogue, the colours and the
-distribution of texts then pass there, for the new rule too.
+A copy of the project gets a rule in these places only. Its own tests of the catalogue, the colours and the
+distribution of texts then pass there, also for the new rule.
 """
 
 import os
@@ -80,7 +80,7 @@ assert specdec.Generation.from_json(record.to_json()) == record
 
 @pytest.fixture
 def project(tmp_path):
-    """A copy of the project; what the recipe does not touch of the assets is linked."""
+    """A copy of the project. Parts of the assets that the recipe does not change are links."""
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("specdec", "components", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
@@ -102,7 +102,7 @@ def insert(path, before, text):
 
 
 def follow_the_recipe(project):
-    """The four places."""
+    """Make the changes in the four places."""
     methods, sheet = project / "specdec" / "methods", project / "assets" / "shared" / "colours.css"
     (methods / "matching.py").write_text(RULE)
     insert(methods / "catalogue.py", '}\n"""All methods', ENTRY)
@@ -117,7 +117,7 @@ def follow_the_recipe(project):
 
 
 def run(project, *arguments):
-    """The output of this Python in the copy; fails where the command does."""
+    """The output of this Python in the copy. The test fails if the command fails."""
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=project,
@@ -145,7 +145,7 @@ def test_a_new_rule_takes_four_places(project):
 
 @pytest.mark.slow
 def test_a_rule_without_its_colour_is_noticed(project):
-    """Negative control: the copy's own tests of the catalogue fail where one of the places is left out."""
+    """Negative control: the copy's own tests of the catalogue fail if one of the places is left out."""
     follow_the_recipe(project)
     (project / "assets" / "shared" / "colours.css").write_text(
         (ROOT / "assets/shared/colours.css").read_text()

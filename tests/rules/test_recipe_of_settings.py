@@ -1,4 +1,4 @@
-"""The recipe of CONTRIBUTING for a setting that the core has: one row, and everything else knows it.
+"""The recipe of CONTRIBUTING for a setting that the core has: one row is enough.
 
 A copy of the project gets the draft's temperature as a setting of the page, in one row.
 """
@@ -44,7 +44,7 @@ print(json.dumps({
 
 @pytest.mark.slow
 def test_a_new_setting_takes_one_row(project):  # noqa: F811 - the fixture
-    (project / "research").symlink_to(ROOT / "research")  # which the page's panel of experiments reads
+    (project / "research").symlink_to(ROOT / "research")  # the page's panel of experiments reads this
     insert(project / "components" / "page" / "settings.py", "    chat: bool = _row(", ROW)
     run(project, "-m", "components.page.settings")
     found = json.loads(run(project, "-c", CHECKS).splitlines()[-1])

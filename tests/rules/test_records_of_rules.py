@@ -1,4 +1,5 @@
-"""What records say of the rules of others is what was decided; and where these decode."""
+"""Records of the rules of other papers say what was decided, and these rules run wherever methods are
+chosen."""
 
 import itertools
 import typing
@@ -52,7 +53,7 @@ def test_what_was_not_tested_is_unvisited_or_beside_an_accepted_node(rule):
             beside = status[path[:-1]] == "accepted"
             assert status[path] == ("rejected" if beside else "unvisited") or rule == "traversal"
             if rule == "traversal" and status[path] == "accepted":
-                # leaves first: a path is accepted with its end, whose test is the only one
+                # leaves are tested first: if the last node of a path passes, the nodes above it need no test
                 assert any(status[p] == "accepted" and p[: len(path)] == path for p in tested)
 
 
@@ -65,7 +66,7 @@ def test_independent_draws_that_are_equal_are_one_node_with_a_test_each(rule):
         assert len({node.token_id for node in round.nodes}) == len(round.nodes)
         for step in round.steps:
             if step.kind == "residual":
-                assert len(step.trials) == 4  # all of them were rejected, equal ones too
+                assert len(step.trials) == 4  # all draws were rejected, also the equal ones
 
 
 @pytest.mark.parametrize("rule", OTHER_RULES)
@@ -129,7 +130,8 @@ def test_of_a_large_vocabulary_the_optimum_of_one_draft_is_known(monkeypatch):
 
 
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
-    """Accepted positions of a long text on batch(3) beside the sum of their optima; false alarm 1e-6."""
+    """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
+    probability 1e-6."""
     g = run("ersd", batch(3), max_new_tokens=5000)
     steps = [round.steps[0] for round in g.rounds]
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
@@ -176,14 +178,16 @@ def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_m
     for method in ("gsd", "specinfer", "spectr"):
         error = means[method].standard_error + means["traversal"].standard_error
         assert means["traversal"].value > means[method].value - 4 * error
-    assert means["specinfer"].value == means["spectr"].value == means["gsd"].value  # one draft a node
+    # they are equal, because each node has one draft
+    assert means["specinfer"].value == means["spectr"].value == means["gsd"].value
 
 
 # ---------------------------------------------------------------- independent draws
 
 
 def test_tokens_that_go_on_arriving_are_independent_samples():
-    """χ² of three draws of a distribution over three tokens, 20,000 of them; false alarm 1e-6."""
+    """A χ² test of three draws from a distribution over three tokens, 20,000 times. A false alarm has
+    probability 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     samples = []
     for seed in range(20_000):

@@ -1,4 +1,5 @@
-"""The rules of others on whole decodes: the text has the target's distribution, by enumeration and by χ²."""
+"""The rules of other papers on whole decodes: the text has the target's distribution, by enumeration and by
+χ²."""
 
 import itertools
 
@@ -28,7 +29,7 @@ TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
     ids=str,
 )
 def test_a_rule_has_the_targets_joint_distribution_by_enumeration(rule, topology, monkeypatch):
-    """Two tokens, three where one is drafted: up to three rounds."""
+    """Two tokens, or three if one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
     found = distribution_by_choice(rule, pair, topology, length, monkeypatch)
     assert distance(found, joint_distribution(pair.target, [0], length)) < 1e-12
@@ -64,27 +65,28 @@ def checked(rule, topology, fault=None, decodes=3000, pair=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if fault.method in OTHER_RULES])
 def test_chi_square_catches_each_fault(fault):
-    """First two tokens; false alarm 1e-6. Without the fault the same check passes."""
+    """The first two tokens. A false alarm has probability 1e-6. Without the fault the same check passes."""
     rule = FAULTS[fault].method
     assert checked(rule, TREE, fault=fault, decodes=6000) < FALSE_ALARM
     assert checked(rule, TREE) > FALSE_ALARM
 
 
 def by_position(seed, position, path):
-    """Noise of a node by the position that it stands at, in whichever round."""
+    """Noise of a node by its position, the same in all rounds."""
     return keys.key_of(seed, keys.Stream.ROUND, position + len(path)) + sum(path)
 
 
 def by_depth(seed, position, path, of_node=keys.node_seed):
-    """Noise of a round's node by its depth, shared by all nodes that have it."""
+    """Noise of a round's node by its depth, shared by all nodes of that depth."""
     return of_node(seed, position, (0,) * len(path))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shared", "topology"), [(by_position, sequence(2)), (by_depth, TREE)])
 def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
-    """χ², false alarm 1e-6: noise of a position that is kept for the next round, or of a depth that several
-    nodes decide with, shows. Noise of its own for each node of each round does not."""
+    """A χ² test, in which a false alarm has probability 1e-6. It detects noise that is kept for the same
+    position of the next round, and noise that several nodes of a depth share. Independent noise for each node
+    of each round passes."""
     p, q = torch.tensor([[0.5, 0.5], [0.9, 0.1]], dtype=torch.float64)
     pair = specdec.ModelPair(MarkovModel(p.expand(2, 2)), MarkovModel(q.expand(2, 2)))
     assert checked("traversal", topology, decodes=4000, pair=pair) > FALSE_ALARM
@@ -92,7 +94,7 @@ def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
     assert checked("traversal", topology, decodes=4000, pair=pair) < FALSE_ALARM
 
 
-# ---------------------------------------------------------------- the ends of what distributions can be
+# ---------------------------------------------------------------- extreme distributions
 
 
 DISTRIBUTIONS = {
@@ -108,7 +110,8 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("distributions", DISTRIBUTIONS)
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_laws_without_support_or_residual(rule, distributions):
-    """χ² over two tokens on a tree with more children than the draft has tokens; false alarm 1e-6 each."""
+    """A χ² test of two tokens on a tree with more children than the draft has tokens. A false alarm has
+    probability 1e-6 for each."""
     p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in DISTRIBUTIONS[distributions])
     pair = specdec.ModelPair(MarkovModel(p.expand(4, 4)), MarkovModel(q.expand(4, 4)))
     tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
@@ -126,7 +129,7 @@ def test_laws_without_support_or_residual(rule, distributions):
 @pytest.mark.parametrize("topology", [None, TREE], ids=["default", "tree"])
 @pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
-    """top_p = 0.9 for both; χ² over two tokens, false alarm 1e-6."""
+    """A χ² test of two tokens, with top_p = 0.9 for both models. A false alarm has probability 1e-6."""
     pair = adversarial_pair()
     sampling = {"top_p": 0.9, "max_new_tokens": 6}
     runs = [

@@ -55,14 +55,14 @@ test("what does not fit becomes the default, and a message names it and says wha
       const { values, messages } = readAll({ [name]: text }, FIELDS, (key) => `lab.${key}`);
       assert.equal(values[name], FIELDS[name].default);
       assert.equal(messages.length, 1);
-      assert.ok(messages[0].startsWith(`lab.${name} = ${shown(text)} in the address does not fit: give `), messages[0]);
+      assert.ok(messages[0].startsWith(`lab.${name} = ${shown(text)} in the address is not valid: give `), messages[0]);
     }
   }
 });
 
 test("an unknown name is left out and the known ones are told", () => {
   const { messages } = readAll({ wrnog: "1" }, FIELDS);
-  assert.match(messages[0], /“\u2068wrnog\u2069”.*There are: text, flag/);
+  assert.match(messages[0], /“\u2068wrnog\u2069”.*The settings are: text, flag/);
 });
 
 test("a visitor's value in a message is short and hides nothing", () => {
@@ -107,6 +107,6 @@ test("what is no column is refused with what a right one looks like", () => {
     "ersd.simple.4.own",
   ];
   for (const text of wrong)
-    assert.throws(() => columns.parsedAll(text), /write it like ersd\.sequence\.4\.own, or ar/, text);
+    assert.throws(() => columns.parsedAll(text), /write a column like ersd\.sequence\.4\.own, or ar/, text);
   assert.throws(() => columns.parsedAll("ar,ar,ar,ar,ar"), /5 columns; at most 4/);
 });

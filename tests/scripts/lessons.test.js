@@ -50,7 +50,7 @@ test("the summary says which question went wrong, which was skipped, and what wa
     ],
   );
   assert.deepEqual(found.map(result), ["○ Question 1: you said “a”, it is “b”.", "✓ Question 2: 30%."]);
-  assert.deepEqual(summary(lesson, found), ["That was it: the gist.", "You predicted 1 of 2 right."]);
+  assert.deepEqual(summary(lesson, found), ["In short: the gist.", "You predicted 1 of 2 right."]);
   const skipped = outcomes(lesson, (_, i) => [1][i]);
   assert.equal(result(skipped[1]), "– Question 2: it is 30%.");
   assert.match(summary(lesson, skipped)[1], /1 of 1 right; 1 of 2 were skipped/);

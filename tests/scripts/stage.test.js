@@ -51,10 +51,10 @@ test("a run's gain is compared with the recording's by its tokens and the cost o
   const words = reasonWords({ times: 1.3, tokens: 1.9, cost: 0.25 }, other);
   assert.match(
     words,
-    /^Less than the recording's 2\.4 times: .* 1\.9 tokens \(there 6\.1\), .* 25% .*\(there 40%\)\.$/,
+    /^Less than the recording's 2\.4 times: .* 1\.9 tokens \(recording: 6\.1\), .* 25% .*\(recording: 40%\)\.$/,
   );
   assert.match(reasonWords({ ...other, times: 2.45 }, other), /^As much as/);
-  assert.match(reasonWords({ ...other, times: null }, other), /^Beside the recording: /);
+  assert.match(reasonWords({ ...other, times: null }, other), /^Compared with the recording: /);
 });
 
 // A run of two rounds with two tokens each, beside four tokens of plain decoding.
@@ -116,7 +116,7 @@ test("whoever stops plain decoding reads so while the run plays", () => {
   const words = ownStory().at(-1).words;
   assert.equal(words(), "Plain decoding was stopped after 24 tokens, so there is no comparison.");
   show({ setup, rounds, baseline }, {});
-  assert.match(words(), /fewer steps, less to read\.$/);
+  assert.match(words(), /Fewer steps need less reading\.$/);
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {

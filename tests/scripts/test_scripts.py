@@ -1,4 +1,4 @@
-"""The page's scripts where no browser is needed: unit tests in node, form, types, and who imports whom."""
+"""The page's scripts without a browser: unit tests in node, formatting, types, and the order of imports."""
 
 import json
 import os
@@ -22,9 +22,9 @@ BIOME = ROOT / "node_modules/@biomejs/biome/bin/biome"
 TSC = ROOT / "node_modules/typescript/bin/tsc"
 
 LAYERS = [{"shared"}, {"page"}, {"a panel"}, {"classroom"}, {"main.js"}]
-"""Folders of scripts, lowest first; a folder that is named nowhere is a panel.
+"""Folders of scripts, from the lowest layer up. A folder that is not listed is a panel.
 
-A script imports from lower layers and from its own folder."""
+A script imports only from lower layers and from its own folder."""
 IMPORT = re.compile(r'\b(?:from|import)\s*\(?\s*"(\.{1,2}/[^"]+\.js)"')
 
 
@@ -34,7 +34,7 @@ def missing(what):
 
 @pytest.fixture(scope="module")
 def node():
-    """The newest node at hand: that of the virtual environment, else the machine's."""
+    """The newest available node: that of the virtual environment, otherwise the machine's."""
     found = shutil.which("node", path=PLACES)
     version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout if found else "none"
     if not found or int(re.match(r"v(\d+)", version)[1]) < OLDEST_NODE:
@@ -59,7 +59,7 @@ def run(*words):
 
 
 def test_the_page_counts_acceptance_as_the_record_does(node):
-    """On the recorded runs."""
+    """Tests on the recorded runs."""
     program = """
         import { runs } from "./tests/scripts/recorded.js";
         import { Totals } from "./assets/shared/totals.js";
@@ -118,7 +118,7 @@ def test_types_notice_mistakes(tools, tmp_path):
 
 
 def graph():
-    """Scripts by their place in `assets`, each with the places that it imports."""
+    """Scripts by their place in `assets`, each with the places of its imports."""
     scripts = {path.relative_to(ASSETS).as_posix(): path.read_text() for path in ASSETS.rglob("*.js")}
     return {
         name: {
@@ -134,7 +134,7 @@ def layer(name):
 
 
 def upward(imports):
-    """Imports that go up, or from one feature to another."""
+    """Imports of a higher layer, or of another feature."""
     return [
         (name, other)
         for name, others in imports.items()
@@ -144,7 +144,7 @@ def upward(imports):
 
 
 def circle(imports):
-    """Names of files that import each other in a circle; none: []."""
+    """Names of files that import each other in a cycle, or []."""
     left = {name: set(others) & set(imports) for name, others in imports.items()}
     while ends := [name for name, others in left.items() if not others]:
         left = {name: others - set(ends) for name, others in left.items() if name not in ends}
@@ -170,7 +170,7 @@ def test_a_circle_and_a_step_upwards_are_noticed():
 
 
 def test_scripts_and_style_sheets_are_all_that_is_served():
-    """And of the style sheets the page has all but those of saved pages and of notebooks."""
+    """The page has all style sheets except those of saved pages and of notebooks."""
     served = {MAIN, *(path for folder in FOLDERS for path in folder.rglob("*"))}
     ours = {path for kind in ("js", "css") for path in ASSETS.rglob(f"*.{kind}")}
     assert served == ours

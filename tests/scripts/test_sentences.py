@@ -1,4 +1,5 @@
-"""What the page says of a decision, for every rule: runs of the decoder, told by the page's scripts."""
+"""The page's sentence about a decision, for every rule: runs of the decoder, described by the page's
+scripts."""
 
 import json
 
@@ -29,7 +30,7 @@ console.log(JSON.stringify(said));
 
 @pytest.mark.parametrize("method", list(METHODS))
 def test_the_page_says_what_the_rule_did(node, pair, method, tmp_path):  # noqa: F811
-    """No rule that tests is said to race, and of each test the token is the one that was tested."""
+    """No sentence says that a testing rule races, and each sentence about a test names the tested token."""
     run_of = specdec.generate(
         pair, "One day, Tom", method=method, topology=specdec.topology.specinfer(12), seed=4, detail=True
     )
@@ -54,6 +55,6 @@ def test_the_page_says_what_the_rule_did(node, pair, method, tmp_path):  # noqa:
 
 
 def test_a_generation_is_what_the_scripts_read(pair):
-    """The control of the above: the record survives its own text."""
+    """Negative control for the test above: the sentences of an unchanged record."""
     told = specdec.generate(pair, "One day", method="traversal", seed=1, max_new_tokens=5, detail=True)
     assert Generation.from_json(told.to_json()) == told

@@ -98,7 +98,7 @@ test("a stream without a sign of life for a minute counts as lost", async (t) =>
 test("a server that ends early or refuses is told in words, whatever it says", async () => {
   const early = await answered();
   early.sources[0].say("complete", "null");
-  assert.match(early.progress.message, /ended this early/);
+  assert.match(early.progress.message, /ended the work early/);
   const failed = await answered();
   failed.sources[0].say("error", "null");
   assert.match(failed.progress.message, /before it was complete/);

@@ -16,9 +16,12 @@ test("what is scored is named, and why a text may have less of a mark", () => {
   const setup = (method, temperature = 1) => ({ method, temperature, seed: 6 });
   assert.equal(
     about(setup("ersd"), 64, 2e-11, 1e-6),
-    "The Decode tab’s run: ERSD, seed 6, 64 tokens. Of texts written without the seed, one in 50 billion scores as high.",
+    "The Decode tab’s run: ERSD, seed 6, 64 tokens. One in 50 billion texts that were written without the seed scores as high.",
   );
-  assert.match(about(setup("ar"), 5, 0.02, 1e-6), /one in 50 scores as high: no proof\.$/);
+  assert.match(
+    about(setup("ar"), 5, 0.02, 1e-6),
+    /One in 50 texts that were written without the seed scores as high, so this is no proof\.$/,
+  );
   assert.match(
     about(setup("gsd"), 64, 1e-9, 1e-6),
     /Under GSD the target's race does not decide, so the watermark is weaker or missing\.$/,

@@ -103,8 +103,8 @@ test("the place where texts part is shown whole, with a little on both sides", (
 });
 
 test("a change of a column tells what it did to the text", () => {
-  assert.match(change({ ...lane("abc"), before: lane("abc") }), /the text stayed, all 3 tokens/);
-  assert.match(change({ ...lane("abx"), before: lane("abc") }), /another one from token 3 on/);
+  assert.match(change({ ...lane("abc"), before: lane("abc") }), /all 3 tokens of the text are the same/);
+  assert.match(change({ ...lane("abx"), before: lane("abc") }), /differs from token 3 on/);
   assert.equal(change(lane("abc")), "");
 });
 
@@ -152,14 +152,14 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   assert.match(reachedWords(totals, { method: "traversal" }).note, /several positions at once/);
   assert.equal(reachedWords(totals, { method: "ersd", topology: "context" }).share, "–");
   const before = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [{ kind: "accepted" }] }]);
-  assert.deepEqual(reachedWords(before, { method: "gsd" }), { share: "–", note: "not part of this record" });
+  assert.deepEqual(reachedWords(before, { method: "gsd" }), { share: "–", note: "this record does not contain it" });
   assert.equal(reachedWords(before, { method: "ar" }).note, "nothing is drafted");
   assert.equal(reachedWords(new Totals(), null).note, "");
   const large = { kind: "accepted", optimum: null, winner_q: 3 };
   const several = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [large] }]);
   assert.match(reachedWords(several, { method: "gsd" }).note, /^not known for so many drafts/);
   const mixed = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [...steps, large] }]);
-  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; left out are 1 with so many drafts/);
+  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; positions left out: 1, with so many drafts/);
 });
 
 test("the sums over a run are the same whether its rounds came one by one or together", () => {

@@ -1,4 +1,4 @@
-"""Whose request it is: nobody may invent an address, and nobody has more than one."""
+"""The address of a request: nobody can invent one, and nobody has several."""
 
 import asyncio
 import random
@@ -18,8 +18,9 @@ def _as_before(monkeypatch):
 
 
 def seen(*forwarded, peer="127.0.0.1", proxies="127.0.0.1"):
-    """The address of a request from this peer, as the app of a uvicorn with these trusted proxies sees it.
-    Each of `forwarded` is one header X-Forwarded-For."""
+    """The address of a request from this peer, in an app of a uvicorn with these trusted proxies.
+
+    forwarded: the values of the headers X-Forwarded-For."""
     got = []
 
     async def app(scope, receive, send):
@@ -98,7 +99,7 @@ def test_proxies_are_stated_or_known_of_the_place(arguments, environment, expect
 
 @pytest.mark.parametrize("stated", ["1", "*", "-1", "", "²", "10.0.0.1/8", "proxy.example.org", "127.0.0.1,"])
 def test_what_is_no_address_of_a_proxy_is_named(stated):
-    with pytest.raises(ValueError, match=r"is no address or network, like 127\.0\.0\.1 or 10\.0\.0\.0/8"):
+    with pytest.raises(ValueError, match=r"is not an address or network, such as 127\.0\.0\.1"):
         addresses.from_options(options.parse(["--proxy=" + stated]))
 
 

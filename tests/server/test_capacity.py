@@ -1,4 +1,4 @@
-"""As many runs at once as there are time and memory for; where that can't be found out, a few."""
+"""As many runs at once as there are time and memory for. If that can't be measured, only a few."""
 
 import threading
 
@@ -21,7 +21,7 @@ def unknown(monkeypatch):
 
 
 def measured(pair, monkeypatch, one, of_each):
-    """With rounds that take `one` second alone, and `of_each` more for each further run."""
+    """Measure with rounds that take `one` second alone, and `of_each` more for each further run."""
 
     def seconds(pair, runs):
         yield
@@ -35,7 +35,7 @@ def measured(pair, monkeypatch, one, of_each):
     ("one", "of_each", "runs"),
     [
         (0.1, (LONGEST - 0.1) / 30.5, 31),
-        (0.1, 10.0, FEWEST),  # slow: as many as turns would have
+        (0.1, 10.0, FEWEST),  # a slow model: as many runs as in turns
         (2 * LONGEST, 0.0, FEWEST),
         (0.1, LONGEST, FEWEST),
     ],

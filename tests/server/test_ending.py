@@ -1,4 +1,4 @@
-"""Ctrl+C ends the server with one line and within seconds, also while it starts and while it is busy."""
+"""Ctrl+C ends the server with one line and within seconds, also at its start and while it is busy."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from tests.stress.attacks import ATTACKS
 from tests.stress.visitors import ROOT, free_port, wait_for
 
 SECONDS = 30.0
-"""Until the process is gone. Runs and streams that it would wait for last longer."""
+"""Seconds until the process must be gone. Runs and streams for which it could wait last longer."""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def started(tmp_path):
 
 
 def ended(server, number):
-    """The last lines of a server that is sent a signal, what it said of errors, and how it ended."""
+    """The last lines of a server after a signal, its error output, and its exit code."""
     start = time.monotonic()
     server.send_signal(number)
     out, errors = server.communicate(timeout=60)
@@ -53,7 +53,7 @@ def _handles(pid, number):
 
 def test_at_its_start(started):
     server, _ = started
-    while not _handles(server.pid, signal.SIGTERM):  # the first that it does; now it imports
+    while not _handles(server.pid, signal.SIGTERM):  # the first thing that it does; now it imports modules
         time.sleep(0.01)
     line, errors, code = ended(server, signal.SIGINT)
     assert (line, code) == ("The server was ended by SIGINT.", 130)
@@ -75,7 +75,7 @@ def test_while_visitors_wait_and_decode(started, number, expected, tmp_path):
 
 
 def test_a_full_temporary_folder_keeps_nobody_from_starting(tmp_path):
-    """No file may grow beyond a kilobyte, as on a disk that has no more space."""
+    """No file may grow beyond a kilobyte, as on a full disk."""
     with (tmp_path / "log").open("wb") as log:
         port = free_port()
         server = subprocess.Popen(

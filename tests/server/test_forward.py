@@ -1,4 +1,5 @@
-"""Lesson 0's measurement: times of forwards over several rows, in turns with the runs, within its bounds."""
+"""Lesson 0's measurement: times of forward passes over several rows, in turns with the runs, within its
+limits."""
 
 import json
 import threading
@@ -22,7 +23,7 @@ def test_a_measurement_tells_milliseconds_by_rows(pair):
     assert found["phase"] == "done"
     assert [rows for rows, _ in found["rows"]] == list(forward.ROWS)
     assert all(ms > 0 for _, ms in found["rows"])
-    assert 1 <= found["passes"] <= forward.PASSES  # fewer where others keep the machine busy
+    assert 1 <= found["passes"] <= forward.PASSES  # fewer passes if other processes keep the machine busy
 
 
 def test_each_pass_forwards_so_many_rows_and_keeps_none_of_them(pair):
@@ -79,13 +80,13 @@ def test_one_browser_tab_measures_only_so_often_at_once(pair):
     with seats.CHECKS.seat(visitor), seats.CHECKS.seat(visitor):
         [refused] = told(pair, visitor)
     assert refused["phase"] == "error"
-    assert "the limit here is 2" in refused["message"]
+    assert "at most 2 are allowed at once" in refused["message"]
 
 
 def test_a_model_that_scores_one_token_a_forward_is_refused_in_words():
     pair = markov_pair()
     pair.target.capability = "ar"
-    with pytest.raises(ValueError, match="scores one token a forward only"):
+    with pytest.raises(ValueError, match="scores only one token per forward pass"):
         forward.Forwards(pair.target, [0])
 
 
@@ -93,7 +94,7 @@ def test_where_a_gpu_is_lent_to_runs_only_nothing_is_measured(pair, monkeypatch)
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     monkeypatch.setattr(forward.zero_gpu, "here", lambda: True)
     [refused] = told(pair)
-    assert "lent to runs only" in refused["message"]
+    assert "shared GPU is for runs only" in refused["message"]
 
 
 def test_whoever_leaves_gives_the_seat_back(pair):

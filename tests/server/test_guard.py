@@ -1,4 +1,5 @@
-"""What a request must be before the app sees it: a name, a route, a sender, a body within its bounds."""
+"""The conditions that a request must meet before it reaches the app: name, route, sender, and limits of its
+body."""
 
 import asyncio
 import gzip
@@ -29,7 +30,7 @@ def get(site, path, **headers):
 
 
 def raw(site, *parts):
-    """What the server answers to these bytes until it closes the connection."""
+    """The server's answer to these bytes, until it closes the connection."""
 
     async def asked():
         host, port = site.address.removeprefix("http://").split(":")
@@ -68,11 +69,11 @@ def test_what_the_page_does_not_use_is_not_there(site, request_line):
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     answer = raw(site, head)
     assert answer.startswith(b"HTTP/1.1 404"), answer[:80]
-    assert answer.endswith(b'{"detail":"there is nothing here"}')
+    assert answer.endswith(b'{"detail":"nothing has this address"}')
 
 
 def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(site):
-    """The list holds nothing that is left over: each route answers something else than 404."""
+    """The list has no unused route: each route answers something else than 404."""
     asked = [
         *(
             "GET /",
@@ -90,7 +91,7 @@ def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(site):
         answer = httpx.request(method, site.address + path, json={}, timeout=30)
         assert answer.status_code == 200 if method == "GET" else answer.status_code not in (404, 405), line
     used = [*(line.split()[1] for line in asked), "/gradio_api/queue/data", "/gradio_api/call/decode/a"]
-    # what this process has added is answered by us
+    # this project's code answers the routes that this process has added
     listed = [route.path for route in routes.ROUTES if not route.answers]
     assert [path.pattern for path in listed if not any(map(path.fullmatch, used))] == []
 
@@ -166,7 +167,7 @@ def test_a_strangers_page_cannot_send_anything(site, path, headers):
     answer = httpx.post(
         site.address + path, content="{}", headers={"content-type": "application/json"} | headers
     )
-    assert (answer.status_code, "own page only" in answer.text) == (403, True)
+    assert (answer.status_code, "own page" in answer.text) == (403, True)
     said = answer.json()["detail"]
     assert all(value in said for value in headers.values()), "the answer says what was compared"
 
@@ -215,7 +216,7 @@ def policy_of(answer):
 
 @pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class", "/embed", "/embed?trace=opening"])
 def test_pages_say_who_may_frame_them_and_what_they_may_load(site, path):
-    """The embedded run alone may stand in any frame, and no page compiles texts."""
+    """Only the embedded run may be shown in any frame, and no page compiles texts."""
     policy = policy_of(get(site, path))
     assert policy.pop("frame-ancestors") == ("* file:" if path.startswith("/embed") else "'self'")
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'self'"
@@ -245,7 +246,8 @@ def test_the_messages_of_a_run_pass_a_proxy_at_once():
 
 
 def received(chunks, seconds, pause):
-    """What an app receives of a body, or HTTPException. chunks: the last one ends it, None never comes."""
+    """The body that an app receives, or HTTPException. chunks: the last one ends the body; None never
+    comes."""
     coming, got = list(chunks), []
 
     async def receive():
@@ -356,8 +358,8 @@ def test_buckets_of_invented_addresses_are_forgotten():
 @pytest.mark.parametrize(
     ("cost", "students", "each"),
     [
-        (routes.EVENT, 200, 4),  # a page begins three events as it opens, and one with Generate
-        (60, limits.Limits().students_per_room, 1),  # all join
+        (routes.EVENT, 200, 4),  # a page begins three events when it opens, and one at Generate
+        (60, limits.Limits().students_per_room, 1),  # all students of a room join
     ],
 )
 def test_a_class_behind_one_address_presses_at_once(cost, students, each):
@@ -374,7 +376,7 @@ def test_a_full_room_behind_one_address_is_served_for_an_hour(monkeypatch):
 
 
 async def asked(fence, path="/gradio_api/app_id", posted=None, **headers):
-    """The answer of an app in a guard to a GET, or to a POST with a body."""
+    """The answer of an app behind the guard to a GET, or to a POST with a body."""
     kind = {} if posted is None else {"content-type": "application/json"}
     transport = httpx.ASGITransport(fence, client=("192.0.2.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
@@ -443,13 +445,14 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
 
 
 def test_a_file_that_was_changed_is_served_as_it_is_now(site):
-    """Whoever works on a script needs no new server."""
+    """A changed script reaches the browser without a new server."""
     script = ASSETS / "page" / "setup.js"
     before = script.stat()
     first = get(site, "/").text
     try:
         os.utime(script, (before.st_atime, before.st_mtime - 100))
-        assert get(site, "/").text != first  # it names all scripts by their last change
+        # the version of all scripts, from the times of their last changes
+        assert get(site, "/").text != first
     finally:
         os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert get(site, "/").text == first

@@ -1,4 +1,4 @@
-"""The page is there before its models: a pair that is loaded at its first use, and only once."""
+"""The page opens before its models are loaded: the pair is loaded at its first use, and only once."""
 
 import subprocess
 import sys
@@ -93,7 +93,7 @@ def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
     with pytest.raises(ValueError, match=r"coder is a download of 1\.6 GB"):
         app._name(app.options.parse(["--pair", "coder"], {}))
     allowed = app._name(app.options.parse([], {"SPECDEC_PAIR": "coder", "SPECDEC_DOWNLOAD": "1"}))
-    assert allowed in ("smollm2", "stories")  # which answers meanwhile
+    assert allowed in ("smollm2", "stories")  # the old pair answers meanwhile
 
 
 def test_the_next_pair_is_loaded_after_the_first_and_its_tree_measured(monkeypatch):

@@ -1,4 +1,4 @@
-"""Models from folders and from a hub, through the same code and through the page, and what is refused."""
+"""Loading models from folders and from a hub, by the code and by the page, and models that are refused."""
 
 import asyncio
 import gc
@@ -61,7 +61,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def hub(root, tmp_path, monkeypatch):
-    """A hub with two models and an empty cache; nothing beyond this machine is asked."""
+    """A hub with two models and an empty cache. No other machine is contacted."""
     models = {"tests/target": root / "llama-target", "tests/draft": root / "llama-draft"}
     with serving(models) as hub:
         ask_only(hub, monkeypatch, tmp_path / "cache")
@@ -74,7 +74,7 @@ def embedded():
 
 
 def loaded(choice, pair, load=None):
-    """What the page would say after this choice was loaded."""
+    """The state that the page would show after this choice was loaded."""
     page = Loading(pair, load)
     page.begin(choice)
     page.join()
@@ -86,7 +86,7 @@ def own(root, target, draft, rule=OWN):
 
 
 def watched(page):
-    """What the browser gets that asks again and again until nothing is loaded any more."""
+    """The answers for a browser that asks again and again until no load is in progress."""
     states = [state_of(page)]
     while states[-1]["status"] in ("loading", "cancelling"):
         time.sleep(0.01)
@@ -99,14 +99,14 @@ def state_of(page):
 
 
 def load(page, target, draft, **more):
-    """The updates that a visitor receives who asks for own models."""
+    """The updates for a visitor who loads own models."""
     wanted = {"pair": OWN, "target": target, "draft": draft, "dtype": "float32", "device": "cpu"}
     return map(json.loads, page.streams["load_pair"](**(wanted | more)))
 
 
 @pytest.fixture(scope="module")
 def served(root, embedded):
-    """The whole page, on the embedded pair at first, and the pair that it shares."""
+    """The whole page, at first with the embedded pair, and the pair that it shares."""
     pair = shared(embedded)
     return app.build(pair, Access(OWN, root)), pair
 
@@ -166,14 +166,14 @@ def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, em
         ("", "llama-draft", "target is empty"),
         ("../models", "llama-draft", "not in the folder"),
         ("/etc", "llama-draft", "not in the folder"),
-        ("a b c", "llama-draft", "no hub id"),
+        ("a b c", "llama-draft", "nor a hub id"),
         ("a\0b", "llama-draft", "not a name"),
         ("a\ud800b", "llama-draft", "not a name"),
-        ("x" * 300, "llama-draft", "no hub id"),
+        ("x" * 300, "llama-draft", "nor a hub id"),
         ("x" * 2000, "llama-draft", "not a name"),
         (None, "llama-draft", "target = None"),
         ("llama-target", ["llama-draft"], "draft = ['llama-draft']"),
-        ("x/y/z", "llama-draft", "no hub id"),
+        ("x/y/z", "llama-draft", "nor a hub id"),
         ("<img src=x onerror=alert(1)>", "llama-draft", "hub id"),
     ],
 )
@@ -234,7 +234,7 @@ def test_what_was_fetched_serves_without_a_network(hub, monkeypatch):
     specdec.load_pair("tests/target", "tests/draft")
     sent = hub.sent
     specdec.load_pair("tests/target", "tests/draft")
-    assert hub.sent - sent < 100_000  # lists of files, no weights
+    assert hub.sent - sent < 100_000  # lists of files, without weights
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert specdec.load_pair("tests/target", "tests/draft").target.name == "tests/target"
 
@@ -244,7 +244,7 @@ def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded):
     hub.server_close()
     start = time.monotonic()
     message = loaded(ON_HUB, shared(embedded))["message"]
-    assert time.monotonic() - start < source.TIMEOUT + 30  # 30: what a busy machine may add
+    assert time.monotonic() - start < source.TIMEOUT + 30  # 30: the seconds that a busy machine may add
     assert "the hub is out of reach: there is no network here, no answer from it" in message
     assert "rrno" not in message
 
@@ -268,7 +268,7 @@ def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch,
 
 
 def test_two_loads_at_once_report_their_own_weights(root):
-    """The one hook for progress that transformers has would give those of one to the other."""
+    """The only hook for progress that transformers has would give the progress of one load to the other."""
     names = [str(root / name) for name in ("llama-target", "gpt2-target")]
     told = {name: [] for name in names}
     begun = threading.Barrier(2)
@@ -277,7 +277,7 @@ def test_two_loads_at_once_report_their_own_weights(root):
         def report(progress):
             if progress.stage == "reading":
                 told[name].append(progress)
-                time.sleep(0.01)  # so that both would read at once
+                time.sleep(0.01)  # makes both loads read at the same time
 
         begun.wait(60)
         specdec.load_pair(name, report=report)
@@ -288,7 +288,7 @@ def test_two_loads_at_once_report_their_own_weights(root):
     for thread in threads:
         thread.join()
     for name in names:
-        counted = told[name][1:]  # the first says only that reading begins
+        counted = told[name][1:]  # the first report only says that reading begins
         assert {progress.name for progress in told[name]} == {name}
         assert [progress.done for progress in counted] == list(range(counted[-1].total))
 
@@ -320,7 +320,7 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
     with pytest.raises(ValueError, match="the pair is being loaded"):
         page.begin(Choice("another"))
     settings = VisitorSettings("Once", max_new_tokens=4, seed=1)
-    assert json.loads(list(run.updates(pair, settings))[-1])["phase"] == "done"  # the old pair goes on
+    assert json.loads(list(run.updates(pair, settings))[-1])["phase"] == "done"  # the old pair stays in use
     page.cancel()
     assert page.state()["status"] in ("cancelling", "cancelled")
     page.join()
@@ -346,7 +346,7 @@ def test_reading_weights_is_cancelled_between_two_of_them(root):
 def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
     monkeypatch.chdir(Path(app.__file__).parent)
     for name in ("assets/stories", "specdec"):
-        with pytest.raises(ValueError, match="no folder or GGUF file among the models of this server"):
+        with pytest.raises(ValueError, match="neither a folder or GGUF file among the models of this server"):
             own(tmp_path, name, "Qwen/Qwen3-0.6B")
     assert own(tmp_path, "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B").target == "Qwen/Qwen3-8B"
 
@@ -395,7 +395,7 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
 def test_a_wrong_rule_or_key_is_named():
     """`SPECDEC_MODELS` also names the folder of the coder pair."""
     assert allowed([], {"SPECDEC_MODELS": "/"}).rule == OWN
-    with pytest.raises(ValueError, match="models = 'fixd' is none of"):
+    with pytest.raises(ValueError, match="models = 'fixd' is not one of"):
         allowed([], {"SPECDEC_MODELS": "fixd"})
     with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
         Access(LISTED, key="key")
@@ -407,7 +407,7 @@ def allowed(arguments, environment):
 
 @pytest.fixture
 def public(root, embedded):
-    """A page that others can reach, its pair, and a load that goes on until it is told to end."""
+    """A page that other machines can reach, its pair, and a load that continues until it is cancelled."""
     go_on, pair = threading.Event(), shared(embedded)
 
     def load(*_args, report, **_options):
@@ -499,7 +499,7 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     assert pair.chat_text("the cat", ("a dog", "the cat")) == whole
     settings = VisitorSettings("the cat", max_new_tokens=8, seed=3, chat=True)
     full = replace(settings, history=("a dog", "the cat") * 40)
-    assert "This conversation is full" in json.loads(list(run.updates(pair, full))[-1])["message"]
+    assert "This conversation is too long" in json.loads(list(run.updates(pair, full))[-1])["message"]
     long = replace(settings, prompt="the cat " * 2000)  # alone too long, whatever was said before
     for history in ((), ("a dog", "the cat")):
         message = json.loads(list(run.updates(pair, replace(long, history=history)))[-1])["message"]

@@ -1,4 +1,4 @@
-"""A port that is taken is told in one line."""
+"""A port that is in use gives an error of one line."""
 
 import ipaddress
 import socket
@@ -23,7 +23,8 @@ def test_a_taken_port_ends_the_server_with_one_line(taken, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         app.main(["--port", str(taken)])
     told = "another program listens there already at 127.0.0.1; choose another one with --port"
-    assert ended.value.code == f"error: port = {taken}: {told}"  # a text is printed, and the status is 1
+    # the message is printed, and the exit code is 1
+    assert ended.value.code == f"error: port = {taken}: {told}"
 
 
 @pytest.mark.parametrize("port", [70_000, -1])

@@ -1,9 +1,9 @@
-"""The proxies of `docs/serving.md`: the page works behind them, and nginx keeps attacks from its visitors.
+"""The proxies of `docs/serving.md`: the page works behind them, and nginx protects its visitors from attacks.
 
 A visitor's wait is compared with the waits on the same server right before and after the attack. Other work
-on the machine can fall into the attack alone, so an attack that seems to win is made again, up to twice, and
-only a third win fails. Without nginx the same attacks make the wait many times as long; the figures are in
-`docs/serving.md`.
+on the machine may happen only during the attack. So a successful attack is repeated up to twice, and the test
+fails only at the third success. Without nginx the same attacks make the wait many times as long; the figures
+are in `docs/serving.md`.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from tests.stress import attacks
 from tests.stress.visitors import client
 
 GOAL = 5.0
-"""The wait with an attack is below so many times the wait without, while other tests run on the same machine.
-The goal for a quiet machine is two: `python -m tests.stress.attacks` measures that."""
+"""The wait with an attack must be below this many times the wait without, while other tests run on the same
+machine. The goal for a quiet machine is two, which `python -m tests.stress.attacks` measures."""
 SECONDS = 3.0
 
 behind_nginx = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def test_an_attack_leaves_a_normal_visitor_alone(served, name):
 
 @behind_nginx
 def test_the_page_works_behind_nginx(served):
-    """The own page is known by name and port, runs are streamed, and a stranger's page is refused."""
+    """The server knows its own page by name and port, runs are streamed, and a stranger's page is refused."""
     site, _ = served
 
     async def visit():

@@ -1,4 +1,4 @@
-"""Visitors' runs, begun and decoded by one thread: each text is that of the run alone."""
+"""Visitors' runs, which one thread begins and decodes: each text is that of the run alone."""
 
 import gc
 import itertools
@@ -38,7 +38,7 @@ def queue():
 
 
 def made(run):
-    """The beginning of a run that needs no measurement."""
+    """A run that begins without a measurement."""
     return run
     yield
 
@@ -53,7 +53,7 @@ def submitted(queue, beginning, address=""):
 
 
 def ended(*jobs):
-    """Wait for the end of each job; the rounds of the first."""
+    """Wait for the end of each job. Returns the rounds of the first."""
     found = []
     for job in jobs:
         try:
@@ -96,7 +96,7 @@ def asked(number):
 
 @pytest.fixture
 def steps(monkeypatch):
-    """The runs of each step of a batch, from when `go_on` is set; `before(batch, runs)` may raise."""
+    """The runs of each step of a batch, recorded once `go_on` is set. `before(batch, runs)` may raise."""
     step, noted = Batch.step, SimpleNamespace(runs=[], go_on=threading.Event(), before=lambda *_: None)
 
     def watched(batch, runs):
@@ -122,7 +122,7 @@ def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, queue)
             next(jobs[-1].batches(0))
             jobs[-1].close()
         if number % 5 == 4:
-            ended(jobs[number - 4])  # later ones find the others at other rounds
+            ended(jobs[number - 4])  # later visitors join while the others are at other rounds
     ended(*jobs)
     for number, job in enumerate(jobs):
         prompt, settings = asked(number)
@@ -140,7 +140,7 @@ def test_runs_are_decoded_in_one_batch_and_one_that_comes_later_waits_for_no_end
     next(jobs[0].batches(0))
     late = submitted(queue, specdec.stream(pair, [1], method="ar", max_new_tokens=2))
     ended(*jobs, late)
-    assert max(map(len, steps.runs)) >= 6  # the first may have been advanced alone
+    assert max(map(len, steps.runs)) >= 6  # the first run may have been advanced alone
     assert any({late.run, runs[0]} <= set(runs_of) for runs_of in steps.runs)
 
 
@@ -240,8 +240,8 @@ def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(q
 
 
 def addresses_of_steps(queue, steps, asked, tokens=60):
-    """The addresses and runs of each step, while all runs were there. asked: an address and drafted tokens
-    for each run."""
+    """The addresses and runs of each step in which all runs took part. asked: an address and a number of
+    drafted tokens for each run."""
     pair = markov_pair(6)
     runs = [
         specdec.stream(pair, [0], topology=specinfer(drafted), seed=n, max_new_tokens=tokens)
@@ -303,7 +303,7 @@ def test_an_address_with_large_trees_takes_part_in_fewer_steps(queue, steps, hea
 
 
 def seconds_of_a_short_run(queue, pair):
-    """Processor time of this process, which other work on the machine hardly changes."""
+    """Processor time of this process. Other work on the machine hardly changes it."""
     run = specdec.stream(
         pair, "Once upon a time", topology=sequence(4), seed=1, max_new_tokens=40, detail=False
     )
@@ -482,7 +482,7 @@ def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
 
 
 def test_a_measurement_gets_as_much_time_as_a_run_of_another_address(queue, monkeypatch):
-    """Both are worked at in turn, so that neither waits for the end of the other."""
+    """Both jobs are done in turn, so that neither waits for the end of the other."""
     step = Batch.step
 
     def slow_step(batch, runs):
@@ -555,7 +555,7 @@ def test_steps_of_a_closed_job_are_closed(queue):
 
 
 def test_the_tree_that_is_planted_is_what_an_address_pays_for(queue, steps, monkeypatch):
-    """A run whose tree was exchanged for a larger one takes part in fewer steps from then on."""
+    """After its tree was exchanged for a larger one, a run takes part in fewer steps."""
     pair = markov_pair(6)
     heavy, light = (
         specdec.stream(pair, [0], topology=sequence(1), seed=seed, max_new_tokens=200) for seed in (1, 2)
@@ -584,7 +584,7 @@ def test_addresses_that_left_are_forgotten(queue):
     ended(stays)
 
 
-# ---------------------------------------------------------------- rounds as they are read
+# ---------------------------------------------------------------- rounds in the order of reading
 
 
 def test_every_round_comes_once_in_order():
@@ -602,7 +602,7 @@ def test_rounds_wait_for_their_time_but_not_beyond_the_end():
     job = Job(owner(), made(None))
     job.add(1)
     batches = job.batches(3600)
-    assert next(batches) == [1]  # nobody waits for the first
+    assert next(batches) == [1]  # nobody waits for the first job
     job.add(2)
     job.add(3)
     job.end(ValueError("broken"))
@@ -612,7 +612,7 @@ def test_rounds_wait_for_their_time_but_not_beyond_the_end():
 
 
 class Lent:
-    """A run in another process that gives these rounds; an error is raised."""
+    """A run in another process that gives these rounds. An exception among them is raised."""
 
     def __init__(self, *rounds):
         self.rounds, self.closed = iter(rounds), False

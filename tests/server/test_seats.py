@@ -1,4 +1,5 @@
-"""One model, many runs: rounds take turns, lines keep their order, and whoever leaves frees the place."""
+"""One model, many runs: rounds take turns, waiting runs keep their order, and a visitor who leaves frees the
+seat."""
 
 import threading
 import time
@@ -66,14 +67,14 @@ def test_whoever_waits_hears_of_the_free_seat_at_once():
     first, second = queue.seat(), queue.seat()
     threading.Timer(0.05, first.__exit__).start()
     start = time.monotonic()
-    assert len(list(second.wait(every=600))) <= 1  # none where the seat was free before it asked
+    assert len(list(second.wait(every=600))) <= 1  # there is no wait if the seat was already free
     assert time.monotonic() - start < 60
 
 
 def test_a_tab_has_a_few_runs_an_address_more_and_the_line_an_end():
     queue = line(seats=1, waiting=4, of_address=3, of_tab=2)
     mine = [queue.seat(Visitor("a", "me")) for _ in range(2)]
-    with pytest.raises(ValueError, match="2 of your runs wait or run already, and the limit here is 2"):
+    with pytest.raises(ValueError, match="2 of your runs wait or run already; at most 2 are allowed at once"):
         queue.seat(Visitor("a", "me"))
     queue.seat(Visitor("a", "you"))
     with pytest.raises(ValueError, match="3 runs from your network wait or run already, which is the limit"):
@@ -112,6 +113,6 @@ def test_a_class_behind_one_address_waits_in_line():
     queue = line()
     students = [queue.seat(Visitor("school", number)) for number in range(40)]
     for student in students:
-        list(student.wait())  # all have left before
+        list(student.wait())  # all other visitors have left before
         student.__exit__()
     assert queue.num_seated == queue.num_waiting == 0

@@ -1,4 +1,5 @@
-"""What visitors leave behind on the server does not grow with their number, and nobody costs nothing."""
+"""The data that visitors leave on the server does not grow with their number, and an idle server uses no
+processor."""
 
 import json
 import os
@@ -14,7 +15,7 @@ from tests.stress.visitors import ROOT
 
 @pytest.fixture(scope="module")
 def left():
-    # in a process of its own: Gradio leaves event loops open
+    # in a separate process, because Gradio leaves event loops open
     command = [sys.executable, "-m", "tests.stress.leftovers"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
     assert told.returncode == 0, told.stderr
@@ -29,7 +30,7 @@ def test_gradio_remembers_as_many_visitors_as_can_run_at_once(left):
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
-        ("remaining", {}),  # of runs, whether read to the end or not
+        ("remaining", {}),  # objects of runs, whether the runs were read to their end or not
         ("unheard", {"seated": 0, "waiting": 0, "kept": [], "events": 0}),
     ],
 )
@@ -38,8 +39,8 @@ def test_visitors_leave_nothing(left, what, expected):
 
 
 def test_an_idle_server_leaves_the_processor_alone(left):
-    # each time its threads wake, they take the interpreter from the one that decodes; Gradio's queue by
-    # itself wakes 860 times a second
+    # each time its threads wake, they interrupt the decoding thread; Gradio's queue alone would wake 860
+    # times a second
     assert left["wakes"] < 300
 
 

@@ -1,4 +1,4 @@
-"""The files of a Space fit together: front matter, versions, sizes, models; and how it borrows a GPU."""
+"""The files of a Space agree: front matter, versions, sizes and models. Also how a Space borrows a GPU."""
 
 import json
 import pickle
@@ -24,7 +24,7 @@ from tests.helpers.tokenizers import trained_tokenizer
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
 LARGEST = 10_000_000
-"""Bytes of a file beyond which a Space wants it in large-file storage."""
+"""A Space wants files larger than this many bytes in large-file storage."""
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
 
 
@@ -79,12 +79,13 @@ def test_every_file_is_small_enough_for_a_space():
     assert {str(file): size for file, size in sizes.items() if size > LARGEST} == {}
 
 
-# What follows runs with a stand-in for Hugging Face's package `spaces`, which works on their machines only.
-# It does what is ours to get right: a generator under a duration, with everything pickled on its way.
+# The tests below use a stand-in for Hugging Face's package `spaces`, which works only on their machines. The
+# stand-in does the parts that this project must handle: a generator with a duration, whose arguments and
+# results are pickled.
 
 
 class Spaces(SimpleNamespace):
-    """The stand-in. asked: seconds that were asked for. refusal: an error instead of a GPU."""
+    """The stand-in. asked: the requested seconds. refusal: an error instead of a GPU."""
 
     def __init__(self):
         super().__init__(asked=[], refusal=None, broken=None)
@@ -117,7 +118,7 @@ def pairs():
 
 @pytest.fixture
 def lent(spaces, pairs):
-    """A pair that borrows a GPU for each of its runs, and has measured nothing yet."""
+    """A pair that borrows a GPU for each of its runs, without any measurement yet."""
     pair = pairs[0]
     pair.measurements.clear()
     return zero_gpu.Lender(pair, run.start)
@@ -170,7 +171,7 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
     told = updates(lent)
     message = next(update["message"] for update in told if "message" in update)
     assert "14s requested vs. 3s left" in message
-    assert "embedded story models, on the CPU" in message
+    assert "embedded story models do this run on the CPU" in message
     assert told[-1]["phase"] == "done"
     assert texts(told)[0]
 
@@ -203,7 +204,7 @@ def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
     ("what", "error"), [("refusal", said("quota exceeded")), ("broken", said("worker error"))]
 )
 def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs, spaces, what, error):
-    """Neither when it is asked for nor on the way."""
+    """The GPU is refused when it is requested, or fails during the run."""
     wanted, told = {"baseline": True, "method": "ersd"}, []
     whole = texts(updates(pairs[1], **wanted))
     for update in run.updates(

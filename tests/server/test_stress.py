@@ -1,4 +1,4 @@
-"""The stress commands in small, against one server with a single seat."""
+"""Short runs of the stress commands against one server with a single seat."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def visiting(site, visit):
 
 
 def test_visitors_at_once_see_their_place_and_get_the_text_of_a_run_alone(site, pair):
-    """As many of one address as there are places: one is seated and three wait."""
+    """As many runs of one address as there are places: one has a seat and three wait."""
     visits, replays = asyncio.run(load.together(site, generating=4, replaying=3, length=60))
     report = load.report(visits, replays, pair)
     assert (report["failures"], report["different"]) == ([], [])
@@ -150,7 +150,8 @@ FEW = ("--seats", "1", "--new-tokens", "300", "--runs-per-address", "2")
 
 
 def refused_of_three(address, forwarded):
-    """Three runs at once through the public endpoint; how many are refused because of the other two."""
+    """Three runs at once through the public endpoint. Returns how many are refused because of the other
+    two."""
 
     async def ask(http, visitor):
         headers = {"x-forwarded-for": visitor}

@@ -1,4 +1,4 @@
-"""The time of a run beside plain decoding: in turns, block by block, at least three times."""
+"""The time of a run and of plain decoding: measured in turns, block by block, at least three times."""
 
 from itertools import count
 
@@ -9,7 +9,7 @@ from specdec.trace import Round, Seconds, Token
 
 
 class Counted:
-    """A run of so many rounds of so many tokens; writes down its name with each round."""
+    """A run with this many rounds of this many tokens. It records its name at each round."""
 
     def __init__(self, name, rounds, tokens, log):
         self.left, self.tokens, self.name, self.log, self.closed = rounds, tokens, name, log, False

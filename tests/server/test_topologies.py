@@ -1,4 +1,4 @@
-"""Laws of the page's topologies: trees in an address, and measurements that neighbours share."""
+"""Laws of the page's topologies: trees in an address, and measurements that serve nearby settings."""
 
 import itertools
 
@@ -19,7 +19,7 @@ from tests.helpers.distributions import markov_pair, random_table
 
 @st.composite
 def trees(draw, most=20):
-    """Any tree: each node hangs below one that is there already."""
+    """A random tree: each node is a child of an earlier one."""
     nodes = [()]
     for parent in draw(st.lists(st.integers(0, 10**6), max_size=most)):
         above = nodes[parent % len(nodes)]
@@ -53,14 +53,14 @@ def test_any_text_is_a_tree_or_says_why_not(text):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("", "like 3.1.1"),
+        ("", "such as 3.1.1"),
         ("1.0.1", "nodes that do not exist"),
         ("0.1", "nodes that do not exist"),
-        ("1..1", "like 3.1.1"),
+        ("1..1", "such as 3.1.1"),
         ("65", "The tree is too long: 65 tokens"),
         ("9999.9999", "The tree is too long: 19,998 tokens"),
-        ("٣", "like 3.1.1"),
-        ("1\n", "like 3.1.1"),
+        ("٣", "such as 3.1.1"),
+        ("1\n", "such as 3.1.1"),
     ],
 )
 def test_what_is_no_tree_is_named(text, part):
@@ -97,7 +97,8 @@ def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
 
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 def test_the_shipped_acceptance_is_that_of_the_embedded_pair(method):
-    """A trial, which has more than 150 first children, is within four standard errors of what ships."""
+    """The acceptance of a trial with more than 150 first children is within four standard errors of the
+    shipped one."""
     pair, settings = specdec.load_pair("stories"), RunSettings(method, 1, Sampling(), None, False)
     measured = acceptance.finished(acceptance.measuring(pair, settings))[0]
     shipped = topologies._shipped(pair, settings)[0]
@@ -117,7 +118,7 @@ SAMPLINGS = [
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 @pytest.mark.parametrize("name", [name for name in topologies.NAMES if name != "context"])
 def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
-    """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
+    """48 samplings each. Under ERSD and at temperature 0 the text is that of autoregressive decoding."""
     monkeypatch.setattr(acceptance, "_TOKENS", 48)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     for sampling in SAMPLINGS:

@@ -1,4 +1,4 @@
-"""Runs whose visitor never listens end, and no others."""
+"""Runs whose visitor never listens end, and all other runs continue."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from components.page import unheard
 
 
 class Queue:
-    """As much of Gradio's queue as the check touches."""
+    """The part of Gradio's queue that the check uses."""
 
     def __init__(self, *sessions):
         self.stopped = False
@@ -34,7 +34,7 @@ def test_a_session_whose_messages_nobody_takes_is_forgotten_and_another_is_not()
             number += 1
             messages["slow"].put_nowait(f"round {number}, first half")
             messages["slow"].put_nowait(f"round {number}, second half")
-            messages["slow"].get_nowait()  # more come than its client takes
+            messages["slow"].get_nowait()  # more messages come than the client reads
             if "unheard" in messages:
                 messages["unheard"].put_nowait(f"round {number}")
             await asyncio.sleep(unheard.EVERY)

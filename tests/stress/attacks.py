@@ -50,7 +50,7 @@ _sources = (f"127.0.{number // 200}.{number % 200 + 2}" for number in itertools.
 
 
 def _repeated(clients: int, once: Callable[[httpx.AsyncClient, Got], Awaitable[None]]) -> Attack:
-    """An attack by clients that do the same again and again and count the answers by their status."""
+    """An attack by clients that repeat the same request and count the answers by their status."""
 
     async def attack(url: str, seconds: float) -> Got:
         got, end = Got(), time.monotonic() + seconds
@@ -146,7 +146,7 @@ async def _watched(http: httpx.AsyncClient, got: Got) -> None:
 
 
 async def _granted(http: httpx.AsyncClient, path: str, body: dict[str, str]) -> Any:
-    """The answer to a request that is made again while a proxy refuses it for the attack before."""
+    """The answer to a request that is repeated while a proxy refuses it because of the attack before."""
     while not (answer := await http.post(path, json=body)).is_success:
         await asyncio.sleep(0.2)
     return answer.json()
@@ -198,7 +198,7 @@ ATTACKS: dict[str, tuple[str, Attack]] = {
 
 
 async def wait(site: Site, visits: int) -> tuple[list[float], list[str]]:
-    """Seconds that so many normal visitors wait for the page and for a short run, and their errors."""
+    """Seconds that this many normal visitors wait for the page and for a short run, and their errors."""
     waits, failures = [], []
     for _ in range(visits):
         async with client(site.address, source=next(_sources)) as http:
@@ -218,13 +218,13 @@ async def wait(site: Site, visits: int) -> tuple[list[float], list[str]]:
 
 @contextmanager
 def attacked(name: str, url: str, seconds: float) -> Iterator[Got]:
-    """Run an attack in its own process. What it got is there after the block."""
+    """Run an attack in its own process. Its results are available after the block."""
     command = [sys.executable, "-m", "tests.stress.attacks", "--only", name, url, str(seconds)]
     got = Got()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
-            process.stdout.readline()  # it begins
+            process.stdout.readline()  # the attack begins
             time.sleep(LEAD)
             yield got
             output, _ = process.communicate(timeout=seconds + 30)
@@ -248,7 +248,7 @@ def measured(name: str, site: Site, server: psutil.Process, seconds: float, visi
 
 @contextmanager
 def site(proxied: bool, *options: str) -> Iterator[tuple[Site, psutil.Process]]:
-    """A running server whose models are loaded, behind nginx or not."""
+    """A running server with loaded models, behind nginx or not."""
     behind = ["--proxy", "127.0.0.1", "--runs-per-address", "2"] if proxied else []
     with contextlib.ExitStack() as stack:
         address, process = stack.enter_context(serving(*behind, *options))
@@ -270,7 +270,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.only:
         name, url, seconds = options.only
-        os.nice(10)  # the attacker's work is not to slow down the server
+        os.nice(10)  # the attacker's work must not slow down the server
         print("begins", flush=True)
         print(json.dumps(asyncio.run(ATTACKS[name][1](url, float(seconds)))), flush=True)
         return

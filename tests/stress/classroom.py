@@ -73,7 +73,7 @@ async def taught(
 ) -> Lesson:
     """Lead one class from the first step to the end of its room.
 
-    source: the address of its students. beside: goes on meanwhile; it gets the room's code and a student's
+    source: the address of its students. beside: runs meanwhile; it gets the room's code and a student's
     token.
     """
     lecturer = Line(address, "127.0.0.3")
@@ -122,7 +122,8 @@ async def _counted(lecturer: Line, room: str, number: int) -> None:
 
 @contextlib.asynccontextmanager
 async def generating(address: str, visitors: int) -> AsyncIterator[list[float]]:
-    """Let so many visitors generate one text after the other. Returns the tokens per second of their runs."""
+    """Let this many visitors generate one text after the other. Returns the tokens per second of their
+    runs."""
     site, speeds = Site(address), []
 
     async def visit(number: int) -> None:
@@ -141,7 +142,7 @@ async def generating(address: str, visitors: int) -> AsyncIterator[list[float]]:
 
 
 def room_bytes(number: int) -> int:
-    """Bytes of a room in which so many students have answered every question."""
+    """Bytes of a room in which this many students have answered every question."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     room = Rooms().open("")
@@ -159,7 +160,7 @@ async def measured(address: str, server: psutil.Process, options: argparse.Names
     """Measure all classes, one after the other."""
     places = STEPS[: options.questions]
     async with client(address) as http:
-        await Site(address).generate(http, length=2)  # loads the models
+        await Site(address).generate(http, length=2)  # this loads the models
     resting = server.memory_info().rss
     figures: dict[str, Any] = {"waiting": (await taught(address, server, options.students, places)).report()}
     after = server.memory_info().rss

@@ -33,10 +33,10 @@ from tests.stress.visitors import PROMPT, RESULTS, serving, write
 SCREEN = {"width": 1280, "height": 720}
 PHONE = {"width": 390, "height": 844}
 SLOW_LINE = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 90_000}
-"""Milliseconds, and bytes a second."""
+"""Milliseconds, and bytes per second."""
 LENGTH = 300
 SETTLED = 4000
-"""Milliseconds after which a page is at rest."""
+"""Milliseconds after which a page no longer moves."""
 PLAYED = 8000
 """Milliseconds of playing that are measured."""
 SETUP = {"prompt": PROMPT, "length": LENGTH, "seed": 6, "k": 8, "topology": "sequence", "baseline": 0}
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=5, help="visits (default: 5)")
     parser.add_argument("--out", default=RESULTS / "drawing.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
-    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: the other core belongs to the browser
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads of the server; the other core belongs to the browser
     with serving() as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         load = os.getloadavg()[0]

@@ -28,7 +28,7 @@ from tests.stress.load import alone
 from tests.stress.visitors import PLAIN, PROMPT, RESULTS, ROOT, Site, client, serving, stream, write
 
 INTERNALS = re.compile(r"Traceback|File \\?\"/|site-packages|\b[A-Z][A-Za-z]+(?:Error|Exception)\b")
-"""What no answer may hold."""
+"""Texts that no answer may contain."""
 TEXTS = [
     *("", " ", "\x00", "\x1b[31m", "\ud800", "\u202e\u2066", "a\u0300" * 500, "𝔘𝔫𝔦 🏁 ﷽", "\r\n\r\n"),
     *("%s%n{0}", "null", "-1e999", "'; DROP TABLE runs; --", "../../../../etc/passwd", "x" * 100_000),
@@ -63,7 +63,7 @@ FIELDS = [
     *("run", "seq", "text", "name", "p", "q", "e", "k", "rates", "weights", "word", "seed", "method"),
     *("sentence", "codec", "races", "acceptance"),
 ]
-"""What server functions read from their one argument."""
+"""The fields that server functions read from their one argument."""
 
 
 STREAMS = ["decode", "compare", "check_losslessness", "measure_forward", "load_pair"]
@@ -89,7 +89,7 @@ class Found:
 
 @cache
 def functions() -> list[str]:
-    """What the panels can ask: "panel/function"."""
+    """The questions that panels can ask: "panel/function"."""
     return [*app.build().functions]
 
 
@@ -124,7 +124,7 @@ class Fuzzer:
             self.found.faults.append(f"{send.__name__}: the server hung up: {error}")
 
     async def decode(self) -> None:
-        """Generate on the Decode tab."""
+        """Decode with random settings, as the button Generate does."""
         await self._stream("decode", self.spoiled(self.site.defaults | PLAIN | {"max_new_tokens": 2}))
 
     async def compare(self) -> None:
@@ -135,7 +135,7 @@ class Fuzzer:
         await self._stream("compare", {"asked": self.random.choice([request, self.value()])})
 
     async def stream(self) -> None:
-        """Any stream of the page with any values, by names of which it may not have heard."""
+        """Any stream of the page with any values, also under names that the stream does not have."""
         name = self.random.choice(STREAMS)
         await self._stream(name, {key: self.value() for key in self.random.sample(FIELDS, 4)})
 
@@ -178,7 +178,7 @@ class Fuzzer:
             self.found.faults.append(f"file: {path} was served")
 
     async def raw(self) -> None:
-        """Bodies that are no valid requests."""
+        """Bodies that are not valid requests."""
         paths = ["queue/join", "call/decode", "call/v2/decode", "run/decode", "cancel", "upload"]
         spoiled = json.dumps(self.value()).encode()
         bodies = [b"", b"{", b"\xff\xfe", b"[" * 20_000, b"null", b"9" * 5000, spoiled]
@@ -193,7 +193,7 @@ class Fuzzer:
 
 
 async def fuzz(site: Site, requests: int, seed: int = 0, at_once: int = 8) -> Found:
-    """Send so many requests, a few at a time."""
+    """Send this many requests, a few at a time."""
     async with client(site.address, keep=0) as http:
         fuzzer, numbers = Fuzzer(site, http, seed), iter(range(requests))
 

@@ -1,6 +1,6 @@
-"""Objects that visitors leave behind in a server, counted in its own process and reported as JSON.
+"""The objects that visitors leave in a server, counted in its own process and reported as JSON.
 
-`python -m tests.stress.leftovers` runs the page in a process of its own, with one seat and with visitors.
+`python -m tests.stress.leftovers` runs the page in a separate process, with one seat and with visitors.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from specdec.models.cache import cached_tree_masks
 from tests.stress.visitors import PLAIN, Site, client, stream
 
 MANY = 60
-"""Visitors, more than a server with so few seats has threads."""
+"""Number of visitors. It is larger than the number of threads of a server with so few seats."""
 IDLE = 3.0
-"""Seconds of nobody's."""
+"""Seconds for which the server runs without any visitor."""
 PATIENCE = 60.0
-"""Seconds until a run that nobody reads must be gone; it takes a round."""
+"""Seconds within which a run that nobody reads must be gone; this takes a round."""
 
 
 async def read(site: Site, http: httpx.AsyncClient) -> None:
@@ -91,7 +91,7 @@ def wakes() -> float:
 
 
 async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
-    """Runs without a listener, as many as there are places: what is left of them."""
+    """Start as many runs without a listener as there are places, and count what they leave behind."""
     every, unheard.EVERY = unheard.EVERY, 0.02
     stores = (queue.pending_messages_per_session, queue.pending_event_ids_session)
     before = [set(store) for store in stores]
@@ -115,7 +115,7 @@ async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[st
 
 
 async def visited(site: Site, blocks: Any) -> dict[str, Any]:
-    """All counts. blocks: Gradio's, behind the server."""
+    """All counts. blocks: the Blocks object of Gradio behind the server."""
     async with client(site.address) as http:
         return {
             "threads": blocks.max_threads,

@@ -65,7 +65,8 @@ async def together(
     """
     async with client(site.address) as http:
         if not cold:
-            await site.generate(http, length=2, topology="optimal")  # loads the models and measures the trees
+            # this loads the models and measures the trees
+            await site.generate(http, length=2, topology="optimal")
             await site.generate(http, length=2, topology="optimal", method="gsd")
         settings = as_opened if cold else asked
         runs = [site.generate(http, **settings(visitor, length)) for visitor in range(generating)]

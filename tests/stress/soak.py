@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--pause", type=float, default=4.0, help="most seconds between two (default: 4)")
     parser.add_argument("--out", default=RESULTS / "soak.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
-    os.nice(10)  # also for the server: speed is not measured here
+    os.nice(10)  # lowers the priority, also of the server, because speed is not measured here
     with serving() as (address, process):
         work = soak(
             Site(address),

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 CLASS = "127.0.0.2"
-"""The address of the whole class; the lecturer and those who generate have others."""
+"""The address of the whole class. The lecturer and the visitors who generate have other addresses."""
 THINKS = 2.0
 """Seconds within which a class answers."""
 
@@ -129,7 +129,7 @@ async def joined(address: str, room: str, number: int, source: str = CLASS) -> l
 
 
 async def until(true: Callable[[], bool], patience: float = 60) -> None:
-    """Wait for a condition, at most so many seconds. TimeoutError if it stays false."""
+    """Wait for a condition, at most this many seconds. TimeoutError if it stays false."""
     async with asyncio.timeout(patience):
         while not true():
             await asyncio.sleep(0.02)

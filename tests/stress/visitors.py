@@ -38,7 +38,7 @@ PLAIN = {
     "baseline": False,
     "seed": 7,
 }
-"""A short run; what it leaves out stays as the page sets it."""
+"""The settings of a short run. All other settings are those of the page."""
 
 
 @contextlib.contextmanager
@@ -109,9 +109,9 @@ def _rounded(value: Any) -> Any:
 
 
 def client(address: str, keep: int = 64, source: str | None = None) -> httpx.AsyncClient:
-    """An HTTP client with connections for so many visitors; `keep` of them stay open between requests.
+    """An HTTP client with connections for this many visitors; `keep` of them stay open between requests.
 
-    source: the address that they come from, such as 127.0.0.2. On Linux all of 127.0.0.0/8 is this machine.
+    source: the address from which they come, such as 127.0.0.2. On Linux all of 127.0.0.0/8 is this machine.
     """
     # the server closes a connection after five idle seconds; a request sent at that moment would be lost
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=1)
@@ -143,7 +143,7 @@ class Visit:
         return [token["id"] for r in rounds for token in r["tokens"]]
 
     def take(self, text: str, seconds: float) -> None:
-        """Process one update as the feed does."""
+        """Process one update as the page does."""
         update = json.loads(text)
         if update.get("waits"):
             self.places += [update["place"]] if "place" in update else []

@@ -37,9 +37,9 @@ from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, serving,
 K = 4
 
 SETTLED = 5000
-"""Milliseconds after which a page is at rest: Gradio's opening animation runs on for about three seconds."""
+"""Milliseconds after which a page no longer moves: Gradio's opening animation takes about three seconds."""
 
-# The store announces every update. A promise keeps their times, because looking for them would make the page
+# The store announces every update. A promise keeps their times, because asking for them would make the page
 # draw.
 _WATCH = """() => {
   let start, end, tokens = 0;
@@ -78,13 +78,13 @@ def watched(page: Page, address: str, method: str, length: int, seed: int) -> fl
 
 
 def received(site: Site, method: str, length: int, seed: int) -> float:
-    """Tokens per second of a run whose updates are received and not drawn."""
+    """Tokens per second of a run whose updates are received but not drawn."""
 
     async def visit() -> Visit:
         async with client(site.address) as http:
             return await site.generate(http, method=method, k=K, length=length, seed=seed, temperature=1)
 
-    with ThreadPoolExecutor(1) as thread:  # this thread may hold the browser's event loop
+    with ThreadPoolExecutor(1) as thread:  # this thread may already have the browser's event loop
         visit_made = thread.submit(asyncio.run, visit()).result()
     if visit_made.failure:
         raise RuntimeError(visit_made.failure)
@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", help="JSON file (default: watched.json or watched.smollm2.json)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: both decode on one thread
+    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: one, because both sides decode on one thread
     out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
     with serving(pair=options.pair) as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

@@ -1,4 +1,4 @@
-"""The command: text with colours or marks, numbers that were measured, errors in a line."""
+"""The command: text with colours or marks, measured numbers, and errors in one line."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def pair():
 
 @pytest.fixture
 def decoded(pair, monkeypatch, capsys):
-    """What the command prints with these arguments, on a small pair."""
+    """The output of the command with these arguments, on a small pair."""
     monkeypatch.setattr(command, "_loaded", lambda options: pair)
 
     def run(*arguments):
@@ -136,7 +136,7 @@ def test_what_is_piped_in_is_text_without_its_line_end(monkeypatch, pair, capsys
         main(["--tokens", "2", "--method", "ar", "--json"])
         assert json.loads(capsys.readouterr().out)["generation"]["prompt"] == wanted
     wrong = io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8")
-    for piped, message in ((wrong, "the prompt is no utf-8 text"), (io.StringIO(""), "no prompt")):
+    for piped, message in ((wrong, "the prompt is not utf-8 text"), (io.StringIO(""), "no prompt")):
         monkeypatch.setattr(sys, "stdin", piped)
         with pytest.raises(SystemExit, match=message):
             main([])
@@ -276,7 +276,7 @@ def test_closed_streams_are_no_error(closed, status):
 
 @pytest.mark.slow
 def test_the_command_itself_in_a_pipe():
-    """The embedded pair, and what is piped in."""
+    """The embedded pair, and text on standard input."""
     line = f"{sys.executable} -m specdec --pair stories --topology sequence(4) --tokens 8 --seed 1"
     streams = {"input": "Once upon a time", "capture_output": True, "text": True}
     ended = subprocess.run(line.split(), **streams, timeout=500, check=False)

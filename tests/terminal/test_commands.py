@@ -1,4 +1,4 @@
-"""How commands end: in a line, with an exit code, without a traceback."""
+"""Commands end with one line, an exit code, and without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the benchmark: paired ratios, pairs of the asked agreement, equal work on both sides."""
+"""Laws of the benchmark: paired ratios, pairs of the requested agreement, and equal work on both sides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tiny():
 
 
 def test_a_ratio_is_the_median_of_pairs_with_its_interval():
-    """A busy moment that hits both sides leaves it alone; one pair has no interval."""
+    """A busy moment that slows both sides does not change the ratio. A single pair has no interval."""
     ratio = paired_ratio([2.0, 4.0, 6.0, 9.0, 100.0], [1.0, 2.0, 3.0, 3.0, 50.0])
     assert ratio.low == 2.0 == ratio.value <= ratio.high <= 3.0
     assert paired_ratio([2.0, 20.0, 6.0], [1.0, 10.0, 3.0]) == (2.0, 2.0, 2.0)
@@ -89,7 +89,7 @@ def test_the_presets_have_the_sizes_that_they_are_named_after():
 
 
 def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
-    """The acceptance is calibrated before: both pairs have the same target."""
+    """The acceptance is calibrated first: both pairs have the same target."""
     plain, rounded = (
         synthetic_pair(PRESETS["tiny"], torch.float32, draft_dtype)[0] for draft_dtype in (None, "int8")
     )
@@ -106,7 +106,7 @@ def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
         ({"acceptance": 1.5}, "acceptance = 1.5"),
         ({"draft": LlamaSizes(3, 32, 48, 2, 2, 16)}, "draft layers = 3"),
         ({"draft": LlamaSizes(1, 32, 48, 2, 2, 8)}, "draft head_size = 8"),
-        ({"target": LlamaSizes(3, 64, 96, 3, 2, 16)}, "heads = 3 is no multiple"),
+        ({"target": LlamaSizes(3, 64, 96, 3, 2, 16)}, "heads = 3 is not a multiple"),
         ({"vocab_size": 0}, "vocabulary 0"),
     ],
 )
@@ -281,7 +281,7 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
     session = pair.target.session
     monkeypatch.setattr(pair.target, "session", lambda: opened.append(session()) or opened[-1])
     each = Contestant("ours", "specdec", "float32", 1, ours(pair, "ar", None, Sampling()))
-    gc.disable()  # what only a collection finds keeps its cache until then
+    gc.disable()  # an object that only the garbage collector frees keeps its cache until then
     try:
         profile(pair, each, Workload([5, 6, 7], 3, 4))
         alive = [weakref.ref(each) for each in opened]
@@ -299,7 +299,7 @@ def test_verifications_share_is_of_the_whole_round():
 
 
 def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
-    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer from 0 to 4, inner from 1 to 3
+    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer lasts from 0 to 4, inner from 1 to 3
     monkeypatch.setattr("time.process_time", lambda: next(ticks))
     parts = Parts()
     inner = parts.timed("inner", lambda: None)
@@ -354,7 +354,7 @@ def test_questions_are_put_to_a_chat_model_as_a_user_s():
 
 @pytest.fixture
 def llama_server():
-    """A server that answers as llama-server does, and keeps what it was asked."""
+    """A server that answers like llama-server and stores its requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -401,7 +401,7 @@ def test_a_server_is_a_name_and_an_address(option):
     ("status", "tokens", "error", "message"),
     [
         (503, None, ConnectionError, "/completions refused, 503"),
-        (200, 3, ValueError, "wrote 3 tokens, but 8 were asked"),
+        (200, 3, ValueError, "wrote 3 tokens, but 8 were requested"),
     ],
 )
 def test_a_server_that_fails_or_stops_early_is_named(llama_server, status, tokens, error, message):

@@ -1,4 +1,4 @@
-"""The measurement of many runs at once: what it counts, and that its command runs."""
+"""The measurement of many runs at once counts correctly, and its command runs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Channel simulation and Tunstall codes: the receiver gets what was sent, at the right price."""
+"""Channel simulation and Tunstall codes: the receiver gets what was sent, in the expected number of bits."""
 
 import itertools
 import math
@@ -38,7 +38,8 @@ def messages(method, count=4000, p=P, q=Q):
 
 
 def distribution_of(probabilities):
-    """As `chi_square_p_value` wants it: outcomes are tuples; what is missing is one more."""
+    """A distribution in the form of `chi_square_p_value`: outcomes are tuples, and missing probability is one
+    more outcome."""
     missing = max(0.0, 1 - float(sum(probabilities)))
     return {(i,): float(x) for i, x in enumerate(probabilities)} | {("beyond",): missing}
 
@@ -48,7 +49,7 @@ def distribution_of(probabilities):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_index_alone_gives_the_receiver_the_sample(method):
-    """Shared: q, seed and position. The receiver's functions take no p."""
+    """Both sides share q, seed and position. The receiver's functions take no p."""
     rng = np.random.default_rng(0)
     for position in range(200):
         p, q = rng.dirichlet(np.full(7, 0.5)), rng.dirichlet(np.full(7, 2.0))
@@ -66,14 +67,14 @@ def test_another_seed_gives_other_samples(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_samples_have_the_distribution_p(method):
-    """χ², false alarm 1e-6; the distribution q fails it."""
+    """A χ² test. A false alarm has probability 1e-6. The distribution q fails it."""
     samples = [(message.token_id,) for message in messages(method)]
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
 
 
 def test_poisson_functional_index_has_ersds_distribution():
-    """χ², false alarm 1e-6; GSD's distribution fails it."""
+    """A χ² test. A false alarm has probability 1e-6. GSD's distribution fails it."""
     indices = [(message.index,) for message in messages("poisson_functional")]
     ersd, gsd = theory.ersd_acceptance_by_index(P, Q, 5), theory.gsd_acceptance_by_index(P, Q, 5)
     assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(ersd)}) > FALSE_ALARM
@@ -90,7 +91,7 @@ class ChannelNoise:
         return uniform(self.seed, self.position, child_index, channel.ChannelStream.TEST)
 
     def last(self, node):
-        return 0.5  # which token the residual gives is not looked at
+        return 0.5  # the token from the residual is not used
 
 
 def batch_index(verify, seed, position, proposals):
@@ -105,7 +106,8 @@ def batch_index(verify, seed, position, proposals):
 
 
 def test_greedy_rejection_sampling_is_specinfer_s_rule_and_not_gsd_s():
-    """Same seeds, same index, by the decoder's own verification; with GSD's update of q it is another."""
+    """Same seeds, same index, by the decoder's own verification. With GSD's update of q the index is another
+    one."""
     children = 40
     runs = []
     for position in range(300):
@@ -134,7 +136,7 @@ def test_poisson_functional_representation_is_ersd():
 
 
 def poisson_process_index(rng, p, q):
-    """The representation as first defined: points of a Poisson process marked with samples of q."""
+    """The representation as originally defined: points of a Poisson process, marked with samples of q."""
     time, best, index = 0.0, math.inf, -1
     for number in itertools.count():
         time += rng.exponential()
@@ -148,7 +150,8 @@ def poisson_process_index(rng, p, q):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_index_with_replacement_has_its_distribution_and_not_that_without(method):
-    """χ², false alarm 1e-6, for the Poisson representation of 6,000 simulated processes."""
+    """A χ² test of the Poisson representation of 6,000 simulated processes. A false alarm has probability
+    1e-6."""
     rng = np.random.default_rng(2)
     distributions = index_distributions(P, Q, method, 400)
     if method == "greedy_rejection":
@@ -205,7 +208,8 @@ def test_indices_come_back_whatever_the_distribution(case):
 
 
 def test_the_code_of_indices_costs_what_the_distribution_says():
-    """-log2 distribution[index] a symbol, within 1% and the last 64 bits, and two words in front."""
+    """Each symbol costs -log2 distribution[index] bits, up to 1% and the last 64 bits. Two words come
+    first."""
     distribution = [0.5, 0.25, 0.125, 0.0625, 0.0625]
     indices = np.random.default_rng(4).choice(5, 20_000, p=distribution).tolist()
     ideal = -sum(math.log2(distribution[i]) for i in indices)
@@ -235,7 +239,8 @@ def test_zipf_law_is_a_distribution_with_the_mass_beyond_it_left_out():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_transmission_costs_more_than_kl_and_less_than_the_bound_allows(method):
-    """Zipf code: within its bound of log(D_KL + 1) + 5 bits above D_KL. Own code: the index's entropy."""
+    """The Zipf code needs at most log(D_KL + 1) + 5 bits more than D_KL. The index's own code needs its
+    entropy."""
     sent = transmit(P, Q, 7, method, count=1500)
     assert sent.kl == pytest.approx(float(theory.kl_divergence(P, Q)))
     assert sent.bits == 8 * len(sent.data) / 1500
@@ -271,13 +276,13 @@ MISTAKES = [
     *((partial(encode, HALF, [1.0, 0.0], 1), r"q\[1\] is 0 where p is 0\.5") for encode in (GREEDY, POISSON)),
     *((partial(encode, [0.5, 0.4], HALF, 1), "p is not a distribution") for encode in (GREEDY, POISSON)),
     *((partial(encode, [HALF], HALF, 1), r"p has shape \(1, 2\)") for encode in (GREEDY, POISSON)),
-    # what q lacks is named before its price
+    # a token that q lacks is named before the bits are computed
     *((partial(transmit, HALF, [1, 0], 1, m, count=3), r"q\[1\] is 0 where p is 0\.5") for m in METHODS),
     (partial(channel.greedy_rejection_decode, -1, Q, 1), "index = -1"),
     (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
-    (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is none of greedy_rejection"),
+    (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is not one of greedy_rejection"),
     (partial(transmit, P, Q, 1, "greedy_rejection"), r"p has shape \(5,\); \[messages, n\] is needed"),
-    (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is no list of probabilities"),
+    (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is not a list of probabilities"),
     *((partial(zipf_distribution, kl), "kl = ") for kl in (math.inf, math.nan, -1.0, None)),
     (partial(TunstallCode, [1.0], 3), "one symbol"),
     (partial(TunstallCode, HALF, -1), "k = -1"),
@@ -332,7 +337,7 @@ def test_tunstall_tree_by_hand():
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(codes())
 def test_tunstall_phrases_are_complete_and_prefix_free(code):
-    """Kraft's sum over the source alphabet is 1, and no phrase starts another."""
+    """Kraft's sum over the source alphabet is 1, and no phrase is the beginning of another."""
     phrases = [tuple(code.phrase(word)) for word in range(code.num_codewords)]
     assert len(set(phrases)) == code.num_codewords
     assert sum(code.num_symbols ** -len(phrase) for phrase in phrases) == pytest.approx(1)
@@ -341,7 +346,7 @@ def test_tunstall_phrases_are_complete_and_prefix_free(code):
 
 
 def test_tunstall_rate_falls_towards_the_entropy_and_never_below():
-    """The theorem of the appendix; 2% above the entropy with words of 16 bits."""
+    """The theorem of the appendix: at most 2% above the entropy with words of 16 bits."""
     distribution = [0.6, 0.2, 0.1, 0.1]
     rates = [TunstallCode(distribution, (2**bits - 4) // 3).rate for bits in (2, 6, 10, 16)]
     entropy = float(theory.entropy(distribution))
@@ -365,7 +370,7 @@ def test_tunstall_measured_rate_is_the_stated_one():
     lengths = [len(code.phrase(word)) for word in range(code.num_codewords)]
     error = 5.5 * np.std(lengths) / math.sqrt(phrases) / code.expected_phrase
     assert len(bits) / 40_000 == pytest.approx(code.rate, rel=error)
-    # a code built for another source is longer on this one
+    # a code built for another source needs more bits on this one
     assert len(TunstallCode([0.1, 0.1, 0.2, 0.6], 300).encode(symbols)) > len(bits)
 
 
@@ -386,7 +391,7 @@ def test_tunstall_names_what_it_cannot_code():
 def test_the_report_lies_between_divergence_entropy_and_bounds():
     for row in channel_report.rows(1500):
         assert row.entropy <= row.bound
-        # the surprise of an index spreads by at most 3 bits here: 5.5 standard errors
+        # the surprise of an index has a spread of at most 3 bits here: 5.5 standard errors
         assert row.own == pytest.approx(row.entropy, abs=5.5 * 3 / math.sqrt(1500))
         assert row.zipf <= row.kl + math.log2(row.kl + 1) + 5
         if row.method == "greedy_rejection":
@@ -409,7 +414,7 @@ def test_the_command_prints_a_table_of_all_pairs_and_codes(capsys):
     assert all(name in text for name in (*channel_report.PAIRS, *METHODS))
 
 
-# What arrives damaged, or would take for ever
+# Damaged data, and arguments that would take for ever
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
@@ -425,7 +430,7 @@ def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(indices_and_laws, st.data())
 def test_damaged_indices_are_refused(case, data):
-    """A bit turned, bytes lost or added, another count, another distribution."""
+    """A changed bit, lost or added bytes, another count, another distribution."""
     indices, weights = case
     distribution = np.array(weights) / sum(weights)
     sent = encode_indices(indices, distribution)
@@ -459,7 +464,7 @@ def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("least", [1e-5, 1e-9, 1e-40, 1e-200])
 def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
-    """D_KL <= H however few indices are listed, and H does not depend on how many are."""
+    """D_KL <= H for any number of listed indices, and H does not depend on that number."""
     rng = np.random.default_rng(8)
     for _ in range(6):
         p, q = rng.dirichlet(np.full(8, 0.3)), np.maximum(rng.dirichlet(np.full(8, 0.1)), least)
@@ -471,7 +476,7 @@ def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
 @pytest.mark.parametrize("first", [2**32 - 1, (2**32 - 1) ^ 1, (2**32 - 1) ^ 5, 0])
 @pytest.mark.parametrize("distribution", [[0.9, 0.05, 0.05], [1.0], zipf_distribution(1.0)])
 def test_another_count_in_front_of_the_indices_is_noticed(first, distribution):
-    """Index 2**32 - 1 empties the register of the check value: zeros after it would leave it alone."""
+    """Index 2**32 - 1 sets the register of the check value to 0, which zeros after it do not change."""
     for zeros in range(3):
         data = encode_indices([first] + [0] * zeros, distribution)
         for count in {0, 1, 2, 5, 300} - {1 + zeros}:
@@ -511,7 +516,7 @@ NOT_DISTRIBUTIONS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
     "distribution", NOT_DISTRIBUTIONS, ids=lambda distribution: repr(distribution).split(" at ")[0][:30]
 )
 def test_what_is_no_distribution_is_named(distribution):
-    """A complex one must not lose its imaginary part with a mere warning."""
+    """A complex number must not lose its imaginary part with only a warning."""
     for use in (
         lambda: encode_indices([0], distribution),
         lambda: decode_indices(bytes(8), 0, distribution),

@@ -1,4 +1,4 @@
-"""One race read deep against many races: exact acceptance, its bounds, and that one race is never behind."""
+"""Drafts from one race or from many: exact acceptance, its bounds, and that one race never accepts less."""
 
 import math
 
@@ -34,7 +34,8 @@ def test_list_sampling_accepts_as_often_as_computed(n):
 
 
 def test_special_cases_have_closed_forms():
-    """One race is ERSD's. A sure target is hit as by draws. A draft that is right is always accepted."""
+    """One race gives ERSD. A certain target is found as often as by independent draws. A perfect draft is
+    always accepted."""
     sure = [0.0, 1.0, 0.0]
     for p, q in random_pairs(20, 6, seed=5):
         one = float(lists.list_sampling_acceptance(p, q, 1))
@@ -47,7 +48,7 @@ def test_special_cases_have_closed_forms():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_one_race_read_deep_is_never_behind_many_races(n):
-    """The order of docs/theory.md on random pairs, with the optimum of either kind of drafts above."""
+    """The order of docs/theory.md on random pairs. The optimum of each kind of drafts is above it."""
     for p, q in random_pairs(150, 14, seed=n):
         races = float(lists.list_sampling_acceptance(p, q, n))
         arrivals = float(theory.ersd_acceptance_by_index(p, q, n).sum())
@@ -66,7 +67,7 @@ def test_two_tokens_are_both_drafted_by_one_race():
 
 
 def test_many_small_tokens_reach_both_sides_of_the_order():
-    """A sure target beside a draft's 400 equal tokens: one race, many races and the middle agree."""
+    """A certain target with a draft of 400 equal tokens: one race, many races and the middle bound agree."""
     p, q = np.zeros(401), np.full(401, 0.5 / 400)
     p[0], q[0] = 1, 0.5
     middle = float(lists.arrivals_bound(p, q, 3))

@@ -24,7 +24,7 @@ DEEP = [0.9, 0.05, 0.02, 0.01, 0.005, 0.003]
 
 
 def all_trees(k, most_children):
-    """Every tree of k nodes: sets of paths that hold each path's parent and earlier sibling."""
+    """Every tree of k nodes: sets of paths that contain each path's parent and earlier sibling."""
     trees = {frozenset()}
     for _ in range(k):
         trees = {tree | {path} for tree in trees for path in next_paths(tree, most_children)}
@@ -39,7 +39,7 @@ def next_paths(tree, most_children):
 
 
 def best_value(acceptance, k, most_children):
-    """1 + the largest sum over all trees, acceptance being a callable path -> probability."""
+    """1 + the largest sum over all trees; acceptance is a callable path -> probability."""
     return 1 + max(math.fsum(map(acceptance, tree)) for tree in all_trees(k, most_children))
 
 
@@ -82,13 +82,13 @@ def test_the_algorithm_is_chosen_by_the_vector_and_its_size():
     assert chosen_algorithm(UNEVEN, 4) == "dynamic program"
     assert chosen_algorithm(UNEVEN, 10**6) == "pooled"
     assert expected_tokens(UNEVEN, optimal_topology(UNEVEN, 4)) == pytest.approx(2.17)
-    # negative control: the greedy choice alone falls short on this vector
+    # negative control: the greedy choice alone does not find the best tree of this vector
     greedy = optimal._greedy_by_path(product_of([*UNEVEN, *[0.0] * 5]), 4)
     assert expected_tokens(UNEVEN, greedy) == pytest.approx(1.9375)
 
 
 def test_pooling_is_close_on_measured_vectors_and_never_better_than_exact():
-    """Falling vectors with 10% noise: within 1% at 100 nodes."""
+    """Decreasing vectors with 10% noise: within 1% at 100 nodes."""
     rng = np.random.default_rng(0)
     for _ in range(40):
         rates = np.sort(rng.dirichlet(np.full(8, 0.5)))[::-1] * np.exp(rng.normal(0, 0.1, 8)) + 1e-6
@@ -131,14 +131,16 @@ def markov_acceptance(target, draft, joint, start):
 @pytest.mark.parametrize("joint", [gsd_joint, ersd_joint])
 @pytest.mark.parametrize("seed", range(4))
 def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
-    """The paper's m-th order chain: nodes of equal child index differ by what was accepted before."""
+    """The paper's m-th order chain: nodes of equal child index differ by the tokens that were accepted
+    before."""
     target = MarkovModel(random_table(3, 1, seed, concentration=0.7))
     draft = MarkovModel(0.6 * target.log_table.exp() + 0.4 * random_table(3, 1, seed + 50))
     acceptance = markov_acceptance(target, draft, joint, start=0)
     paths = [path for depth in range(5) for path in itertools.product(range(3), repeat=depth)]
     first = [acceptance((*path, 0)) for path in paths]
     assert len({round(acceptance((*path, 0)) / acceptance(path), 9) for path in paths if path}) > 1
-    # Algorithm 3 is exact where siblings do not increase: that is so for these pairs
+    # Algorithm 3 is exact if acceptance does not increase from sibling to sibling, which holds for these
+    # pairs
     assert all(
         acceptance((*path, i)) >= acceptance((*path, i + 1)) - 1e-15 for path in paths for i in range(2)
     )
@@ -215,7 +217,7 @@ def test_a_callable_gives_probabilities(value):
 
 
 def cpu_seconds(k, rates, repeats=3):
-    """CPU time, smallest of several: what other processes do shows in it little."""
+    """CPU time, the smallest of several measurements: other processes hardly change it."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -225,7 +227,8 @@ def cpu_seconds(k, rates, repeats=3):
 
 
 def test_deep_trees_do_not_cost_their_depth():
-    """Growth from 10³ to 10⁵ nodes well below quadratic, also where the tree is nearly one path."""
+    """The time from 10³ to 10⁵ nodes grows much less than quadratically, also if the tree is nearly one
+    path."""
     for rates in (MEASURED, DEEP, [0.9999, 0.0001]):
         growth = math.log(cpu_seconds(100_000, rates) / cpu_seconds(1000, rates, 9)) / math.log(100)
         assert growth < 1.5
@@ -233,7 +236,7 @@ def test_deep_trees_do_not_cost_their_depth():
 
 
 def test_the_dynamic_program_reaches_the_papers_largest_tree():
-    """k = 384, as many indices as nodes."""
+    """k = 384, with as many indices as nodes."""
     rates = np.sort(np.random.default_rng(2).dirichlet(np.full(384, 0.1)))[::-1] + 1e-9
     rates /= rates.sum()
     exact = expected_tokens(rates, dynamic_program_topology(rates, 384))

@@ -1,4 +1,4 @@
-"""Prepared continuations: the chance that the token after a rejection is among them, by enumeration."""
+"""Prepared continuations: the probability that the token after a rejection is among them, by enumeration."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ def test_gsd_s_chance_is_that_of_all_rejected_and_next_tokens():
 
 @pytest.mark.parametrize(("drafted", "m"), [(1, 1), (1, 3), (2, 2)])
 def test_ersd_s_chance_is_that_of_simulated_races(drafted, m):
-    """A false alarm has a probability of 4e-8. GSD's chance is the negative control."""
+    """A false alarm has a probability of 4e-8. GSD's probability is the negative control."""
     rng = np.random.default_rng(drafted)
     p, q = (rng.dirichlet(np.full(12, 0.8)) for _ in "pq")
     rates = theory.ersd_acceptance_by_index(p, q, 12).tolist()

@@ -1,4 +1,4 @@
-"""Limits of tokens per call by surprises: no tree passes them, and what is known of them otherwise."""
+"""Limits of tokens per call by surprises: no tree exceeds them, and they agree with known results."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ def test_second_moments_are_their_definition():
 
 
 def test_no_deterministic_tree_passes_the_limit_and_the_stated_one_is_above_it():
-    """The stated constant 0 suffices from k = 3 on; without Lorden's term the limit would be false."""
+    """The stated constant 0 is enough from k = 3 on. Without Lorden's term the limit would be wrong."""
     broken = 0
     for p, k in itertools.product(distributions(60), KS):
         moments = float(theory.entropy(p)), float(renewal.second_log_moment(p))
@@ -46,7 +46,7 @@ def test_no_deterministic_tree_passes_the_limit_and_the_stated_one_is_above_it()
 
 
 def test_uniform_tokens_have_a_limit_without_variance():
-    """Four equal tokens: k = 4 + 16 is a whole tree of depth 2, with three tokens per call."""
+    """Four equal tokens: k = 4 + 16 is a complete tree of depth 2, with three tokens per call."""
     assert best_tree(np.full(4, 0.25), 20) == pytest.approx(3)
     assert 3 < renewal.deterministic_limit(2, 4, 20) < 4.2
 

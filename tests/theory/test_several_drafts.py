@@ -1,4 +1,4 @@
-"""What is accepted with several drafts: the rules as they decide, and the most that any rule can accept."""
+"""The acceptance with several drafts: by the rules as they decide, and the most that any rule can reach."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ def sparse_laws(seed):
 
 
 def distribution_of_drafts(q, n, replacement):
-    """Probabilities of sets of drafted tokens; all of q's support where that is less than n."""
+    """Probabilities of sets of drafted tokens; the whole support of q if it has fewer than n tokens."""
     support = [i for i in range(len(q)) if q[i] > 0]
     n = n if replacement else min(n, len(support))
     distribution = {}
@@ -68,9 +68,9 @@ def test_the_optimum_is_that_of_the_linear_program(n, replacement):
 @pytest.mark.parametrize(
     ("p", "q", "n"),
     [
-        ([1, 1, 1, 1], [1, 1e-40, 1e-41, 1e-42], 3),  # late times, whose powers overflow
+        ([1, 1, 1, 1], [1, 1e-40, 1e-41, 1e-42], 3),  # late times, with powers that overflow
         ([1, 1, 1, 1, 1], [0.5, 0.5, 1e-60, 1e-80, 1e-100], 4),
-        ([3, 1, 2, 2, 2], [2, 2, 2, 1, 2], 4),  # times at which next to nothing is missing
+        ([3, 1, 2, 2, 2], [2, 2, 2, 1, 2], 4),  # times at which nearly nothing is missing
     ],
 )
 def test_the_optimum_of_tiny_probabilities_is_that_of_all_subsets(p, q, n):
@@ -110,7 +110,8 @@ def test_the_optimum_of_many_tokens_is_the_least_of_all_prefixes(kind, size):
 
 @pytest.mark.parametrize("seed", [1, 3, 6, 7, 9, 10, 13, 14, 15])
 def test_the_optimum_is_found_among_several_local_minima(seed):
-    """A uniform draft, whose prefixes are known exactly; refining a grid around one minimum gave 1.0 here."""
+    """A uniform draft, whose partial sums are known exactly. Refining a grid around one minimum gave 1.0
+    here."""
     size, n = 300, 8
     p = np.random.default_rng(seed).dirichlet(np.full(size, 0.5))
     prefixes = np.cumsum(np.append(0, np.sort(p)))
@@ -131,7 +132,7 @@ def test_arrivals_of_a_uniform_race_have_a_closed_form(size, n):
 
 
 def test_a_bound_takes_the_smallest_number_that_a_float_holds():
-    """Half of it is 0, whose logarithm is an error: this ended some decodes of 20,000 tokens."""
+    """Half of the draft is 0, whose logarithm is an error. This ended some decodes of 20,000 tokens."""
     assert all_drafts_in._log_tail(5e-324, 100, 3) < -70_000
 
 
@@ -142,14 +143,14 @@ def test_tokens_that_enter_together_count_as_if_each_entered_alone(spread, monke
         q, m = q / q.sum(), np.arange(0, 601, 7)
         together = outside_of_arrivals(q, n)(m)
         with monkeypatch.context() as patch:
-            patch.setattr(all_drafts_in, "_SERIES_ERROR", 0.0)  # no token is light
+            patch.setattr(all_drafts_in, "_SERIES_ERROR", 0.0)  # every token is computed one by one
             patch.setattr(all_drafts_in, "_LARGEST_STEP", 0.05)
             alone = outside_of_arrivals(q, n)(m)
         assert together == pytest.approx(alone, abs=1e-11)
 
 
 def test_two_arrivals_in_closed_form_are_those_of_the_integral():
-    """Among them distributions with a token that is as good as sure."""
+    """Also distributions with a nearly certain token."""
     for seed in range(20):
         q = np.sort(np.random.default_rng(seed).dirichlet(np.full(40, 0.02 if seed % 2 else 0.5)))
         q = q[q > 1e-12] / q[q > 1e-12].sum()
@@ -231,7 +232,7 @@ def test_a_number_of_drafts_that_is_none_is_named(n):
 
 @pytest.mark.parametrize("n", [2, 8])
 def test_a_vocabulary_of_128k_tokens_costs_as_some_sorts(n):
-    """Processor time beside that of sorting the vocabulary, the least of five."""
+    """Processor time relative to sorting the vocabulary, the smallest of five."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(131_072, generator=generator).double()
     p, q = logits.softmax(-1), (logits + torch.randn(131_072, generator=generator)).softmax(-1)

@@ -1,4 +1,4 @@
-"""Statistics of decoding: against counts by hand, scipy's intervals, simulation and the theory."""
+"""Statistics of decoding, compared with counts by hand, scipy's intervals, simulation and the theory."""
 
 import math
 
@@ -20,7 +20,7 @@ from specdec.trace import Acceptance, Node, Round, Seconds, Token
 
 P, Q = (0.5, 0.3, 0.15, 0.05), (0.2, 0.2, 0.2, 0.4)
 Z = 5.5
-"""Width of intervals where a test must not fail by chance: 4e-8 for each."""
+"""Width of intervals in tests that must not fail by chance: 4e-8 for each."""
 
 
 def round_of(tokens, nodes=()):
@@ -94,7 +94,7 @@ def test_nothing_offered_says_nothing():
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_acceptance_from_sequence_and_batch_runs_equals_the_theory(method):
-    """As the paper estimates it. Negative control: the other method's rates are outside."""
+    """The estimate of the paper. Negative control: the other method's rates are outside the interval."""
     rounds = [*rounds_of(method, sequence(3), 1), *rounds_of(method, batch(4), 2)]
     estimated = acceptance_by_index(rounds)
     distributions = {
@@ -125,7 +125,7 @@ def test_block_efficiency_of_decoding_equals_expected_tokens(method):
 def test_block_efficiency_by_hand():
     runs = [[round_of(2), round_of(3)], [round_of(1)]]
     efficiency = estimate_block_efficiency(runs)
-    # ratio 6 / 3; the runs exceed it by 5 - 4 = 1 and 1 - 2 = -1
+    # the ratio is 6 / 3; the runs exceed it by 5 - 4 = 1 and 1 - 2 = -1
     assert (efficiency.value, efficiency.standard_error) == pytest.approx((2, math.sqrt(2 * 2) / 3))
     assert efficiency.interval == pytest.approx((2 - 1.96 * 2 / 3, 2 + 1.96 * 2 / 3))
     assert math.isnan(estimate_block_efficiency([[round_of(2)]]).standard_error)
@@ -134,13 +134,14 @@ def test_block_efficiency_by_hand():
 
 
 def clustered_runs(rng, count=60):
-    """Texts that differ in how well they are drafted: rounds of one text depend on each other."""
+    """Texts that differ in how well they are drafted, so rounds of one text depend on each other."""
     for ease in rng.uniform(0.2, 0.8, count):
         yield [int(tokens) for tokens in 1 + rng.binomial(4, ease, rng.integers(5, 15))]
 
 
 def test_interval_covers_where_rounds_cluster():
-    """400 experiments at 95%: misses within 5.5 standard errors of 5.5%; as independent rounds it fails."""
+    """400 experiments at 95%: misses within 5.5 standard errors of 5.5%. If rounds count as independent, the
+    test fails."""
     rng = np.random.default_rng(4)
     rounds_by_tokens = [round_of(tokens) for tokens in range(6)]
     misses = {"runs": 0, "rounds": 0}

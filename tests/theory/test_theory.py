@@ -1,4 +1,5 @@
-"""Each function of the theory against an independent computation; the paper's inequalities on many pairs."""
+"""Each function of the theory is compared with an independent computation, and the paper's inequalities are
+tested on many pairs."""
 
 import itertools
 import math
@@ -47,7 +48,7 @@ def pairs(draw):
 def gsd_joint(p, q):
     """Exact {(child index, token): probability that this child is accepted with this token}, in rationals.
 
-    The paper's Algorithm 4 word by word, over all drafts without replacement.
+    This is the paper's Algorithm 4 step by step, over all drafts without replacement.
     """
     joint = {}
 
@@ -220,7 +221,7 @@ def test_neither_lower_bound_of_ersd_dominates_the_other():
 
 
 def test_ersd_acceptance_equals_races_that_are_run():
-    """200,000 races on each of 5 pairs, 5.5 standard errors."""
+    """200,000 races on each of 5 pairs, within 5.5 standard errors."""
     rng = np.random.default_rng(1)
     for p, q in random_pairs(5, seed=5):
         e = rng.exponential(size=(200_000, len(p)))
@@ -231,7 +232,8 @@ def test_ersd_acceptance_equals_races_that_are_run():
 
 
 def test_poisson_matching_lemma():
-    """P(other winner under P | i wins under Q), exact, is at most the bound; nearly equal for a rare pair."""
+    """The exact P(other winner under P | i wins under Q) is at most the bound, and nearly equal for a rare
+    pair."""
     for p, q in [EXTREME, *random_pairs(50, seed=6)]:
         p, q = (np.array(p) + 1e-6) / (1 + 1e-6 * len(p)), (np.array(q) + 1e-6) / (1 + 1e-6 * len(q))
         both = np.array([1 / np.maximum(p / p[i], q / q[i]).sum() for i in range(len(p))])
@@ -271,7 +273,7 @@ def test_by_index_of_pairs_that_are_equal_up_to_rounding():
 
 
 def test_ersd_by_index_equals_adaptive_integration():
-    """Poisson-binomial by convolution, integrated by scipy, 24 tokens."""
+    """Poisson-binomial by convolution, integrated by scipy, with 24 tokens."""
     rng = np.random.default_rng(8)
     p, q = rng.dirichlet(np.full(24, 0.3)), rng.dirichlet(np.full(24, 0.3))
     p, q = (p + 1e-4) / (1 + 24e-4), (q + 1e-4) / (1 + 24e-4)
@@ -305,12 +307,13 @@ def test_acceptance_by_index_is_a_distribution_over_the_drafts_support(function)
         assert float(distribution.min()) >= 0
         assert float(distribution[0]) == pytest.approx(float(first(p, q)), abs=1e-12)
         assert not distribution[(q > 0).sum() :].any()
-        # a rejected token has no residual left, so the text's p is met by accepted children alone
+        # a rejected token has no residual probability left, so p is reached by accepted children alone
         assert float(distribution.sum()) == pytest.approx(covered, abs=1e-11)
 
 
 def test_estimates_beyond_the_limits_agree_with_the_exact_values(monkeypatch):
-    """Both simulations on pairs small enough to be exact, 5.5 standard errors; the wrong method fails."""
+    """Both simulations on pairs that are small enough to be exact, within 5.5 standard errors. The wrong
+    method fails."""
     functions = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
     pairs = list(random_pairs(6, 8, seed=4))
     exact = [[function(p, q, 5) for p, q in pairs] for function in functions]
@@ -380,7 +383,7 @@ def test_tunstall_theorem_and_lemma_bound_the_optimal_tree():
 def test_tunstall_bound_by_hand():
     assert theory.tunstall_bound([0.5, 0.5], 2, 3) == pytest.approx(3.0)
     assert theory.tunstall_leaf_bound([0.5, 0.5], 2, 1) == pytest.approx(math.log2(3))
-    # a quarter that is not listed counts as one more outcome: H = 1.5
+    # the missing quarter counts as one more outcome, so H = 1.5
     assert theory.tunstall_bound([0.5, 0.25], 4, 1) == pytest.approx(2.0)
     assert theory.tunstall_bound([1.0], 4, 1) == math.inf
 
@@ -400,7 +403,8 @@ def test_lemma_is_smallest_over_m():
 
 
 def test_lemma_finds_a_minimum_between_the_ends():
-    """Not monotone in m: the smallest bound beats both the smallest m and the limit 1 / p_res."""
+    """The bound is not monotone in m: the smallest bound is below that of the smallest m and below the limit
+    1 / p_res."""
     rates, k = [0.6, 0.1, 0.05], 4
     rates_used = 1 + max(optimal_topology(rates, k).child_indices)
     residual = 1 - sum(rates[:rates_used])
@@ -409,7 +413,7 @@ def test_lemma_finds_a_minimum_between_the_ends():
 
 
 def test_lemma_with_one_child_index_less_is_no_bound():
-    """Negative control: d is a count of child indices; one less lets the tree exceed the value."""
+    """Negative control: d is a number of child indices. With one less, the tree would exceed the value."""
 
     def broken(rates, k):
         d = max(optimal_topology(rates, k).child_indices)
@@ -431,7 +435,7 @@ def test_lemma_with_one_child_index_less_is_no_bound():
 
 
 def greedy_rejection_distribution(p, q):
-    """Harsha's bookkeeping: mass given out so far, by token."""
+    """Harsha's bookkeeping: for each token, the mass that was given out so far."""
     given, distribution = np.zeros_like(p), []
     while given.sum() < 1 - 1e-12 and len(distribution) < 20_000:
         out = np.minimum(p - given, (1 - given.sum()) * q)
@@ -474,12 +478,12 @@ def test_entropy_bounds_of_numbers_and_tensors():
         theory.pfr_entropy_bound(-1.0)
 
 
-# What is no acceptance, and ratios beyond what a float holds
+# Arguments that are not acceptances, and ratios that a float can't hold
 
 
 @pytest.mark.parametrize("exponent", [1, 100, 240, 249, 270, 300, 309, 323])
 def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_distribution(exponent):
-    """Two tokens: what the first child does not get, the second does."""
+    """With two tokens, the probability that the first child lacks is the second child's."""
     p, q = [0.5, 0.5], [10.0**-exponent, 1 - 10.0**-exponent]
     for by_index, first in (
         (theory.ersd_acceptance_by_index, theory.ersd_acceptance),
@@ -513,11 +517,11 @@ def test_the_largest_m_is_a_number(most):
         ([0.5, 0.5], 2, 0, "k = 0"),
         ([0.5, 0.5], 2.5, 1, r"vocab_size = 2\.5"),
         ([0.9, 0.5], 2, 1, "sum to at most 1"),
-        ([0.5, 0.2, 0.1], 2, 4, "vocab_size = 2, but 3 alternatives"),
+        ([0.5, 0.2, 0.1], 2, 4, "vocab_size = 2, but acceptance_by_index has 3 entries"),
     ],
 )
 def test_bounds_name_what_is_out_of_range(bound, rates, vocab_size, k, message):
-    """A vocabulary has as many tokens as there are alternatives."""
+    """A vocabulary has at least as many tokens as there are alternatives."""
     with pytest.raises(ValueError, match=message):
         bound(rates, vocab_size, k)
     assert bound([0.5, 0.2, 0.0], 2, 4) > 0

@@ -45,7 +45,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("tables", TABLES)
 def test_ersd_s_text_is_that_of_every_tree(tables):
-    """Every race and every tree: so a tree that was chosen after looking at all races changes nothing."""
+    """Every race with every tree. So a tree that was chosen after seeing all races changes nothing."""
     P, Q = TABLES[tables]
     for races in itertools.product(itertools.permutations([Fraction(3, 10), 1, Fraction(5, 2)]), repeat=3):
         plain = (0,)
@@ -56,7 +56,7 @@ def test_ersd_s_text_is_that_of_every_tree(tables):
 
 
 class SharedDraws(Draws):
-    """Independent draws of which a node may have fewer: the first ones stay the same."""
+    """Independent draws, of which a node may have fewer. The first ones stay the same."""
 
     def independent(self, depth, again, q, n):
         return super().independent(depth, again, q, self.most)[:n]
@@ -80,7 +80,7 @@ RIGHT = tuple(CHOICES)[:2]
 
 
 def distribution_of_chosen(rule, tables, choice, monkeypatch):
-    """One round's tokens after (0,), where `choice` of all draws is the tree, over all draws and tests."""
+    """One round's tokens after (0,), if the tree is `choice` of all draws, over all draws and tests."""
     P, Q = tables
 
     def decide(choose):
@@ -97,7 +97,7 @@ def distribution_of_chosen(rule, tables, choice, monkeypatch):
             tests = [[U[d][i] for i in range(2)] for d in range(3)]
             y = other_rules.specinfer((0,), Q, P, tau, range(3), range(3), tests, last)
             return y, chances.weight
-        # traversal may verify many nodes of a depth, so each has its own race; GSD verifies one of them
+        # traversal may verify many nodes of a depth, so each has its own race; GSD verifies only one of them
         races = ByPath(lambda path: path) if rule == "traversal" else range(3)
         drawn = algorithms.draft((0,), Q, {(), *TREE.paths}, races)
         tau = {(), *choice(drawn)}
@@ -119,7 +119,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rule", "choice"), CASES)
 def test_the_distribution_is_kept_where_an_offer_is_decided_before_its_own_draw(rule, choice, monkeypatch):
-    """In rationals: exactly kept by the right choices, and off by more than 1/100 with the others."""
+    """In rationals: right choices keep the distribution exactly, the others are off by more than 1/100."""
     found = distribution_of_chosen(rule, TABLES["full"], CHOICES[choice], monkeypatch)
     P, _ = TABLES["full"]
     target = completed({(): Fraction(1)}, P, 3)
@@ -134,7 +134,7 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
     assert sum(written) == 1
     assert sum(abs(a - b) for a, b in zip(written, half, strict=True)) / 2 == Fraction(1, 4)
     p, q = [Fraction(n, 10) for n in (2, 5, 3)], [Fraction(n, 10) for n in (6, 1, 3)]
-    assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # decided without the draw
+    assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # the choice is made without the draw
     table = np.array([p] * 3, dtype=object), np.array([q] * 3, dtype=object)
     found = distribution_of_chosen("gsd", table, CHOICES["its own draw"], monkeypatch)
     whole = completed(found, table[0], 1)
@@ -145,7 +145,7 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
 
 
 def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race():
-    """An adversary that sees the winner under P drafts a tree of one shape or another by it."""
+    """An adversary that sees the winner under P chooses the shape of the tree by it."""
     pair, text = markov_pair(4, seed=3), []
     engine = Engine(pair, RunSettings("ersd", 60, Sampling(), 7, False), batch(2), [0], 7)
     for _ in engine.rounds():
@@ -165,14 +165,14 @@ def ending():
 
 
 def short():
-    """A pair whose target has a context of three tokens, of which the prompt is one."""
+    """A pair whose target has a context of three tokens, including the prompt's one token."""
     pair = markov_pair(3, seed=1)
     pair.target.context_length = 3
     return pair
 
 
 def short_draft():
-    """A pair whose draft has a context of one token: it drafts below the prompt's end and then no more."""
+    """A pair whose draft has a context of one token: it drafts after the prompt, and then never again."""
     pair = markov_pair(3, seed=1)
     pair.drafting.context_length = 1
     return pair
@@ -182,7 +182,7 @@ RUNS = 800
 
 
 def in_batches(pair, method, **settings):
-    """Runs of `auto` that are decoded together, 50 at a time, whose trees are chosen at each step."""
+    """Runs of `auto` that are decoded together, 50 at a time. Their trees are chosen at each step."""
     for first in range(0, RUNS, 50):
         seeds = range(first, first + 50)
         yield from specdec.generate_many(pair, [[0]] * 50, method=method, seeds=seeds, **settings)
@@ -206,7 +206,8 @@ PLACES = {
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkeypatch):
-    """First two tokens of 800 runs; χ², false alarm 1e-6 each. ContextTree: tests/core/test_context.py."""
+    """A χ² test of the first two tokens of 800 runs. A false alarm has probability 1e-6 for each. ContextTree
+    has its test in tests/core/test_context.py."""
     make, decode, settings = PLACES[place]
     pair = make()
     monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each round, however fast the machine is
@@ -223,7 +224,7 @@ def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkey
 
 @pytest.mark.slow
 def test_chi_square_catches_a_place_that_throws_draws_away():
-    """Negative control: 800 runs on the perfect draft, with the fault `thrown-away`, which is off by 1/4."""
+    """Negative control: 800 runs with a perfect draft and the fault `thrown-away`, which is off by 1/4."""
     table = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64).expand(3, 3)
     pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
     for fault in (None, FAULTS["thrown-away"]):

@@ -26,7 +26,8 @@ PROMPT = "Once upon a time"
 
 
 class Subject(NamedTuple):
-    """An engine, and what it is audited on. model: in words; "" for the target's name."""
+    """An engine, and the pair and model for its audit. model: the model in words; "" for the target's
+    name."""
 
     name: str
     engine: Engine
@@ -36,9 +37,9 @@ class Subject(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Audits the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
+    """Audit the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
 
-    ValueError is a user's mistake.
+    A ValueError is a user's mistake.
     """
     asked = parsed(parser("specdec audit", __doc__, engines(), "stories"), arguments)
     pair, available = load_with_progress(asked, "stories"), engines(asked.url)
@@ -50,10 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
 def audit_each(
     asked: Arguments, find: Callable[[str], Subject], when_wrong: Callable[[str, int], None]
 ) -> int:
-    """Audits each engine with each top-k. Returns what `main` returns.
+    """Audit each engine with each top-k. Returns the exit code of `main`.
 
-    asked: options of `parser`. find: the subject of an engine's name. when_wrong: is called with the name
-    and the top-k of an engine that is wrong.
+    asked: options of `parser`. find: returns the subject of an engine's name. when_wrong: called with the
+    name and the top-k of an engine that is wrong.
     """
     todo = itertools.product(asked.engine, asked.top_k)
     return max(_audited(asked, find, when_wrong, name, top_k) for name, top_k in todo)
@@ -69,7 +70,7 @@ def _audited(
     try:
         subject = find(name)
         if asked.json and _is_saved(subject, top_k, asked):
-            print(f"{name}, top-k {top_k}: audited already, in {asked.json}", flush=True)
+            print(f"{name}, top-k {top_k}: already in {asked.json}, not audited again", flush=True)
             return 0
         report = report_on(subject, top_k, asked)
         if asked.json:
@@ -77,18 +78,18 @@ def _audited(
         print(report.text(), flush=True)
         if report.verdict == "wrong":
             when_wrong(name, top_k)
-    except Exception as error:  # third-party engines may raise anything; the next audit still runs
+    except Exception as error:  # third-party engines may raise any error; the next audit still runs
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         said = f"{name}: not audited, {type(error).__name__}: {error}{notes}"
         print(said, file=sys.stderr, flush=True)
         return 2
     finally:
-        gc.collect()  # a server ends with its engine, which is in a cycle
+        gc.collect()  # a server ends when its engine is freed, and the engine is in a reference cycle
     return int(report.verdict != "no difference found")
 
 
 def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
-    """Whether the file of reports has one of as many decodes with these versions and settings."""
+    """Whether the file of reports has a report of as many decodes with these versions and settings."""
     arguments = {"temperature": asked.temperature, "top_k": top_k, "top_p": asked.top_p}
     wanted = (subject.name, subject.engine.versions(), arguments, asked.decodes)
     return any(
@@ -119,7 +120,8 @@ def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
 
 
 def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
-    """The options. ValueError now for a file of reports that would otherwise end the command after hours."""
+    """The options. ValueError now for a file of reports that can't be read, because it would otherwise end
+    the command after hours."""
     asked = parser.parse_args(arguments)
     if asked.json:
         saved(asked.json)
@@ -127,19 +129,30 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
 
 
 def parser(prog: str, description: str | None, names: Iterable[str], usual: str) -> ArgumentParser:
-    """The options of an audit. names: of the engines. usual: the pair without `--target`, in words."""
+    """The options of an audit. names: the names of the engines. usual: the pair without `--target`, in
+    words."""
     result = Parser(prog=prog, description=description)
     add = result.add_argument
     add("--engine", nargs="+", choices=names, required=True)
     add("--target", help=f"hub id or folder (default: {usual})")
     add("--draft", help="likewise")
-    add("--url", default="http://127.0.0.1:8000/v1", help="of an OpenAI completions server")
+    add("--url", default="http://127.0.0.1:8000/v1", help="address of an OpenAI completions server")
     add("--prompt", help=f"default: {PROMPT!r}")
     add("--decodes", type=int, default=5000)
-    add("--tokens", type=int, default=3, help="of each decode")
+    add("--tokens", type=int, default=3, help="tokens of each decode")
     add("--temperature", type=float, default=1.0)
-    add("--top-k", type=int, nargs="+", default=[4, 0], help="one audit each; 0 is the full vocabulary")
+    add(
+        "--top-k",
+        type=int,
+        nargs="+",
+        default=[4, 0],
+        help="top-k values, with one audit for each; 0 is the full vocabulary",
+    )
     add("--top-p", type=float, default=1.0)
     add("--seed", type=int, default=0)
-    add("--json", type=Path, help="a file of reports, to which these are added; those in it are not repeated")
+    add(
+        "--json",
+        type=Path,
+        help="a file of reports, to which new reports are added; its audits are not repeated",
+    )
     return result

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
-"""All outcomes that are too rare to be listed."""
+"""The outcome that stands for all outcomes too rare to be listed."""
 _MOST_KNOWN = 1 << 24
-"""Numbers that are remembered: short texts of few tokens come again and again."""
+"""Most numbers that are remembered, because the same short texts occur again and again."""
 NO_TOKEN = -1
-"""Stands for an id that is no token, and for the end of a text that nothing can have ended."""
+"""Stands for an id that is not a token, and for the end of a text that nothing can have ended."""
 
 
 class TargetDistribution:
     """The distribution of what follows one prompt, for the pair's target and a sampling.
 
-    end: stands for all tokens that end a text, since an engine need not say which of them it sampled.
+    end: stands for all tokens that end a text, because an engine need not say which of them it sampled.
     """
 
     def __init__(self, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling):

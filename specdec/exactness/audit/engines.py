@@ -31,8 +31,8 @@ _RULES = {
 class Engine(NamedTuple):
     """An engine by its name in a command.
 
-    rule: by which it decides, as its source reads. start: the engine on a pair. versions: of the packages
-    behind it.
+    rule: the rule by which it decides, according to its source. start: creates the engine on a pair.
+    versions: the versions of the packages behind it.
     """
 
     rule: str
@@ -41,7 +41,7 @@ class Engine(NamedTuple):
 
 
 def installed(*packages: str) -> Callable[[], dict[str, str]]:
-    """The versions of these packages, when it is called."""
+    """A function that returns the versions of these packages."""
     return lambda: {package: _version(package) for package in packages}
 
 
@@ -51,7 +51,7 @@ def engines(url: str = "") -> dict[str, Engine]:
     of_transformers: dict[str, tuple[str, Callable[[ModelPair], Sample]]] = {
         "transformers": ("plain sampling", transformers),
         "transformers-assisted": ("min(1, p/q), residual", assisted),
-        "transformers-prompt-lookup": ("a copy is accepted where it is the target's sample", copies),
+        "transformers-prompt-lookup": ("a copy is accepted if it is the target's sample", copies),
     }
     return {
         **{
@@ -61,12 +61,12 @@ def engines(url: str = "") -> dict[str, Engine]:
             for name, rule in _RULES.items()
         },
         **{name: Engine(*each, installed("transformers", "torch")) for name, each in of_transformers.items()},
-        "openai": Engine("the server's", lambda _: completions(url), installed()),
+        "openai": Engine("the rule of the server", lambda _: completions(url), installed()),
     }
 
 
 def ours(pair: ModelPair, **options: Any) -> Sample:
-    """`specdec.generate` with these options, such as method, topology and drafter."""
+    """Samples by `specdec.generate` with these options, such as method, topology and drafter."""
 
     def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         settings = named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}

@@ -21,7 +21,7 @@ from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
 GRID = 6
-"""Cells of one number, and of each number in a pair."""
+"""Cells of a single number, and cells of each number in a pair."""
 POWER = 0.99
 
 
@@ -52,13 +52,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The test whether seeds give the same text too often: at one distance, or under any earlier seed.
+    """The test whether seeds give the same text too often: at one distance of seeds, or under any earlier
+    seed.
 
     distance: the distance with the smallest p-value. count, same: pairs of seeds at that distance, and those
-    that gave the same text. expected: how many would by chance. repeats: texts that an earlier seed gave, at
-    any distance. p_value: an upper bound, over all distances and the repeats. would_find: a share of
-    duplicates among the pairs at distance 1 that is found with probability 0.99. would_find_seeds: an engine
-    that has at most so many different seeds is found with probability 0.99.
+    that gave the same text. expected: the number of equal pairs by chance. repeats: texts that an earlier
+    seed gave, at any distance. p_value: an upper bound, over all distances and the repeats. would_find: a
+    share of duplicates among the pairs at distance 1 that is found with probability 0.99. would_find_seeds:
+    an engine with at most this many different seeds is found with probability 0.99.
     """
 
     name: str
@@ -121,7 +122,7 @@ def duplicates(
 
 
 class _Repeats:
-    """How many texts an earlier seed gave already.
+    """How many texts an earlier seed has already given.
 
     Given the earlier texts, a right engine repeats one of them with their mass S under the distribution. So
     exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
@@ -141,11 +142,12 @@ class _Repeats:
         return min(0.0, math.log(len(self.RATES)) + float((self._log_means - self.RATES * count).min()))
 
     def would_find(self, log_level: float) -> int:
-        """The most different seeds with which enough texts come again, with probability `POWER`."""
+        """The largest number of different seeds at which enough texts repeat, with probability `POWER`."""
         needed = bisected(lambda count: self.log_p(count) < log_level, 0.0, self.tried)
 
         def enough(seeds: float) -> bool:
-            repeated = self.tried + seeds * math.expm1(-self.tried / seeds)  # their mean number
+            # the mean number of repeated texts
+            repeated = self.tried + seeds * math.expm1(-self.tried / seeds)
             tail = repeated - needed + needed * math.log(needed / repeated)  # Chernoff's bound
             return repeated > needed and tail > -math.log(1 - POWER)
 

@@ -12,9 +12,9 @@ from typing import Any
 from specdec.exactness.audit.run import Counting, named
 
 SECONDS = 60
-"""How long a server may take for one answer."""
+"""Seconds that a server may take for one answer."""
 SAMPLERS = ("top_k", "top_p", "temperature")
-"""llama.cpp's other samplers change the distribution unless they are left out."""
+"""Options for llama.cpp that leave out its other samplers, which would change the distribution."""
 
 
 def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, **options: Any) -> Counting:
@@ -23,10 +23,10 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
     llama.cpp returns token ids only at the address without `/v1`. prompt: the text that is sent; None sends
     token ids. seconds: how long an answer may take. options: go into every request, such as `model`.
 
-    The result is the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
-    (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not count as
-    token ids. ConnectionError with the server's words if it refuses or gives another answer. Forwards are
-    counted where the answer says how many drafted tokens were accepted, as llama.cpp's does.
+    The result is the answer's token ids, if there are any: `token_ids` (vLLM with return_token_ids) or
+    `tokens` (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not
+    count as token ids. ConnectionError with the server's words if it refuses or gives another answer. Forward
+    passes are counted if the answer says how many drafted tokens were accepted, as llama.cpp's does.
     """
 
     def sample(
@@ -66,11 +66,11 @@ def _completed(
             return parsed, completion
     except (ValueError, LookupError, TypeError, AttributeError):
         pass
-    raise ConnectionError(f"{address} answered {said!r:.200}, and no completion")
+    raise ConnectionError(f"{address} answered {said!r:.200}, which is not a completion")
 
 
 def llama(url: str, **options: Any) -> Counting:
-    """A server of llama.cpp, or one that answers as it does, that samples as it is asked and no further.
+    """A server of llama.cpp, or a compatible one, that samples exactly as requested.
 
     url, options: as in `completions`.
     """

@@ -1,4 +1,4 @@
-"""What an audit found, and its verdict."""
+"""The findings of an audit, and its verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Verdict = Literal["no difference found", "in doubt", "wrong"]
 
 @dataclass(frozen=True)
 class Deviation:
-    """How often one outcome came, and its probability."""
+    """The number of times that one outcome was seen, and its probability."""
 
     outcome: str
     probability: float
@@ -35,7 +35,7 @@ class Trial:
 
     impossible: decodes with a token that has no probability, or that stop where no text can end. deviations:
     the outcomes of the first tokens that are furthest from their probability. longer: decodes with more
-    tokens than asked for; only those asked for were tested.
+    tokens than requested; only the requested tokens were tested.
     """
 
     first_seed: int
@@ -59,7 +59,7 @@ class Report:
     and a second one if the first found something. reproduced: how many seeds gave the same tokens again, and
     how many were tried. arguments: of `sample`. versions: of the packages behind the engine. model: what was
     decoded, in words. date: of the audit. tokens_per_call: new tokens per forward of the target, in longer
-    texts; None where an engine does not count them.
+    texts; None if an engine does not count them.
     """
 
     engine: str
@@ -79,7 +79,7 @@ class Report:
 
     @property
     def name(self) -> str:
-        """The engine and its setting, under which a file of reports holds this one."""
+        """The engine and its setting. A file of reports holds this report under that name."""
         cut = [f"{name} {value:g}" for name, value in self.arguments.items() if value != _UNCUT[name]]
         return f"{self.engine}, {', '.join(cut) or 'full vocabulary'}"
 
@@ -103,16 +103,16 @@ class Report:
         about += [f"{name} {value:g}" for name, value in self.arguments.items()]
         lines = [
             f"{self.engine}: {self.verdict} ({', '.join(about)}; {self.prompt!r:.60}; {self.seconds:.0f} s)",
-            f"  false alarm {self.false_alarm:.0e} in all, {self.level:.0e} a test; found with probability "
-            f"{POWER}: what is said, or more",
+            f"  false alarm {self.false_alarm:.0e} in all, {self.level:.0e} a test; deviations of the stated "
+            f"sizes or more are found with probability {POWER}",
         ]
         lines += [f"  {each.text()}" for trial in self.trials for each in trial.evidence]
         for trial in self.trials:
             if trial.impossible:
-                reason = "hold a token without probability, or stop where no text ends"
+                reason = "contain a token without probability, or stop where no text can end"
                 lines.append(f"  {trial.impossible} decodes {reason}")
             if trial.longer:
-                reason = "have more tokens than asked for; only new ones are, not the prompt's"
+                reason = "have more tokens than requested; only new tokens were requested, without the prompt"
                 lines.append(f"  {trial.longer} decodes {reason}")
             for each in trial.deviations if self.verdict != "no difference found" else ():
                 share = f"{each.seen:,} of {each.of:,} ({each.seen / each.of:.4f})"
@@ -125,9 +125,9 @@ class Report:
         return asdict(self, dict_factory=_finite) | {"verdict": self.verdict}
 
     def save(self, path: Path) -> None:
-        """Writes the report to a file of reports by `name`, and replaces an older one.
+        """Write the report to a file of reports under `name`. It replaces an older one.
 
-        ValueError as `saved`.
+        ValueError as in `saved`.
         """
         known = saved(path) | {self.name: self.to_json()}
         write_json(path, dict(sorted(known.items())))
@@ -147,7 +147,7 @@ def saved(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} can't be read as JSON: {error}") from None
     if not isinstance(report, dict):
-        raise ValueError(f"{path} holds no reports by name")
+        raise ValueError(f"{path} does not contain reports by name")
     return report
 
 

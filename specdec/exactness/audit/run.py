@@ -25,7 +25,7 @@ Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | 
 """sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p) returns new token ids, or their text.
 """
 Said = tuple[int, ...] | str
-"""What a sample returned."""
+"""The result of one call of a `Sample`."""
 
 
 class Counting:
@@ -35,7 +35,7 @@ class Counting:
         self.sample, self.calls = sample, 0
 
     def __call__(self, *asked: Any) -> Sequence[int] | str:
-        """Asks the engine."""
+        """Ask the engine for one text."""
         return self.sample(*asked)
 
 
@@ -45,7 +45,7 @@ def named(sampling: Sequence[float]) -> dict[str, Any]:
 
 
 SECOND_RUN = 1 << 30
-"""Offset of the second run's seeds; the seeds of both runs fit into 31 bits."""
+"""Difference between the seeds of the two runs. The seeds of both fit into 31 bits."""
 REPEATED = 10
 _SHOWN = 12
 _TESTS = 6
@@ -72,12 +72,12 @@ def audit(
     """Decode with seeds `seed`, `seed` + 1, ... and compare the texts with the distribution of `pair.target`.
 
     length: number of first tokens whose joint distribution is tested outcome by outcome. max_new_tokens:
-    tokens of a decode; all are tested one by one and in pairs. A sample that returns text is asked for
-    `length` tokens only. A sample that stops earlier says that the text ends there, with or without the token
-    that ends it. false_alarm: the probability that a correct engine is doubted, shared among the tests, as
-    far as χ² is exact (see `losslessness.chi_square`). If the first run finds something, a second one with
-    other seeds follows. A ValueError names a bad argument or a bad sample. An error of the engine gets a note
-    with the seed.
+    tokens of a decode; all are tested one by one and in pairs. An engine that returns text is asked for only
+    `length` tokens. If a sample stops earlier, the text ends there, with or without the token that ends it.
+    false_alarm: the probability that a correct engine is doubted, shared among the tests, as far as χ² is
+    exact (see `losslessness.chi_square`). If the first run finds something, a second one with other seeds
+    follows. A ValueError names a bad argument or a bad sample. An error of the engine gets a note with the
+    seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
@@ -127,15 +127,16 @@ def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
     room = pair.target.context_length - prompt_length
     if most > room:
         raise ValueError(
-            f"{most:,} new tokens are asked for after a prompt of {prompt_length:,}; the target's context of "
+            f"{most:,} new tokens are requested after a prompt of {prompt_length:,}; the target's context of "
             f"{pair.target.context_length:,} leaves room for {max(room, 0):,}"
         )
 
 
 class _Plan:
-    """What all trials of an audit have in common.
+    """The common data of all trials of an audit.
 
-    in_texts: the engine returns texts. joint: the distribution of the first tokens, or of their texts.
+    in_texts: whether the engine returns texts. joint: the distribution of the first tokens, or of their
+    texts.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class _Plan:
         self.most, self.level = length, level / _TESTS
         self.joint = distribution.joint(length, least=LEAST_EXPECTED / decodes)
         said = map(self._asked, range(REPEATED))
-        self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty one may be either
+        self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty result may be either
         if self.in_texts:
             self.joint = distribution.by_text(self.joint)
         else:
@@ -199,16 +200,16 @@ class _Plan:
             return "" if self.in_texts else ()
         if isinstance(said, str) != self.in_texts:
             before = "a text" if self.in_texts else "token ids"
-            raise ValueError(f"sample() gave {said!r:.60} with seed {seed}, and {before} with others")
+            raise ValueError(f"sample() gave {said!r:.60} with seed {seed}, but {before} with other seeds")
         return said
 
     def _asked(self, seed: int) -> Said:
         prompt_ids, sampling = self.distribution.prompt_ids, astuple(self.distribution.sampling)
         try:
             given = self.sample(prompt_ids, seed, self.most, *sampling)
-            return given if isinstance(given, str) else tuple(integers("what sample() gave", given))
+            return given if isinstance(given, str) else tuple(integers("the result of sample()", given))
         except Exception as error:
-            error.add_note(f"asked with seed {seed}")
+            error.add_note(f"with seed {seed}")
             raise
 
     def _outcome(self, said: Said) -> Outcome:

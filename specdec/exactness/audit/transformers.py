@@ -23,7 +23,7 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
     """
     model: Any = getattr(pair.target, "module", None)
     if model is None:
-        raise ValueError(f"{pair.target.name} is no model of transformers")
+        raise ValueError(f"{pair.target.name} is not a model of transformers")
 
     def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         ids = torch.tensor([list(prompt_ids)], device=model.device)
@@ -39,7 +39,8 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
         return output[0, ids.shape[1] :].tolist()
 
     def count(module: Any, *_: Any) -> None:
-        if module.config.get_text_config().num_hidden_layers == layers:  # a draft by early exit has fewer
+        # a draft by early exit has fewer layers
+        if module.config.get_text_config().num_hidden_layers == layers:
             counting.calls += 1
 
     counting, layers = Counting(sample), model.config.get_text_config().num_hidden_layers
@@ -49,7 +50,7 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
 def assisted(pair: ModelPair, k: int = 3) -> Sample:
     """transformers' assisted generation with the pair's draft, k drafted tokens in every round."""
     if getattr(pair.draft, "module", None) is None:
-        raise ValueError("assisted generation needs a draft of transformers, and this pair has none")
+        raise ValueError("assisted generation needs a draft of transformers, but this pair has none")
     arguments = assisting(pair)
     draft_exactly(arguments["assistant_model"], k)
     return transformers(pair, **arguments)
