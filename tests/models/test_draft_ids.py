@@ -85,20 +85,65 @@ def test_ersd_keeps_the_text_of_plain_decoding(paths):
     assert drafted <= {*SOME}
 
 
+def chances(path):
+    """Probabilities [tokens of IDS] of the likeliest of the first 32 tokens among these."""
+    logits = scored(specdec.load_pair(path).target, IDS, range(-1, len(IDS) - 2))
+    return logits[:, :32].softmax(-1).amax(-1)
+
+
+@pytest.fixture
+def in_parts(monkeypatch, tmp_path):
+    """Files of a pair whose draft scores its first 32 tokens first, and half of the time all others too."""
+    files = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
+    monkeypatch.setattr(frequent_first, "FIRST", 32)
+    ordered = chances(files[1]).sort().values
+    between = ordered[len(ordered) // 2 - 1 :][:2].mean().item()
+    monkeypatch.setattr(frequent_first, "SURE", between)
+    return files
+
+
+def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts):
+    whole = specdec.load_pair(*in_parts).target  # a target scores all tokens
+    assert not isinstance(whole.decoder, frequent_first.FrequentFirst)
+    want = scored(specdec.load_pair(in_parts[1]).target, IDS, range(-1, len(IDS) - 2))
+    draft = specdec.load_pair(*in_parts).draft
+    assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, frequent_first.FrequentFirst)
+    have = scored(draft, IDS, range(-1, len(IDS) - 2))
+    assert torch.equal(have[:, :32], want[:, :32])
+    missing = have[:, 32:].isneginf().all(-1)
+    assert missing.tolist() == (chances(in_parts[1]) > frequent_first.SURE).tolist()
+    assert 0 < missing.sum() < len(missing)
+    assert torch.equal(have[~missing], want[~missing])
+    alone = torch.cat([scored(draft, IDS[: n + 2], range(-1, n))[n:] for n in range(len(have))])
+    assert torch.equal(alone, have)
+
+
+def test_ersd_keeps_the_text_where_frequent_tokens_are_scored_first(in_parts):
+    pair = specdec.load_pair(*in_parts)
+    pair.eos_ids = frozenset()
+    for seed in (1, 2, 3):
+        run = {"seed": seed, "max_new_tokens": 20}
+        plain = specdec.generate(pair, IDS[:5], method="ar", **run)
+        have = specdec.generate(pair, IDS[:5], method="ersd", topology=TREE, **run)
+        assert have.token_ids == plain.token_ids
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", DRAFTING)
-def test_every_rule_keeps_the_target_s_distribution(tmp_path, method):
-    """A χ² test of the first token over 16 likely ids, half of which the draft scores.
+@pytest.mark.parametrize(
+    ("method", "has_ids"),
+    [*((method, True) for method in DRAFTING), ("gsd", False), ("traversal", False)],
+)
+def test_every_rule_keeps_the_target_s_distribution(in_parts, method, has_ids):
+    """A χ² test of the first token over 16 likely ids. The draft scores half of them, or all in two parts.
 
     Negative control: a decoder that takes every second token only from these ids."""
-    files = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
     sampling = Sampling(0.7, top_k=16)
-    target = specdec.load_pair(files[0]).target
+    target = specdec.load_pair(in_parts[0]).target
     logits = scored(target, IDS[:5], range(-1, 3))[-1:]
     p = log_probs(logits, sampling, target.vocab_size)[0].exp()
     likely = p.nonzero()[:, 0]
     ids = likely[::2].tolist()
-    pair = specdec.load_pair(*files, draft_ids=ids)
+    pair = specdec.load_pair(*in_parts, draft_ids=ids if has_ids else None)
     settings = RunSettings(method, 4, sampling, 0)
 
     def first(seed):
@@ -109,41 +154,6 @@ def test_every_rule_keeps_the_target_s_distribution(tmp_path, method):
     p[ids] *= 0.5 + 0.5 / p[ids].sum()
     p[likely[1::2]] *= 0.5
     assert chi_square_p_value(tokens, {i: p[i].item() for i in likely.tolist()}) < FALSE_ALARM
-
-
-@pytest.fixture
-def in_parts(monkeypatch, tmp_path):
-    """Files of a pair whose draft scores its first 32 tokens first."""
-    monkeypatch.setattr(frequent_first, "FIRST", 32)
-    return file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
-
-
-def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts, monkeypatch):
-    whole = specdec.load_pair(*in_parts).target  # a target scores all tokens
-    assert not isinstance(whole.decoder, frequent_first.FrequentFirst)
-    want = scored(specdec.load_pair(in_parts[1]).target, IDS, range(-1, len(IDS) - 2))
-    stands_out = want[:, :32].softmax(-1).amax(-1)
-    monkeypatch.setattr(frequent_first, "SURE", stands_out.median().item())
-    draft = specdec.load_pair(*in_parts).draft
-    assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, frequent_first.FrequentFirst)
-    have = scored(draft, IDS, range(-1, len(IDS) - 2))
-    assert torch.equal(have[:, :32], want[:, :32])
-    missing = have[:, 32:].isneginf()
-    assert missing.all(-1).tolist() == (stands_out >= stands_out.median()).tolist()
-    assert torch.equal(have[~missing.all(-1)], want[~missing.all(-1)])
-    alone = torch.cat([scored(draft, IDS[: n + 2], range(-1, n))[n:] for n in range(len(have))])
-    assert torch.equal(alone, have)
-
-
-def test_ersd_keeps_the_text_where_frequent_tokens_are_scored_first(in_parts, monkeypatch):
-    monkeypatch.setattr(frequent_first, "SURE", 0.05)
-    pair = specdec.load_pair(*in_parts)
-    pair.eos_ids = frozenset()
-    for seed in (1, 2, 3):
-        run = {"seed": seed, "max_new_tokens": 20}
-        plain = specdec.generate(pair, IDS[:5], method="ar", **run)
-        have = specdec.generate(pair, IDS[:5], method="ersd", topology=TREE, **run)
-        assert have.token_ids == plain.token_ids
 
 
 def test_an_ordinary_folder_may_have_few_ids():
