@@ -166,10 +166,10 @@ def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, em
         ("", "llama-draft", "target is empty"),
         ("../models", "llama-draft", "not in the folder"),
         ("/etc", "llama-draft", "not in the folder"),
-        ("a b c", "llama-draft", "nor a hub id"),
+        ("a b c", "llama-draft", "no hub id"),
         ("a\0b", "llama-draft", "not a name"),
         ("a\ud800b", "llama-draft", "not a name"),
-        ("x" * 300, "llama-draft", "nor a hub id"),
+        ("x" * 300, "llama-draft", "no hub id"),
         ("x" * 2000, "llama-draft", "not a name"),
         (None, "llama-draft", "target = None"),
         ("llama-target", ["llama-draft"], "draft = ['llama-draft']"),
@@ -357,7 +357,7 @@ def test_only_listed_pairs_where_the_rule_says_so():
         choice = listed.choice(known.name, "ignored", "ignored", "auto", "auto")
         assert choice.target == (known.shipped or known.target.hub_id)
     for name in (OWN, "qwen", "", None, ["stories"], {}):
-        with pytest.raises(ValueError, match=r"listed|none of|not a name"):
+        with pytest.raises(ValueError, match=r"listed|not one of|not a name"):
             listed.choice(name, "/etc", "/etc", "auto", "auto")
     with pytest.raises(ValueError, match="fixed"):
         Access(FIXED).choice("stories", "", "", "auto", "auto")
