@@ -151,7 +151,7 @@ def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
     enter(page.locator("#prompt textarea"), "word " * 20_000)
     generate(page, until="error")
     page.get_by_role("button", name="Copy link to this set-up").click()
-    page.wait_for_function("document.querySelector('#setup .copied').textContent.includes('Without prompt')")
+    expect(page.locator("#setup .copied")).to_contain_text("does not contain prompt")
     assert page.evaluate("navigator.clipboard.readText()").endswith("/?topology=sequence&length=8")
     page.locator("#generate").click()  # the server is asked again, with the page's address
     page.wait_for_function("document.querySelector('.run-error').textContent.includes('100,000 characters')")
@@ -193,14 +193,14 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     page.wait_for_selector("#race_lab .lane")
     told = page.locator("#setup .told")
     for part in (
-        "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 6 is used",
+        "k = “\u2068900\u2069” in the address is not valid: give a whole number from 1 to 64; 6 is used",
         "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
-        "“\u2068temprature\u2069” in the address is no setting of this page",
-        "baseline = “\u2068constructor\u2069” in the address does not fit: give 1 or 0",
+        "“\u2068temprature\u2069” in the address is not a setting of this page",
+        "baseline = “\u2068constructor\u2069” in the address is not valid: give 1 or 0",
         "race.p = “0.5,0.6” adds up to 1.1",
-        "projector = “\u2068yes\u2069” in the address does not fit: give 1.",
-        "lesson = “\u2068all\u2069” in the address does not fit: give one of faster, race, ",
-        "round = “\u20682.5\u2069” in the address does not fit: give a whole number of at least 1",
+        "projector = “\u2068yes\u2069” in the address is not valid: give 1.",
+        "lesson = “\u2068all\u2069” in the address is not valid: give one of faster, race, ",
+        "round = “\u20682.5\u2069” in the address is not valid: give a whole number of at least 1",
     ):
         expect(told).to_contain_text(part)
     assert page.locator("#setup img").count() == 0

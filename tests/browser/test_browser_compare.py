@@ -137,4 +137,4 @@ def test_where_two_texts_part(page):
     assert words["places"] == [-1, 1, 2, -1, 0]
     assert words["same"] == [True, False, False, None, False]
     assert "token 3: the end instead of" in words["ends"]
-    assert "in bfloat16: they agree for 16 tokens" in words["half"]
+    assert "in bfloat16: the texts agree for 16 tokens" in words["half"]

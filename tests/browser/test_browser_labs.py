@@ -226,7 +226,7 @@ def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_on
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
     choose(tree_lab, "tree_lab", "Halves")
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
-    shows(tree_lab, "#tree_lab .left-over", "In 0.0% no child is accepted")
+    shows(tree_lab, "#tree_lab .left-over", "In 0.0% of the cases no child is accepted")
     expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
 
 

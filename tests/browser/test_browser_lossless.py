@@ -93,7 +93,7 @@ def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_not
     page = open_check(tokens=3, decodes=300, theme="dark")
     run(page)
     says(page, "No difference found")
-    says(page, "In each group the last token goes sun, cloud, rain, snow", ".spread")
+    says(page, "In each group, the last tokens are in the order sun, cloud, rain, snow", ".spread")
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
     page.wait_for_function(
         """(() => {

@@ -147,7 +147,7 @@ def test_any_key_ends_the_opening_and_the_race_opens_on_request_and_stays_open(t
 
 WRITTEN = """() => [...document.querySelectorAll("#text .tokens .token:not(.rejected)")]
   .map((token) => token.textContent).join("")"""
-SPEED = r"([Tt]imes as fast|as fast as plain decoding here|too busy to say).*"
+SPEED = r"([Tt]imes as fast|as fast as plain decoding here|too busy to measure).*"
 
 
 def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
@@ -375,7 +375,7 @@ def test_a_change_during_a_run_is_marked(tab):
     page = tab((1280, 720))
     page.evaluate(RECEIVE, ["running"])
     page.locator("#method input[value=gsd]").check(force=True)
-    expect(page.locator(".run-status")).to_contain_text("You changed method. The run that is shown has")
+    expect(page.locator(".run-status")).to_contain_text("You changed method. The shown run has")
     expect(page.locator("body[data-changed]")).to_have_count(1)
 
 

@@ -50,7 +50,7 @@ def test_a_full_line_is_told_and_places_count_down(site):
     visits = visiting(site, visit)
     failures = [visit.failure for visit in visits if visit.failure]
     assert len(failures) == 2
-    assert all("3 runs wait for the model already, which is the limit here" in text for text in failures)
+    assert all("3 runs wait for the model already, which is the limit" in text for text in failures)
     last = max((visit for visit in visits if visit.places), key=lambda visit: len(visit.places))
     numbers = [place["number"] for place in last.places]
     assert numbers == sorted(numbers, reverse=True)
