@@ -73,7 +73,7 @@ function raceSentence(round, step, decision) {
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
   const first = `${quoted(nameOf(round, decision.step), LONGEST)} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}, so it is the sample.`;
-  if (step.kind === "bonus") return `${first}; nothing was guessed here: bonus.`;
+  if (step.kind === "bonus") return `${first}; no guess here: bonus.`;
   if (step.kind === "correction") return `${first}; not guessed: correction.`;
   return `${first}; guessed: accepted.`;
 }
