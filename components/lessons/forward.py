@@ -74,7 +74,7 @@ def updates(pair: Pair, visitor: seats.Visitor = seats.NOBODY) -> Iterator[str]:
     """One measurement of this visitor's as JSON updates: places in line, then "done" with `rows` as
     `Forwards.fastest`, or "error" with a message."""
     if zero_gpu.here():
-        raise ValueError("here a GPU is lent to runs only; the recorded times stay")
+        raise ValueError("the shared GPU is for runs only, so the recorded times stay")
     with seats.CHECKS.seat(visitor) as seat:
         yield from map(feed.waits, seat.wait())
         model = present(pair).target
