@@ -9,7 +9,7 @@ import { around, change, efficiency, reason, verdict } from "./diff.js";
 import { laneOf, reference, state } from "./state.js";
 
 const NOISE = 0.1; // even two identical runs may differ by this much
-const TILES = { efficiency: "tokens per target call", time: "time per token", ratio: "relative speed" };
+const TILES = { efficiency: "tokens per call", time: "time per token", ratio: "relative speed" };
 
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };
 
@@ -22,9 +22,9 @@ function numbers(lane, plain) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return { efficiency: ["–", ""], time: ["–", ""], ratio: ["–", ""] };
   return {
-    efficiency: [efficiency(lane), `${totals.tokens} tokens, ${totals.rounds} target calls${undrafted(lane)}`],
+    efficiency: [efficiency(lane), `${totals.tokens} tokens, ${totals.rounds} calls${undrafted(lane)}`],
     time: [`${milliseconds(lane)} ms`, "median round"],
-    ratio: plain ? ["1", "the others are compared with this"] : compared(lane),
+    ratio: plain ? ["1", "the measure of the others"] : compared(lane),
   };
 }
 
@@ -50,8 +50,7 @@ function typicalSpeed({ rounds, totals }) {
 export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
 
 function pace(ratio) {
-  const than = ratio > 1 + NOISE ? "faster than" : ratio < 1 - NOISE ? "slower than" : "about as fast as";
-  return `${than} plain`;
+  return `${Math.abs(ratio - 1) > NOISE ? "times" : "about"} as fast as plain`;
 }
 
 const NOTHING_YET = "Press Run, and the text grows here";
@@ -69,7 +68,7 @@ export function judged(column, lane) {
   if (!lane) return { line: NOTHING_YET };
   if (lane.tokens.length === 0 && EMPTY[lane.phase]) return { line: EMPTY[lane.phase] };
   if (lane.phase === "failed") return { line: lane.message, failed: true };
-  if (column.method === "ar") return { line: "The target alone, one token per target call" };
+  if (column.method === "ar") return { line: "The large model alone, one token for each call" };
   const found = verdict(lane, reference());
   const setting = { greedy: state.shared.temperature === 0, dtype: state.setup?.models[0].dtype };
   return { ...found, reason: reason(column.method, found, setting), change: change(lane) };

@@ -28,8 +28,7 @@ export function verdict(lane, reference) {
     const line = `First difference at token ${at + 1}: ${named(lane.tokens[at])} instead of ${named(reference.tokens[at])}`;
     return { same: false, at, line };
   }
-  if (lane.phase === "finished")
-    return { same: true, at, line: `Same as plain decoding, all ${count(length)}, letter by letter` };
+  if (lane.phase === "finished") return { same: true, at, line: `The same ${count(length)} as plain decoding` };
   return { same: null, at, line: length > 0 ? `Same as plain decoding so far: ${count(length)}` : "" };
 }
 

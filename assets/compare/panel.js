@@ -205,8 +205,8 @@ class Comparison {
   drawWords() {
     const { views, shared } = this;
     const changed = !isActive() && state.shared !== null && !shared.fits(state.shared);
-    const of = !isActive() && this.areOthers() ? ` These texts: ${pairWords(state.setup.models)}.` : "";
-    setText(this.find(".standing"), (changed ? CHANGED : status(views)) + of);
+    const pair = !isActive() && state.setup ? `${pairWords(state.setup.models)}. ` : "";
+    setText(this.find(".standing"), pair + (changed ? CHANGED : status(views)));
     setText(this.find(".run-error"), state.message);
     this.find(".run-error").hidden = state.message === "";
     setText(this.find(".beside"), beside(views));

@@ -18,7 +18,7 @@ const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The figures that decide a run's gain: tokens per step, the time of guessing relative to checking, and `times`, the
+// The figures that decide a run's gain: tokens per call, the time of guessing relative to checking, and `times`, the
 // speed relative to plain decoding, which is null if it was not measured well.
 /** @param {State} run */
 export function figuresOf(run) {
@@ -33,7 +33,7 @@ export function figuresOf(run) {
 // The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
   const share = ({ cost }) => `${Math.round(100 * cost)}%`;
-  const why = `a slow step yields ${own.tokens.toFixed(1)} tokens (recording: ${other.tokens.toFixed(1)}), and guessing takes ${share(own)} of the time of checking (recording: ${share(other)}).`;
+  const why = `a slow call yields ${own.tokens.toFixed(1)} tokens (recording: ${other.tokens.toFixed(1)}), and guessing takes ${share(own)} of the time of checking (recording: ${share(other)}).`;
   if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
   const by = own.times - other.times;
   const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
@@ -67,7 +67,7 @@ function gainWords() {
     : INVARIANT.includes(state.setup.method)
       ? ""
       : "another text of the same distribution";
-  const steps = `${state.rounds.length} slow steps of the large model instead of ${state.baseline.length}.`;
+  const steps = `${state.rounds.length} slow calls of the large model instead of ${state.baseline.length}.`;
   const gain = [words, text].filter(Boolean).join(", ");
   return [`${gain[0].toUpperCase()}${gain.slice(1)}`, steps];
 }

@@ -20,7 +20,7 @@ const quoted = (text) => `â€œ\u2068${visible(text.trim() || text).replaceAll("â
 const BARS = 6; // duration of the bars in seconds, if the run is too fast to follow
 const BEFORE = 2; // number of text lines before the explained one
 const FEWER =
-  "Each step reads the large model once, whether it yields one token or several. Fewer steps need less reading.";
+  "Each call reads the large model once, whether it yields one token or several. Fewer calls need less reading.";
 const STEPS = ["guessed", "checked", "right", "written"]; // the steps of a round
 
 // The part of the story that is on the screen: "line", "bars", "end", or "" outside of it.
@@ -54,14 +54,14 @@ export function captions(round, again = false) {
   const [all, right, last] = [guesses.length, rightOf(round), round.tokens.at(-1)];
   const [drafted, isTree] = [round.nodes.length, round.nodes.length > all];
   const few = `${count(drafted, "token")}${isTree ? ", as a tree" : ""}`;
-  const gain = `${count(round.tokens.length, "token")} for one slow step`;
+  const gain = `${count(round.tokens.length, "token")} for one slow call`;
   const kept = right === 0 ? "None is right." : right === drafted ? "All are right and stay." : "";
   const wrong = guesses[right] ? `${quoted(guesses[right].text)} is wrong: the` : "The";
   return {
     guessed: again
       ? `The small model guesses again: ${few}.`
       : `The small model guesses ahead: ${few} (words or parts).`,
-    checked: `The large model checks ${drafted === 1 ? "it" : `all ${number(drafted)} at once`}, in one slow step.`,
+    checked: `The large model checks ${drafted === 1 ? "it" : `all ${number(drafted)} at once`}, in one slow call.`,
     right: kept || `${capital(number(right))} of them ${right === 1 ? "is right and stays" : "are right and stay"}.`,
     written:
       last.kind === "accepted"

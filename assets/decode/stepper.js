@@ -19,7 +19,7 @@ function place() {
   const count = state.rounds.length;
   if (count === 0) return "no rounds yet";
   const { round } = state.selected;
-  return `round ${round + 1} of ${count}, decision ${state.decision + 1}/${decisionsOf(round).length}`;
+  return `round ${round + 1} of ${count}, step ${state.decision + 1} of ${decisionsOf(round).length}`;
 }
 
 // Tokens per target call over the rounds that are completely visible.

@@ -84,8 +84,8 @@ function appendRound(parent, round, fences) {
   parent.append(group);
 }
 
-// The token that ended a round, below the likeliest drafted token that it replaced and the number of the
-// other replaced ones.
+// The token that ended a round, beside the likeliest drafted token that it replaced and the number of the
+// other replaced ones. In code the replaced token comes second, because it would move the indentation.
 /**
  * @param {Element} token
  * @param {Node[]} rejected
@@ -95,7 +95,7 @@ function placed(token, rejected, round) {
   const element = make("span", "place");
   const out = rejectedElement(rejected[0], round, round.tokens.length - 1);
   if (rejected.length > 1) out.dataset.more = `+${rejected.length - 1}`;
-  element.append(out, token);
+  element.append(...(token.classList.contains("code") ? [token, out] : [out, token]));
   return element;
 }
 

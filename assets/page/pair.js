@@ -1,5 +1,6 @@
-// The pair of models that is shown, and the pair that Generate would use if that is another one.
+// The pair of models that is shown, the pair that Generate would use if that is another one, and a pair that is loading.
 
+import { INVARIANT } from "../shared/catalogue.js";
 import { state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { isLoadActive, onModels } from "./models.js";
@@ -25,16 +26,26 @@ function partsOf(name) {
   };
 }
 
+const named = ({ family, size }) => `${family} ${size}`.trim();
+const pairOf = (models) =>
+  ["target", "draft"]
+    .map((role) => models.find((model) => model.role === role))
+    .map((each) => each && partsOf(each.name));
+
 // A pair in words: “Qwen2.5-Coder 1.5B checks, 0.5B guesses”.
 /** @param {{ role: string, name: string }[]} models */
 export function pairWords(models) {
-  const [target, draft] = ["target", "draft"].map((role) => models.find((model) => model.role === role));
-  if (!target) return "";
-  const [large, small] = [target, draft].map((model) => model && partsOf(model.name));
-  const named = ({ family, size }) => `${family} ${size}`.trim();
+  const [large, small] = pairOf(models);
+  if (!large) return "";
   if (!small) return `${named(large)} alone`;
   const isFamily = small.family === large.family && small.size !== "";
   return `${named(large)} checks, ${isFamily ? small.size : named(small)} guesses`;
+}
+
+// What Generate would use: “Generate uses SmolLM2 135M, with guesses of SmolLM2 4M”.
+function usesWords(models) {
+  const [large, small] = pairOf(models);
+  return `Generate uses ${named(large)}${small ? `, with guesses of ${named(small)}` : ""}`;
 }
 
 // Where the shown run comes from. For a file, the machine is unknown.
@@ -45,15 +56,19 @@ function origin({ recorded, run, setup }) {
 
 export function mountPair(element) {
   document.getElementById("generate")?.setAttribute("aria-describedby", "next-pair");
-  const [shown, next] = [".shown", ".next"].map((selector) => element.querySelector(selector));
+  const [shown, next, loads] = [".shown", ".next", ".loads"].map((selector) => element.querySelector(selector));
+  const promise = document.querySelector("#claim .promise");
+  const families = document.querySelectorAll("#prompts .family");
   let news = { models: [], status: "rest" };
   const draw = onFrame(() => {
     const here = pairWords(news.models);
     const words = pairWords(state.setup?.models ?? []) || here;
     setText(shown, words && `${words} · ${origin(state)}`);
-    const loads = isLoadActive(news) ? `${news.title} is being loaded` : "";
-    const runs = here && here !== words ? `Generate runs ${here}` : "";
-    setText(next, [runs, loads].filter(Boolean).join("; "));
+    setText(next, here && here !== words ? usesWords(news.models) : "");
+    setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
+    const isSame = !state.setup || INVARIANT.includes(state.setup.method);
+    if (promise) setText(promise, isSame ? "same text" : "same distribution of texts");
+    for (const family of here ? families : []) setText(family, pairOf(news.models)[0].family);
   });
   onModels((now) => {
     news = now;

@@ -81,9 +81,9 @@ _TEMPLATE = f"""
   <div class="side"></div>
   <p class="beside"></p>
   {text.legend("rejected")}
-  <p>All columns have the same prompt and the same seed. ERSD writes what the target alone would write,
-  letter by letter, <b>whatever the draft is</b>, even a model with another tokenizer. Try it: change the
-  draft, the topology or k of an ERSD column. GSD writes another text, drawn from the same distribution.</p>
+  <p>All columns have the same prompt and the same seed. ERSD writes exactly what the target alone would
+  write, <b>whatever the draft is</b>, even a model with another tokenizer. Try it: change the draft, the
+  topology or k of an ERSD column. GSD writes another text, drawn from the same distribution.</p>
   <details><summary>Table of these numbers</summary><div class="scroll">
     <p class="note">There are no numbers yet: press Run.</p></div></details>
 </section>

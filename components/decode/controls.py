@@ -68,7 +68,9 @@ def panel(pair: Pair) -> frame.Part:
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _chips(CODE, "programs")
+    asked = 'Ask <span class="family">the model</span>:'
+    chips = _chips("Begin with:", STORIES, "stories")
+    chips += _chips(asked, QUESTIONS, "questions") + _chips(asked, CODE, "programs")
     return frame.joined(
         frame.box(
             "controls",
@@ -98,10 +100,10 @@ def panel(pair: Pair) -> frame.Part:
     )
 
 
-def _chips(prompts: list[str], kind: str) -> str:
-    """Buttons that each run one prompt."""
+def _chips(label: str, prompts: list[str], kind: str) -> str:
+    """A label in HTML, and buttons that each run one prompt."""
     buttons = (_CHIP.format(escape(text), escape(_LABELS.get(text, text))) for text in prompts)
-    return f'<span class="{kind}">{"".join(buttons)}</span>'
+    return f'<span class="{kind}"><span class="asked">{label}</span>{"".join(buttons)}</span>'
 
 
 def _decoding(opening: dict[str, Any]) -> frame.Part:

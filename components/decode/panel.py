@@ -8,9 +8,13 @@ from components.decode import controls, race, replay, result, statistics, steppe
 from components.page import frame
 from components.runs.lazy import shared
 
-CLAIM = "A small model guesses ahead, a large one checks all guesses at once: same text, fewer slow steps."
-
-_PAIR = '<p class="shown"></p><p class="next" id="next-pair"></p>'
+_CLAIM = (
+    "A small model guesses ahead, a large one checks all guesses at once: "
+    '<span class="promise">same text</span>, fewer slow calls.'
+)
+"""The page's headline. For methods that only keep the distribution, `assets/page/pair.js` replaces the
+promise."""
+_PAIR = '<p class="shown"></p><p class="loads"></p><p class="next" id="next-pair"></p>'
 
 
 def panel(pair: Any) -> frame.Part:
@@ -19,7 +23,7 @@ def panel(pair: Any) -> frame.Part:
     form = controls.panel(pair)
     return frame.box(
         "page",
-        f'<div id="claim"><p>{CLAIM}</p></div>\n',
+        f'<div id="claim"><p>{_CLAIM}</p></div>\n',
         frame.panel("shown_pair", _PAIR),
         form,
         replay.panel(list(form.fields[controls.PART]), pair.chats),

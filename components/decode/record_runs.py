@@ -197,7 +197,7 @@ WANTED = [
     Wanted(
         "code",
         "A model writes code: seven tokens per call",
-        "Code is easy to guess: often all seven tokens of the small model are right.",
+        "Often all seven guesses are right: code is easy to predict.",
         None,
         ("ersd",),
         telling,

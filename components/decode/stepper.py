@@ -5,7 +5,10 @@ from __future__ import annotations
 from components.page import frame
 from components.server.standalone import alone
 
-_EFFICIENCY = f"{frame.term('block efficiency', 'tokens')} per {frame.term('call', 'slow call')}"
+_EFFICIENCY = (
+    f"{frame.term('block efficiency', 'tokens')} per {frame.term('call', 'slow call')}"
+    '<span class="mean">, on average</span>'
+)
 _TEMPLATE = f"""
 <section><nav aria-label="Player of the run">
   <button type="button" class="play" title="Space" disabled
@@ -16,9 +19,9 @@ _TEMPLATE = f"""
       disabled>|◀</button>
     <button type="button" class="previous" aria-label="Previous round" title="One round back (Shift ←)"
       disabled>◀◀</button>
-    <button type="button" class="back" aria-label="Previous decision" title="One decision back (←)"
+    <button type="button" class="back" aria-label="Previous step" title="One step back (←)"
       disabled>◀</button>
-    <button type="button" class="forward" aria-label="Next decision" title="One decision on (→)"
+    <button type="button" class="forward" aria-label="Next step" title="One step on (→)"
       disabled>▶</button>
     <button type="button" class="next" aria-label="Next round" title="One round on (Shift →)"
       disabled>▶▶</button>
@@ -29,7 +32,7 @@ _TEMPLATE = f"""
   <output>no rounds yet</output>
   <select class="speed" aria-label="Speed">
     <option value="real" selected>real time</option>
-    <option value="decision">each decision</option>
+    <option value="decision">each step</option>
     <option value="calm">2.5 rounds/s</option>
     <option value="fast">5 rounds/s</option>
     <option value="fastest">10 rounds/s</option>

@@ -26,6 +26,10 @@ _BLOCK = (
     "A block is one call of the large model. Its width is the call's time, its ticks are the tokens. In the "
     "amber part the small model guesses."
 )
+_KEY = (
+    '<ul class="legend key" aria-label="What the bars show"><li><i class="call"></i>large model</li>'
+    '<li><i class="guess"></i>small model</li><li><i class="tick"></i>a token</li></ul>'
+)
 _PLAIN = frame.term("plain")
 _TEMPLATE = f"""
 <section aria-labelledby="text-title">
@@ -38,13 +42,15 @@ _TEMPLATE = f"""
   <header>
     <h2 id="text-title">Text</h2>
     {legend()}
+    {_KEY}
     <label class="switch"><input type="checkbox" class="show-rejected" checked> rejected tokens</label>
   </header>
   <p class="hint">Choose a recorded run, or write a prompt and press <b>Generate</b>: the text grows here.</p>
   <div class="texts">
     <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
       hidden><span class="prompt"></span><span class="tokens"></span></div>
-    <div class="plain-text" aria-hidden="true" tabindex="-1"></div>
+    <div class="plain-side" aria-hidden="true"><p>plain decoding</p>
+      <div class="plain-text" tabindex="-1"></div></div>
   </div>
 </section>
 """

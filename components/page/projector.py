@@ -12,6 +12,7 @@ from __future__ import annotations
 from components.page import frame
 
 _TEMPLATE = """
+<a class="for-class" href="?tab=lessons" title="Open a room for a class">Teach</a>
 <button type="button" class="enter icon" aria-label="Projector mode"
   title="Projector mode: large and in high contrast, for a class">
   <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M3 4h18M4 4v11h16V4M12 15v3M8 21l4-3 4 3"/></svg
@@ -22,7 +23,7 @@ _TEMPLATE = """
 
 
 def panel() -> frame.Part:
-    """The buttons that enter and leave projector mode."""
+    """The link to the room of a class, and the buttons that enter and leave projector mode."""
     return frame.panel("projector", _TEMPLATE)
 
 

@@ -58,7 +58,7 @@ _PAGE = """<!doctype html>
 <div style="max-width: 760px; margin: 32px auto; padding: 0 16px; line-height: 1.5">
 <h1>Speculative decoding</h1>
 <p>A small language model guesses ahead, and a large one checks all guesses at once: the same text with fewer
-slow steps. This page plays such runs, explains every step, and decodes your own prompts. It needs JavaScript,
+slow calls. This page plays such runs, explains every step, and decodes your own prompts. It needs JavaScript,
 which is switched off in this browser.</p>
 <img src="{picture}" width="100%"
   alt="The page: a text in two colours, the tree of guesses, and the race that decides">

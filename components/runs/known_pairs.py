@@ -105,14 +105,14 @@ _LLAMA_8B = Known(
     gated=True,
 )
 
-STORIES = KnownPair("stories", "Stories, 15 M: instant", shipped="stories")
+STORIES = KnownPair("stories", "Stories 15M: instant", shipped="stories")
 PAIRS = (
-    KnownPair("smollm2", "SmolLM2, 135 M: chat", _SMOLLM2_DRAFT, shipped="smollm2"),
+    KnownPair("smollm2", "SmolLM2 135M: chat", _SMOLLM2_DRAFT, shipped="smollm2"),
     STORIES,
-    KnownPair(CODER, f"Qwen 2.5 Coder, 1.5 B with 0.5 B: code, {coder.SIZE}", shipped=CODER),
-    KnownPair("smollm2-1.7b", "SmolLM2, 1.7 B with 135 M", _SMOLLM2, _SMOLLM2_DRAFT),
-    KnownPair("qwen2.5-7b", "Qwen 2.5, 7 B with 0.5 B", _QWEN25, _QWEN25_DRAFT),
-    KnownPair("qwen3-8b", "Qwen 3, 8 B with 0.6 B", _QWEN3_8B, _QWEN3_600M),
-    KnownPair("llama-3.1-8b", "Llama, 3.1 8 B with 3.2 1 B", _LLAMA_8B, _LLAMA_1B),
+    KnownPair(CODER, f"Qwen2.5-Coder 1.5B with 0.5B: code, {coder.SIZE}", shipped=CODER),
+    KnownPair("smollm2-1.7b", "SmolLM2 1.7B with 135M", _SMOLLM2, _SMOLLM2_DRAFT),
+    KnownPair("qwen2.5-7b", "Qwen2.5 7B with 0.5B", _QWEN25, _QWEN25_DRAFT),
+    KnownPair("qwen3-8b", "Qwen3 8B with 0.6B", _QWEN3_8B, _QWEN3_600M),
+    KnownPair("llama-3.1-8b", "Llama 3.1 8B with 3.2 1B", _LLAMA_8B, _LLAMA_1B),
 )
 BY_NAME = {pair.name: pair for pair in PAIRS}

@@ -265,7 +265,7 @@ def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[l
         return ids.tolist()
     path = options.prompt_file or (QUESTIONS if options.chat else PROMPTS)
     try:
-        lines = [line for line in path.read_text().splitlines() if line.strip()]
+        lines = [line.replace("\\n", "\n") for line in path.read_text().splitlines() if line.strip()]
     except OSError as error:
         raise ValueError(f"prompt-file = {str(path)!r} can't be read: {error}") from error
     if len(lines) < count:

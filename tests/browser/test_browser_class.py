@@ -166,7 +166,7 @@ def test_laboratories_and_runs_open_where_they_were_left(visit, someone):
         "document.querySelector('#tree_lab [role=status].verdict')?.textContent.startsWith('k = 40')"
     )
     expect(page.locator("#tree_lab select")).to_have_value("coin")
-    expect(page.locator("#stepper output")).to_have_text(re.compile(r"^round 7 of \d+, decision 2/"))
+    expect(page.locator("#stepper output")).to_have_text(re.compile(r"^round 7 of \d+, step 2 of "))
     number = page.locator("#tree_lab .grow input[type=number]")
     number.fill("20")
     number.press("Enter")
@@ -329,7 +329,7 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
         line = "document.querySelector('#text .tokens .token.accepted').getBoundingClientRect().height"
         page.wait_for_function(f"{line} > innerHeight / 32")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('#stepper output').textContent.includes('decision 3/')")
+    page.wait_for_function("document.querySelector('#stepper output').textContent.includes('step 3 of ')")
     assert serious_findings(page) == []
     page.get_by_role("button", name="Leave projector mode").click()
     page.wait_for_selector("#controls")

@@ -18,9 +18,9 @@ def code(blank, url):
 
 def test_the_pair_is_named_and_another_one_that_generate_runs(code):
     expect(code.locator("#shown_pair .shown")).to_have_text(CODER)
-    runs = "Generate runs Story models 15M checks, 0.7M guesses"
+    runs = "Generate uses Story models 15M, with guesses of Story models 0.7M"
     expect(code.locator("#shown_pair .next")).to_have_text(runs)
-    expect(code.locator("#generate")).to_have_accessible_description(re.compile("^Generate runs"))
+    expect(code.locator("#generate")).to_have_accessible_description(re.compile("^Generate uses"))
     code.locator("#replay .choose").select_option("story")
     expect(code.locator("#shown_pair .shown")).to_have_text(re.compile("^Story models 15M checks, 0.7M"))
     expect(code.locator("#shown_pair .next")).to_have_text("")

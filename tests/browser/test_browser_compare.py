@@ -50,7 +50,7 @@ def tokens(page, number):
 
 def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     run(compare, length=32)
-    says(compare, 3, "Same as plain decoding, all 32 tokens, letter by letter")
+    says(compare, 3, "The same 32 tokens as plain decoding")
     says(compare, 2, "First difference at token")
     plain, gsd, ersd = (tokens(compare, number) for number in (1, 2, 3))
     assert plain == ersd != gsd
@@ -64,7 +64,7 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
         says(compare, number, f"After your change, {after}")
     assert tokens(compare, 3) == plain
     assert tokens(compare, 2) != gsd
-    expect(compare.locator("#compare .summary")).to_contain_text("Column 3, ERSD: Same as plain decoding")
+    expect(compare.locator("#compare .summary")).to_contain_text("Column 3, ERSD: The same 32 tokens as plain decoding")
     expect(compare.locator("#compare table tbody tr")).to_have_count(3)
 
 
@@ -72,10 +72,10 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compa
     page = open_compare("&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12")
     page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
     run(page)
-    says(page, 1, "Same as plain decoding, all 12 tokens")
+    says(page, 1, "The same 12 tokens as plain decoding")
     expect(page.locator("#compare .beside")).to_contain_text("12 tokens in 12 target calls")
     page.get_by_role("button", name="Add a column").click()
-    says(page, 3, "Same as plain decoding, all 12 tokens")
+    says(page, 3, "The same 12 tokens as plain decoding")
     page.get_by_role("button", name="Remove column 2").click()
     expect(page.locator("#compare .column")).to_have_count(2)
 
@@ -103,7 +103,7 @@ def test_stop_ends_it_and_mistakes_are_explained(compare):
     column(compare, 2).get_by_label("k", exact=True).blur()
     run(compare, temperature=0, length=8, prompt=HOSTILE, seed="")
     says(compare, 2, "k = 0")
-    says(compare, 3, "Same as plain decoding, all 8 tokens")
+    says(compare, 3, "The same 8 tokens as plain decoding")
     expect(compare.locator("#compare [name=seed]")).not_to_have_value("")
     expect(column(compare, 1).locator(".prompt")).to_have_text(HOSTILE)
     assert compare.evaluate("window.hacked") is None

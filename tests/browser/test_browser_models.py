@@ -65,7 +65,7 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     shows(page, "#models .outcome", "large.gguf with small.gguf is loaded")
     expect(page.locator("#models .models-error")).to_be_hidden()
     to(page, "Watch", "Compare")
-    shows(page, "#compare .standing", "These texts: Story models 15M checks, 0.7M guesses.")
+    shows(page, "#compare .standing", "Story models 15M checks, 0.7M guesses. ")
     assert page.locator("#compare .column .tokens .token").count() > 100
     to(page, "Decode")
     within_reach(page.locator("#chat input"))

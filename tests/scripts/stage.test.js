@@ -41,8 +41,8 @@ test("the sentences of a round say what was guessed, checked, kept and replaced,
     round.tokens.slice(0, right).map(({ id }) => id),
   );
   assert.match(told.guessed, /^The small model guesses ahead: six tokens, as a tree/);
-  assert.match(told.checked, /^The large model checks .*in one slow step\.$/);
-  assert.match(told.written, /large model (writes|adds) “.*read.*”.*: four tokens for one slow step\.$/);
+  assert.match(told.checked, /^The large model checks .*in one slow call\.$/);
+  assert.match(told.written, /large model (writes|adds) “.*read.*”.*: four tokens for one slow call\.$/);
   assert.doesNotMatch(Object.values(told).join(" "), /undefined|NaN|null|␣/);
 });
 
