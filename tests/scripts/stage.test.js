@@ -116,7 +116,7 @@ test("whoever stops plain decoding reads so while the run plays", () => {
   const words = ownStory().at(-1).words;
   assert.equal(words(), "Plain decoding was stopped after 24 tokens, so there is no comparison.");
   show({ setup, rounds, baseline }, {});
-  assert.match(words(), /Fewer steps need less reading\.$/);
+  assert.match(words(), /Fewer calls need less reading\.$/);
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {
