@@ -1,15 +1,19 @@
 """How near the arithmetic on a GGUF file's own bits is to the exact weights, and what rows cost.
 
     python -m research.packed model.gguf
+    python -m research.packed model.gguf --server http://127.0.0.1:8081
 
 Prompts are answered in the file's bits. The distribution of each token of the answers is compared with that
-of the same weights in float32. Times are the best of some forwards, all numbers of rows in turn.
+of the same weights in float32, and so is a llama-server's on the same file. Times are the best of some
+forwards, all numbers of rows in turn.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from urllib.request import Request, urlopen
 
 import torch
 from torch import Tensor
@@ -29,6 +33,8 @@ PROMPTS = (
     "What should I cook tonight with eggs, rice and spinach?",
 )
 ROWS = (1, 2, 5, 9, 12, 17)
+LISTED = 1000
+"""The likeliest tokens of a llama-server's distribution that are compared; all others count as one."""
 BEFORE, TIMES = 40, 8
 """Tokens before the rows that are timed, and how often each number of rows is."""
 
@@ -41,29 +47,55 @@ def main() -> None:
     parser.add_argument(
         "--dtype", default="packed", help="int4 and int8 round the matrices (default: packed)"
     )
+    parser.add_argument("--server", help="address of a llama-server with the same file")
     options = parser.parse_args()
     pair = specdec.load_pair(options.file, device="cpu", dtype=options.dtype)
     print(pair.arithmetic)
     seconds = row_seconds(pair)
     for count, each in seconds.items():
         print(f"{count} rows  {each * 1e3:.1f} ms  {each / seconds[1]:.2f} times one row")
-    variations = torch.cat([answer_variations(pair, prompt, options.tokens) for prompt in PROMPTS])
-    print(
-        f"total variation of {len(variations)} tokens: mean {variations.mean():.4f}, "
-        f"largest {variations.max():.4f}"
-    )
+    answers = [answer_variations(pair, prompt, options.tokens, options.server) for prompt in PROMPTS]
+    for name, variations in zip(("ours", "llama-server"), map(torch.cat, zip(*answers)), strict=False):
+        print(
+            f"{name}, total variation of {len(variations)} tokens: mean {variations.mean():.4f}, "
+            f"largest {variations.max():.4f}"
+        )
 
 
-def answer_variations(pair: ModelPair, prompt: str, count: int) -> Tensor:
-    """[tokens], total variation between exact and computed distributions at temperature 1, for an answer."""
+def answer_variations(
+    pair: ModelPair, prompt: str, count: int, server: str | None = None
+) -> tuple[Tensor, ...]:
+    """[tokens] each: total variation between exact and computed distributions at temperature 1.
+
+    The tokens are those of an answer. The first variations are ours, the second those of a llama-server at
+    the address `server`.
+    """
     model = pair.target
     assert isinstance(model, PackedModel)
     ids = pair.chat_prompt(prompt) if pair.chats else pair.encode(prompt)
     answer = specdec.generate(pair, ids, method="ar", seed=0, temperature=0.7, max_new_tokens=count)
     text, first = [*ids, *answer.token_ids], len(ids) - 1
     have = _scored(model, text[:first], text[first:])
-    want = exact_logits(model.config, model.matrices, text)[first:]
-    return total_variation(have.softmax(-1), want.softmax(-1))
+    want = exact_logits(model.config, model.matrices, text)[first:].softmax(-1)
+    ours = total_variation(have.softmax(-1), want)
+    if server is None:
+        return (ours,)
+    theirs = [_server_variation(server, text[: first + at + 1], row) for at, row in enumerate(want)]
+    return ours, torch.tensor(theirs)
+
+
+def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
+    """Total variation between a llama-server's distribution after `ids` and `want`, [vocab_size]."""
+    asked = {"prompt": ids, "n_predict": 1, "n_probs": LISTED, "cache_prompt": True}
+    request = Request(
+        f"{server}/completion", json.dumps(asked).encode(), {"Content-Type": "application/json"}
+    )
+    with urlopen(request, timeout=600) as response:
+        (token,) = json.load(response)["completion_probabilities"]
+    listed = token["top_logprobs"]
+    have = torch.tensor([each["logprob"] for each in listed], dtype=torch.float64).exp()
+    wanted = want.double()[[each["id"] for each in listed]]
+    return float((have - wanted).abs().sum() + (have.sum() - wanted.sum()).abs()) / 2
 
 
 def row_seconds(pair: ModelPair) -> dict[int, float]:
