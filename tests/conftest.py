@@ -157,7 +157,7 @@ def blank(shared_tab, url):
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
     remembered.detach()
     tab.set_viewport_size(DESKTOP)
-    tab.emulate_media(reduced_motion="reduce")  # animations have their own tests
+    tab.emulate_media(reduced_motion="reduce", color_scheme="light")  # animations have their own tests
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
     listeners = {
@@ -167,6 +167,7 @@ def blank(shared_tab, url):
     for event, listener in listeners.items():
         tab.on(event, listener)
     yield tab
+    tab.evaluate("() => { try { sessionStorage.clear(); } catch {} }")
     tab.goto("about:blank")  # ends what the visitor began
     for event, listener in listeners.items():
         tab.remove_listener(event, listener)
