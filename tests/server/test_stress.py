@@ -10,10 +10,8 @@ from tests.stress.visitors import Site, client, serving, stream
 
 @pytest.fixture(scope="module")
 def site():
-    with serving("--seats", "1", "--waiting", "3", "--new-tokens", "300") as (address, process):
-        served = Site(address)
-        served.process = process
-        yield served
+    with serving("--seats", "1", "--waiting", "3", "--new-tokens", "300") as (address, _):
+        yield Site(address)
 
 
 def visiting(site, visit):
