@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import enter, generate, go, ready, settle, to
+from tests.conftest import SLOW, enter, generate, go, ready, settle, to
 
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -81,7 +81,7 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     settle(page.locator("#k input[type=number]"))
     page.evaluate(WATCH)
     page.locator("#generate").click()
-    page.wait_for_function(BEGUN)
+    page.wait_for_function(BEGUN, timeout=6 * SLOW)
     during = whole(page, names)
     page.wait_for_function("document.body.dataset.phase === 'done'")
     settle(page.locator("#text"))
@@ -232,16 +232,18 @@ def test_a_saved_run_holds_plain_decoding_and_shows_its_lanes_when_it_is_opened(
 
 
 def test_whoever_touches_what_is_shown_pauses_it(tab):
-    page, word = tab((1280, 720)), "#stepper .play .word"
-    page.wait_for_function("window.specdec.store.state.selected.round >= 2")
+    page = tab((1280, 720), "?trace=long-run", reduced_motion="reduce")
+    word = "#stepper .play .word"
+    page.keyboard.press("Home")
     for touched in ("#text .tokens .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"):
+        page.locator("#stepper .play").click()
         expect(page.locator(word)).to_have_text("pause")
+        page.wait_for_function("window.specdec.store.state.selected.round >= 2")
         page.locator(touched).first.click()
         expect(page.locator(word)).to_have_text("play")
         at = page.evaluate("window.specdec.store.state.selected.round")
         page.wait_for_timeout(1200)
         assert page.evaluate("window.specdec.store.state.selected.round") == at, touched
-        page.locator("#stepper .play").click()
 
 
 def test_a_reload_keeps_the_visitors_run(tab):
