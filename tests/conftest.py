@@ -316,6 +316,30 @@ def serious_findings(page, context=None):
     ]
 
 
+# Puts one token of each kind into each text. If a text is visible, all these tokens must be.
+_HIDDEN = """(kinds) => {
+  const all = [...document.querySelectorAll(".story, .text, .tokens")];
+  const texts = all.filter((text) => text instanceof HTMLElement && text.checkVisibility());
+  const hidden = [];
+  for (const text of texts)
+    for (const kind of kinds) {
+      const token = document.createElement("span");
+      token.className = `token ${kind}`;
+      token.textContent = "word";
+      text.append(token);
+      if (!token.checkVisibility()) hidden.push([text.closest("[id]").id, text.className, kind]);
+      token.remove();
+    }
+  return hidden;
+}"""
+
+
+def hidden_tokens(page):
+    """The kinds of tokens that are hidden in a visible text: the text's place, its classes, and the kind."""
+    kinds = ["accepted", "bonus", "residual", "correction", "sampled", "rejected"]
+    return page.evaluate(_HIDDEN, kinds)
+
+
 # Points at everything that is visible. It records the definitions that appear, and the terms without a dotted
 # line.
 _POINT = """async () => {

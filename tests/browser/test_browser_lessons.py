@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
 from components.lessons.record_forwards import PASSES
-from tests.conftest import SLOW, go, serious_findings, to
+from tests.conftest import SLOW, go, hidden_tokens, serious_findings, to
 
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 SMALL = {"width": 1280, "height": 720}
@@ -119,6 +119,7 @@ def test_the_page_neither_contradicts_nor_answers_an_open_question(lesson, visit
             assert time.monotonic() < end, f"{place}: not on the page: {missing(stated, texts)}"
         check_names(page, place, question["ask"])
         given_away(place, lesson, question, texts)
+        assert hidden_tokens(page) == [], place
         assert "data-predict" in page.evaluate("document.body.getAttributeNames()")
         for selector in TELLING.get((lesson["id"], step), ()):
             assert page.locator(selector).count() == 1, selector

@@ -93,6 +93,7 @@ def decisions(run):
 
 
 def test_with_reduced_motion_nothing_plays(page):
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
     before = place(page)
     page.wait_for_timeout(1000)
     assert place(page) == before

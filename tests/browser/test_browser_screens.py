@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go, serious_findings, to
+from tests.conftest import go, hidden_tokens, serious_findings, to
 
 SIZES = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -40,24 +40,6 @@ IS_WITHIN_THE_WINDOW = """() => {
       .every((control) => control.getBoundingClientRect().right <= innerWidth + 1);
 }"""
 """Nothing is wider than the window, except content that scrolls in a frame of its own."""
-# Puts one token of each kind into each text. If a text is visible, all these tokens must be.
-HIDDEN = """(kinds) => {
-  const all = [...document.querySelectorAll(".story, .text, .tokens")];
-  const texts = all.filter((text) => text instanceof HTMLElement && text.checkVisibility());
-  const hidden = [];
-  for (const text of texts)
-    for (const kind of kinds) {
-      const token = document.createElement("span");
-      token.className = `token ${kind}`;
-      token.textContent = "word";
-      text.append(token);
-      if (!token.checkVisibility()) hidden.push([text.closest("[id]").id, text.className, kind]);
-      token.remove();
-    }
-  return [texts.length, hidden];
-}"""
-KINDS = ["accepted", "bonus", "residual", "correction", "sampled", "rejected"]
-WITHOUT_TEXTS = ("trees", "experiments", "payoff")
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
@@ -92,12 +74,6 @@ def settled(page, selector):
     )
 
 
-def hides_no_token(page, tab):
-    texts, hidden = page.evaluate(HIDDEN, KINDS)
-    assert hidden == []
-    assert texts or tab in WITHOUT_TEXTS
-
-
 def resize(page, size):
     page.set_viewport_size({"width": size[0], "height": size[1]})
 
@@ -117,14 +93,14 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     assert 0 <= top <= 0.65 * PHONE[1], top
     if tab not in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
         page.wait_for_function(FITS_A_PHONE)
-    hides_no_token(page, tab)
+    assert hidden_tokens(page) == []
     assert serious_findings(page, "#tabs") == []
 
 
 @pytest.mark.parametrize("tab", [*SHOWN, *OTHERS])
 def test_nothing_is_wider_than_a_small_window_and_no_token_of_a_text_is_hidden(opened, tab):
     page = opened(tab, size=SMALL[0])
-    hides_no_token(page, tab)
+    assert hidden_tokens(page) == []
     page.wait_for_function(IS_WITHIN_THE_WINDOW)
     resize(page, SMALL[1])
     page.wait_for_function(IS_WITHIN_THE_WINDOW)
@@ -222,7 +198,7 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(opened, tab):
     for name in names:
         if len(names) > 1:
             menu.select_option(name)
-        assert page.evaluate(HIDDEN, KINDS)[1] == [], name
+        assert hidden_tokens(page) == [], name
         for size in SLIDES:
             resize(page, size)
             settled(page, "#tabs")
