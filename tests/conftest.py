@@ -157,7 +157,7 @@ def blank(shared_tab, url):
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
     remembered.detach()
     tab.set_viewport_size(DESKTOP)
-    tab.emulate_media(reduced_motion="reduce")  # animations have their own tests
+    tab.emulate_media(reduced_motion="reduce", color_scheme="light")  # animations have their own tests
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
     listeners = {
@@ -167,6 +167,7 @@ def blank(shared_tab, url):
     for event, listener in listeners.items():
         tab.on(event, listener)
     yield tab
+    tab.evaluate("() => { try { sessionStorage.clear(); } catch {} }")
     tab.goto("about:blank")  # ends what the visitor began
     for event, listener in listeners.items():
         tab.remove_listener(event, listener)
@@ -313,6 +314,30 @@ def serious_findings(page, context=None):
         for violation in Axe().run(page, context).response["violations"]
         if violation["impact"] in ("serious", "critical")
     ]
+
+
+# Puts one token of each kind into each text. If a text is visible, all these tokens must be.
+_HIDDEN = """(kinds) => {
+  const all = [...document.querySelectorAll(".story, .text, .tokens")];
+  const texts = all.filter((text) => text instanceof HTMLElement && text.checkVisibility());
+  const hidden = [];
+  for (const text of texts)
+    for (const kind of kinds) {
+      const token = document.createElement("span");
+      token.className = `token ${kind}`;
+      token.textContent = "word";
+      text.append(token);
+      if (!token.checkVisibility()) hidden.push([text.closest("[id]").id, text.className, kind]);
+      token.remove();
+    }
+  return hidden;
+}"""
+
+
+def hidden_tokens(page):
+    """The kinds of tokens that are hidden in a visible text: the text's place, its classes, and the kind."""
+    kinds = ["accepted", "bonus", "residual", "correction", "sampled", "rejected"]
+    return page.evaluate(_HIDDEN, kinds)
 
 
 # Points at everything that is visible. It records the definitions that appear, and the terms without a dotted

@@ -56,7 +56,7 @@ def answer(state):
     return "".join(round["text"] for round in state["rounds"]).strip()
 
 
-def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
+def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
     first = ask(chat, "Name a colour.")
     assert (first["setup"]["chat"], first["setup"]["history"]) == (True, [])
     assert turns(chat) == ["Name a colour."]
@@ -69,9 +69,16 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     assert again["setup"]["history"] == second["setup"]["history"]
     assert answer(again) == answer(second)
     chat.wait_for_url("**history=**")
+    link = chat.url
     chat.reload()
     ready(chat)
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
+    chat.goto("about:blank")
+    go(chat, link).get_by_role("button", name="Run it").click()
+    chat.wait_for_function("document.body.dataset.phase === 'done'")
+    linked = chat.evaluate("window.specdec.store.state")
+    assert linked["setup"]["history"] == second["setup"]["history"]
+    assert answer(linked) == answer(second)
     chat.get_by_text("New chat").click()
     assert ask(chat, "Name an animal.")["setup"]["history"] == []
     assert ask(chat, "Another one?")["setup"]["history"][0] == "Name an animal."
@@ -109,20 +116,6 @@ def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(cha
     chat.keyboard.type("Why?")  # the field has kept the focus
     expect(field).to_have_value("Why?")
     assert not chat.evaluate(looks_empty)
-
-
-def test_a_link_with_a_conversation_gives_the_same_answer(chat, address):
-    first = ask(chat, "Name a colour.")
-    second = ask(chat, "Another one?")
-    chat.wait_for_url("**history=**")
-    link = chat.url
-    chat.goto("about:blank")
-    go(chat, link)
-    chat.get_by_role("button", name="Run it").click()
-    chat.wait_for_function("document.body.dataset.phase === 'done'")
-    state = chat.evaluate("window.specdec.store.state")
-    assert state["setup"]["history"] == ["Name a colour.", answer(first)]
-    assert answer(state) == answer(second)
 
 
 def test_a_question_to_click_is_asked_at_once_and_begins_a_conversation(chat):

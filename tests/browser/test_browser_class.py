@@ -280,29 +280,6 @@ def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
         says("3 of 3 questions answered")
 
 
-def test_before_a_prediction_the_page_gives_nothing_away(visit):
-    page = visit("?lesson=acceptance&step=2")
-    page.wait_for_selector("#race_lab .lane")
-    page.wait_for_function("document.querySelector('#race_lab .gsd-exact').textContent === '60.0%'")
-    expect(page.locator("#race_lab .gsd-exact")).to_be_hidden()
-    page.get_by_role("slider", name="Your prediction").fill("20")
-    page.locator(".lesson .answer .reveal").click()
-    page.wait_for_selector("#race_lab .gsd-exact", state="visible")
-    expect(page.locator(".lesson .verdict")).to_contain_text("you said 20%, it is 60%: 40 points off")
-
-
-def test_a_lesson_on_a_phone_has_no_serious_findings(visit):
-    page = visit("?lesson=drafter&__theme=dark", viewport={"width": 390, "height": 844})
-    page.wait_for_selector("#race_lab .lane")
-    page.locator(".lesson .next").click()
-    predict(page, LESSONS["drafter"]["questions"][0])
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    assert serious_findings(page) == []
-    page.get_by_role("button", name="Close the lesson").click()
-    page.wait_for_selector(".lessons .card")
-    assert serious_findings(page) == []
-
-
 # ---------------------------------------------------------------- the projector
 
 

@@ -46,14 +46,3 @@ def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
     returned = code.locator("#text .token.code > .ink", has_text="return").first
     assert returned.evaluate(left) > code.locator("#text .tokens").evaluate(left) + 30
     assert code.locator("#text .token.code.accepted > .ink").count() > 50
-
-
-def test_tree_and_race_count_the_spaces_of_an_indentation(code):
-    labels = code.evaluate(
-        """async () => {
-          const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
-          const { MODULES } = await import(loaded.find((name) => name.endsWith("/main.js")));
-          return ["\\n        ", " if", "  "].map(MODULES["shared/labels.js"].visible);
-        }"""
-    )
-    assert labels == ["⏎␣×8", "␣if", "␣␣"]

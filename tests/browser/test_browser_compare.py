@@ -3,7 +3,6 @@
 import pytest
 from playwright.sync_api import expect
 
-from components.page.assets import ASSETS, file_url
 from tests.conftest import go
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
@@ -107,34 +106,3 @@ def test_stop_ends_it_and_mistakes_are_explained(compare):
     expect(compare.locator("#compare [name=seed]")).not_to_have_value("")
     expect(column(compare, 1).locator(".prompt")).to_have_text(HOSTILE)
     assert compare.evaluate("window.hacked") is None
-
-
-def test_a_column_that_is_none_is_explained(open_compare):
-    page = open_compare("&compare.columns=ar,ersd.bush.4.own")
-    told = page.get_by_text("ersd.bush.4.own")
-    told.wait_for()
-    assert "write a column like ersd.sequence.4.own" in told.inner_text()
-
-
-WORDS = """async (module) => {
-  const { parting, verdict, reason } = await import(new URL(module, document.baseURI).href);
-  const lane = (phase, ...ids) => ({ phase, tokens: ids.map((id) => ({ id, text: `t${id}` })) });
-  const plain = lane("finished", 1, 2, 3);
-  const ended = [[1, 2, 3], [1, 5, 3], [1, 2]].map((ids) => lane("finished", ...ids));
-  const lanes = [...ended, lane("running", 1, 2), lane("running", 4)];
-  const half = { greedy: false, dtype: "bfloat16" };
-  return {
-    places: lanes.map((one) => parting(one, plain)),
-    same: lanes.map((one) => verdict(one, plain).same),
-    ends: verdict(lanes[2], plain).line,
-    half: reason("ersd", { same: false, at: 16 }, half),
-  };
-}"""
-
-
-def test_where_two_texts_part(page):
-    words = page.evaluate(WORDS, file_url(ASSETS / "compare/diff.js"))
-    assert words["places"] == [-1, 1, 2, -1, 0]
-    assert words["same"] == [True, False, False, None, False]
-    assert "token 3: the end instead of" in words["ends"]
-    assert "in bfloat16: the texts agree for 16 tokens" in words["half"]

@@ -61,19 +61,6 @@ def test_own_results_are_drawn_for_both_methods_with_a_table_each(lab):
     expect(lab.locator("#experiments_lab .plot table").first.locator("tbody tr")).to_have_count(13)
 
 
-def test_a_curve_can_be_hidden_and_the_zoom_survives(lab):
-    figure = "#experiments_lab .plot .figure"
-    drawn(lab, figure)
-    lab.evaluate(
-        "f => window.Plotly.relayout(document.querySelector(f), {'yaxis.range[0]': 1, 'yaxis.range[1]': 2})",
-        figure,
-    )
-    lab.locator("#experiments_lab .curve", has_text="batch").first.click()
-    hidden = "f => document.querySelector(f).data.filter((trace) => trace.visible === false).length === 2"
-    lab.wait_for_function(hidden, arg=figure)
-    assert lab.evaluate("f => document.querySelector(f).layout.yaxis.range", figure) == [1, 2]
-
-
 def range_of(page, figure):
     return page.evaluate("f => document.querySelector(f)._fullLayout.yaxis.range", figure)
 

@@ -203,8 +203,9 @@ def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
 
 
 def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
-    """If the best trees are not nested, the page asks the server for each k."""
+    """If the best trees are not nested, the page asks the server for each k. The rates sum to at most one."""
     choose(tree_lab, "tree_lab", "Increasing")
+    shows(tree_lab, "#tree_lab .how", "Dynamic program")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
     tree_lab.evaluate(
         """() => {
@@ -218,12 +219,6 @@ def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
     expect(verdict).to_contain_text("k = 13:")
     expect(verdict).not_to_contain_text("yields 3.")
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length === 14")
-
-
-def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_one(tree_lab):
-    choose(tree_lab, "tree_lab", "Increasing")
-    shows(tree_lab, "#tree_lab .how", "Dynamic program")
-    shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
     choose(tree_lab, "tree_lab", "Halves")
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     shows(tree_lab, "#tree_lab .left-over", "In 0.0% of the cases no child is accepted")

@@ -92,35 +92,12 @@ def decisions(run):
             yield round.number, token.kind
 
 
-def test_a_recorded_run_plays_by_itself_and_asks_no_model(browser, url):
-    context = browser.new_context(bypass_csp=True, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(url)
-    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
-    page.wait_for_function("window.specdec.store.state.selected.round >= 2")
-    assert page.evaluate("document.body.dataset.phase") == "idle"
-    assert state(page)["recorded"]["name"] == "story"
-    assert not any("/call/" in address for address in asked)
-    assert any(address.endswith("traces/story.json") for address in asked)
-    # the play shows both timelines, and explains a round first
-    expect(page.locator("#stepper .play .word")).to_have_text("play", timeout=6 * SLOW)
-    context.close()
-
-
-def test_with_reduced_motion_nothing_plays(browser, url):
-    context = browser.new_context(bypass_csp=True, reduced_motion="reduce")
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
-    page.goto(url)
+def test_with_reduced_motion_nothing_plays(page):
     page.wait_for_selector("#text .tokens .token.accepted", state="visible")
     before = place(page)
     page.wait_for_timeout(1000)
     assert place(page) == before
     expect(page.locator("#stepper .play .word")).to_have_text("play")
-    context.close()
 
 
 @pytest.mark.parametrize("name", ["early-rejection", "story"])
@@ -144,7 +121,7 @@ def test_the_keys_walk_through_every_decision_in_order(page, name):
     assert place(page) == [0, 0]
 
 
-def test_keys_belong_to_the_prompt_while_somebody_writes(page):
+def test_space_plays_and_pauses_and_keys_belong_to_the_prompt_while_somebody_writes(page):
     open_trace(page, "story")
     page.locator("#prompt textarea").click()
     for key in ("ArrowRight", "Shift+ArrowRight", "End", " "):
@@ -152,10 +129,7 @@ def test_keys_belong_to_the_prompt_while_somebody_writes(page):
     settled(page)
     assert place(page) == [0, 0]
     expect(page.locator("#stepper .play .word")).to_have_text("play")
-
-
-def test_space_plays_and_pauses(page):
-    open_trace(page, "story")
+    page.locator("#text h2").click()
     page.keyboard.press(" ")
     page.wait_for_function("window.specdec.store.state.selected.round >= 1")
     page.keyboard.press(" ")
@@ -164,8 +138,9 @@ def test_space_plays_and_pauses(page):
     assert place(page) == before
 
 
-def test_what_comes_next_is_hidden_and_keeps_its_place(page):
+def test_what_comes_next_keeps_its_place_and_the_sentence_says_the_rule_with_its_numbers(page):
     run = open_trace(page, "early-rejection")
+    trial = run.rounds[0].steps[0].trials[0]
     where = "document.querySelector('#text .tokens').getBoundingClientRect().height"
     height = page.evaluate(where)
     visible = page.locator("#text .tokens .token >> visible=true")
@@ -175,23 +150,15 @@ def test_what_comes_next_is_hidden_and_keeps_its_place(page):
     expect(visible).to_have_count(1)
     assert visible.all_inner_texts() == [run.rounds[0].nodes[0].text.strip()]
     expect(page.locator("#tree .drawing .node.unvisited")).to_have_count(3)
+    said = re.compile(r"u = (\S+) ≥ p/q = (\S+): rejected")
+    expect(page.locator("#race .verdict")).to_contain_text(said)
+    numbers = said.search(page.locator("#race .verdict").inner_text()).groups()
+    assert [*map(float, numbers)] == pytest.approx([trial.u, trial.ratio], rel=5e-3)
     page.keyboard.press("ArrowRight")
+    expect(page.locator("#race .verdict")).to_contain_text("so it is drawn from the residual")
     settled(page)
     expect(visible).to_have_count(2)
     assert page.evaluate(where) == height
-
-
-def test_a_sentence_says_the_rule_with_its_numbers(page):
-    run = open_trace(page, "early-rejection")
-    trial = run.rounds[0].steps[0].trials[0]
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#race .verdict")).to_contain_text("≥ p/q")
-    words = page.locator("#race .verdict").inner_text()
-    u, ratio = re.search(r"u = (\S+) ≥ p/q = (\S+): rejected", words).groups()
-    assert float(u) == pytest.approx(trial.u, rel=5e-3)
-    assert float(ratio) == pytest.approx(trial.ratio, rel=5e-3)
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("#race .verdict")).to_contain_text("so it is drawn from the residual")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +202,8 @@ def test_what_belongs_together_lights_up_by_pointer_and_by_keyboard(page):
 
 def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, url):
     page = blank
+    page.goto(f"{url}/?trace=no-such-run")
+    expect(page.locator(".replay-error")).to_contain_text("no-such-run")
     page.goto(f"{url}/?trace=wide-tree")
     page.wait_for_function("window.specdec?.store.state.recorded?.name === 'wide-tree'")
     open_trace(page, "parting-gsd")
@@ -244,17 +213,6 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, u
     expect(page).to_have_url(re.compile("trace=parting-ersd"))
 
 
-def test_an_unknown_link_is_explained(blank, url):
-    blank.goto(f"{url}/?trace=no-such-run")
-    blank.wait_for_function("document.querySelector('.replay-error')?.textContent.includes('no-such-run')")
-
-
-def test_play_at_a_finished_run_starts_it_over(page):
-    generate(page)
-    page.locator("#stepper .play").click()
-    page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
-
-
 def test_the_menu_of_what_can_be_saved_closes(page):
     menu = page.locator("details.save")
     for close in (lambda: page.keyboard.press("Escape"), lambda: page.locator("h1").click()):
@@ -262,16 +220,6 @@ def test_the_menu_of_what_can_be_saved_closes(page):
         expect(menu).to_have_attribute("open", "")
         close()
         expect(menu).not_to_have_attribute("open", "")
-
-
-def test_a_live_run_is_kept_beside_a_recorded_one(page):
-    enter(page.locator("#length input[type=number]"), "8")
-    generate(page)
-    ids = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
-    open_trace(page, "long-run")
-    page.locator("#replay .choose").select_option("own")
-    page.wait_for_function("window.specdec.store.state.recorded === null")
-    assert [token["id"] for round in state(page)["rounds"] for token in round["tokens"]] == ids
 
 
 def test_time_can_be_walked_while_a_run_is_streaming(page):
@@ -297,7 +245,7 @@ def save(page, kind):
     return download.value
 
 
-def test_a_live_run_is_saved_as_the_decoder_would_record_it(page, tmp_path):
+def test_a_live_run_is_the_decoders_and_is_saved_played_and_kept_beside_a_recorded_one(page, tmp_path):
     enter(page.locator("#length input[type=number]"), "12")
     generate(page)
     save(page, "json").save_as(tmp_path / "run.json")
@@ -313,6 +261,14 @@ def test_a_live_run_is_saved_as_the_decoder_would_record_it(page, tmp_path):
     assert saved.token_ids == again.token_ids
     assert saved.prompt_ids == again.prompt_ids
     assert saved.prefill_seconds > 0
+    expect(page.locator("#statistics .efficiency")).to_have_text(f"{again.block_efficiency:.2f}")
+    page.locator("#stepper .play").click()
+    page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
+    open_trace(page, "long-run")
+    page.locator("#replay .choose").select_option("own")
+    page.wait_for_function("window.specdec.store.state.recorded === null")
+    shown = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
+    assert shown == again.token_ids
 
 
 def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, browser, tmp_path):

@@ -3,11 +3,13 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go, serious_findings, to
+from tests.conftest import go, hidden_tokens, serious_findings, to
 
 SIZES = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
 SLIDES = [(1280, 720), (1920, 1080)]
+SMALL = [(640, 360), (1100, 800)]
+"""A laptop's window of 1280 x 720 at a zoom of 200%, and the frame of a Space."""
 SHOWN = {
     "compare": ("#compare .column", ".story .token"),
     "draft": ("#be_draft .play", ".prompt:not(:empty)"),
@@ -91,14 +93,16 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     assert 0 <= top <= 0.65 * PHONE[1], top
     if tab not in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
         page.wait_for_function(FITS_A_PHONE)
+    assert hidden_tokens(page) == []
     assert serious_findings(page, "#tabs") == []
 
 
-@pytest.mark.parametrize("size", [(640, 360), (1100, 800)], ids=["zoomed-to-200%", "frame"])
 @pytest.mark.parametrize("tab", [*SHOWN, *OTHERS])
-def test_nothing_is_wider_than_a_small_window(opened, tab, size):
-    """A laptop's window of 1280 x 720 holds 640 x 360 pixels at 200%; the frame is that of a Space."""
-    page = opened(tab, size=size)
+def test_nothing_is_wider_than_a_small_window_and_no_token_of_a_text_is_hidden(opened, tab):
+    page = opened(tab, size=SMALL[0])
+    assert hidden_tokens(page) == []
+    page.wait_for_function(IS_WITHIN_THE_WINDOW)
+    resize(page, SMALL[1])
     page.wait_for_function(IS_WITHIN_THE_WINDOW)
 
 
@@ -194,6 +198,7 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(opened, tab):
     for name in names:
         if len(names) > 1:
             menu.select_option(name)
+        assert hidden_tokens(page) == [], name
         for size in SLIDES:
             resize(page, size)
             settled(page, "#tabs")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import enter, generate, go, ready, settle, to
+from tests.conftest import SLOW, enter, generate, go, ready, settle, to
 
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -33,15 +33,23 @@ BEGUN = """(({ phase, rounds, recorded }) => {
 
 
 @pytest.fixture
-def tab(someone, url):
-    """Open the page at a size, as a new visitor. No script may fail."""
+def tab(blank, someone, url):
+    """Open the page at a size, as a new visitor. settings: those of a browser of its own."""
 
-    def open_page(size, query="", **settings):
-        page = someone(f"{url}/{query}", {"width": size[0], "height": size[1]}, **settings)
-        ready(page)
-        return page
+    def open_page(size, query="", reduced_motion="no-preference", **settings):
+        if settings:
+            page = someone(f"{url}/{query}", {"width": size[0], "height": size[1]}, **settings)
+            ready(page)
+            return page
+        resize(blank, size)
+        blank.emulate_media(reduced_motion=reduced_motion)
+        return go(blank, f"{url}/{query}")
 
     return open_page
+
+
+def resize(page, size):
+    page.set_viewport_size({"width": size[0], "height": size[1]})
 
 
 def whole(page, names):
@@ -73,7 +81,7 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     settle(page.locator("#k input[type=number]"))
     page.evaluate(WATCH)
     page.locator("#generate").click()
-    page.wait_for_function(BEGUN)
+    page.wait_for_function(BEGUN, timeout=6 * SLOW)
     during = whole(page, names)
     page.wait_for_function("document.body.dataset.phase === 'done'")
     settle(page.locator("#text"))
@@ -115,6 +123,7 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
             "words => document.querySelector('.slow .caption').textContent.includes(words)", arg=words
         )
     expect(page.locator("#race")).to_be_hidden()
+    assert page.evaluate("document.body.dataset.phase") == "idle"
     page.wait_for_selector("[data-lanes]")
     page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
     at = page.evaluate("(({ selected, veiled }) => [selected, veiled])(window.specdec.store.state)")
@@ -124,6 +133,9 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
     expect(page.locator("#result .guess")).to_have_attribute("href", "?tab=draft")
+    fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    assert any(address.endswith("traces/story.json") for address in fetched)
+    assert not any("/call/" in address for address in fetched), "a recorded run asks no model"
     page.get_by_role("button", name="Try your own").click()
     expect(page.locator("#prompt textarea")).to_be_focused()
 
@@ -221,17 +233,19 @@ def test_a_saved_run_holds_plain_decoding_and_shows_its_lanes_when_it_is_opened(
     expect(page.locator(".lane .count").first).to_have_text("64 calls")
 
 
-@pytest.mark.parametrize(
-    "touched", ["#text .tokens .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"]
-)
-def test_whoever_touches_what_is_shown_pauses_it(tab, touched):
-    page = tab((1280, 720))
-    page.wait_for_function("window.specdec.store.state.selected.round >= 2")
-    page.locator(touched).first.click()
-    expect(page.locator("#stepper .play .word")).to_have_text("play")
-    at = page.evaluate("window.specdec.store.state.selected.round")
-    page.wait_for_timeout(1200)
-    assert page.evaluate("window.specdec.store.state.selected.round") == at
+def test_whoever_touches_what_is_shown_pauses_it(tab):
+    page = tab((1280, 720), "?trace=long-run", reduced_motion="reduce")
+    word = "#stepper .play .word"
+    page.keyboard.press("Home")
+    for touched in ("#text .tokens .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"):
+        page.locator("#stepper .play").click()
+        expect(page.locator(word)).to_have_text("pause")
+        page.wait_for_function("window.specdec.store.state.selected.round >= 2")
+        page.locator(touched).first.click()
+        expect(page.locator(word)).to_have_text("play")
+        at = page.evaluate("window.specdec.store.state.selected.round")
+        page.wait_for_timeout(1200)
+        assert page.evaluate("window.specdec.store.state.selected.round") == at, touched
 
 
 def test_a_reload_keeps_the_visitors_run(tab):
@@ -322,6 +336,7 @@ def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_th
         expect(page.locator("body[data-changed]")).to_have_count(1)
         generate(page, until="error")
         expect(page.locator("#feed .run-error")).to_contain_text(message)
+        assert "Traceback" not in page.locator("body").inner_text()
         expect(page.locator(field)).to_have_value(wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)
         enter(page.locator(field), right)
@@ -338,8 +353,13 @@ RECEIVE = """(phases, more) => {
 """A run of the visitor with the rounds of the recorded one. It stays in its last phase."""
 
 
-def test_a_run_that_is_stopped_while_plain_decoding_is_measured_is_complete(tab):
+def test_a_change_during_a_run_is_marked_and_a_run_stopped_in_plain_decoding_is_complete(tab):
     page = tab((1280, 720), reduced_motion="reduce")
+    page.evaluate(RECEIVE, ["running"])
+    page.locator("#method input[value=gsd]").check(force=True)
+    expect(page.locator(".run-status")).to_contain_text("You changed method. The shown run has")
+    expect(page.locator("body[data-changed]")).to_have_count(1)
+    page.locator("#method input[value=ersd]").check(force=True)
     page.evaluate(RECEIVE, ["running", "baseline"])
     page.locator("#stop").click()
     expect(page.locator(".run-status")).to_contain_text("Done: 64 tokens in")
@@ -359,13 +379,6 @@ def test_a_refused_question_leaves_the_last_answer_marked(tab):
     expect(page.locator("body[data-changed]")).to_have_count(0)
 
 
-def test_no_tokens_are_compared_before_plain_decoding_has_some(tab):
-    page = tab(PHONE, reduced_motion="reduce")
-    expect(page.locator(".account .equal")).to_be_visible()
-    page.evaluate(RECEIVE, ["running"])
-    expect(page.locator(".account .equal")).to_be_hidden()
-
-
 def test_the_player_holds_all_its_parts_while_it_plays(tab):
     page = tab((820, 1180))
     page.wait_for_selector("#stepper .skip:enabled")
@@ -373,29 +386,21 @@ def test_the_player_holds_all_its_parts_while_it_plays(tab):
     assert page.evaluate(right, ".live-figure span") <= page.evaluate(right, "#stepper nav")
 
 
-def test_a_change_during_a_run_is_marked(tab):
-    page = tab((1280, 720))
-    page.evaluate(RECEIVE, ["running"])
-    page.locator("#method input[value=gsd]").check(force=True)
-    expect(page.locator(".run-status")).to_contain_text("You changed method. The shown run has")
-    expect(page.locator("body[data-changed]")).to_have_count(1)
-
-
-@pytest.mark.parametrize("press", ["End", "button"])
-def test_to_the_end_goes_to_the_end(tab, press):
+def test_to_the_end_goes_to_the_end_by_key_and_by_button(tab):
     page = tab((1280, 720), reduced_motion="reduce")
     place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
     featured, last = page.evaluate(place)
     assert featured != last
     # the run is at its featured round already
     expect(page.get_by_role("button", name="Show it")).to_be_hidden()
-    if press == "End":
-        page.keyboard.press("End")
-    else:
-        page.get_by_role("button", name="Newest round").click()
-    assert page.evaluate(place) == [last, last]
-    page.get_by_role("button", name="Show it").click()
-    assert page.evaluate(place) == [featured, last]
+    for to_the_end in (
+        lambda: page.keyboard.press("End"),
+        page.get_by_role("button", name="Newest round").click,
+    ):
+        to_the_end()
+        assert page.evaluate(place) == [last, last]
+        page.get_by_role("button", name="Show it").click()
+        assert page.evaluate(place) == [featured, last]
 
 
 ACCOUNT = (
@@ -404,40 +409,44 @@ ACCOUNT = (
 )
 
 
-@pytest.mark.parametrize("size", [*SCREENS, PHONE])
-@pytest.mark.parametrize("kind", ["accepted", "correction", "bonus"])
-def test_no_sentence_is_cut_for_a_long_token(tab, size, kind):
-    page = tab(size, reduced_motion="reduce")
-    cut = page.evaluate(
-        """async ([kind, account]) => {
-          const { store } = window.specdec;
-          const frame = () => new Promise(requestAnimationFrame);
-          const text = JSON.stringify(store.state.rounds, (key, value) =>
-            key === "text" ? " incomprehensibilities" : value);
-          Object.assign(store.state, { rounds: JSON.parse(text) });
-          for (const { number, tokens } of store.state.rounds) {
-            const step = tokens.findIndex((token) => token.kind === kind);
-            if (step < 0) continue;
-            store.select(number, step);
-            await frame().then(frame).then(frame);
-            document.querySelector(".account .sum").textContent = account;
-            const parts = ["#race .verdict", "#race .note", ".race-marks", "#tree .verdict", ".account"];
-            const isCut = (name) => {
-              const part = document.querySelector(name);
-              return part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
-            };
-            const said = document.querySelector("#race .verdict").textContent.includes(kind);
-            return [said, parts.filter(isCut)];
-          }
-        }""",
-        [kind, ACCOUNT],
-    )
-    assert cut == [True, []]
+CUT = """async ([kind, account]) => {
+  const { store } = window.specdec;
+  const frame = () => new Promise(requestAnimationFrame);
+  const text = JSON.stringify(store.state.rounds, (key, value) =>
+    key === "text" ? " incomprehensibilities" : value);
+  Object.assign(store.state, { rounds: JSON.parse(text) });
+  for (const { number, tokens } of store.state.rounds) {
+    const step = tokens.findIndex((token) => token.kind === kind);
+    if (step < 0) continue;
+    store.select(number, step);
+    await frame().then(frame).then(frame);
+    document.querySelector(".account .sum").textContent = account;
+    const parts = ["#race .verdict", "#race .note", ".race-marks", "#tree .verdict", ".account"];
+    const isCut = (name) => {
+      const part = document.querySelector(name);
+      return part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
+    };
+    const said = document.querySelector("#race .verdict").textContent.includes(kind);
+    return [said, parts.filter(isCut)];
+  }
+}"""
+"""Whether the race's sentence tells of a decision of this kind, and the sentences that are cut."""
 
 
-def test_the_menu_of_recorded_runs_hides_what_lies_below_it_during_a_run(tab):
+def test_no_sentence_is_cut_for_a_long_token(tab):
+    page = tab(SCREENS[0], reduced_motion="reduce")
+    for size in (*SCREENS, PHONE):
+        resize(page, size)
+        settle(page.locator("#text"))
+        for kind in ("accepted", "correction", "bonus"):
+            assert page.evaluate(CUT, [kind, ACCOUNT]) == [True, []], (size, kind)
+
+
+def test_during_a_run_the_menu_hides_what_lies_below_it_and_no_tokens_are_compared_yet(tab):
     page = tab(PHONE, reduced_motion="reduce")
+    expect(page.locator(".account .equal")).to_be_visible()
     page.evaluate(RECEIVE, ["running"])
+    expect(page.locator(".account .equal")).to_be_hidden()
     expect(page.locator("#replay .choose")).to_be_disabled()
     expect(page.locator("#replay .choose")).to_have_css("opacity", "1")
 
@@ -542,6 +551,7 @@ def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
     page.locator("#lossless-run").click()
     page.wait_for_timeout(500)
     held.pop().continue_()
+    page.unroute("**/losslessness/panel.js")
     page.wait_for_function("document.body.dataset.check === 'running'")
 
 
@@ -557,18 +567,18 @@ def test_the_drawer_leaves_its_own_button_free_and_ends_by_escape(tab):
     expect(page.locator("#settings")).to_be_hidden()
 
 
-@pytest.mark.parametrize("size", [*SCREENS, PHONE])
-def test_the_story_shows_whole_lines(tab, size):
-    page = tab(size, "?length=120&seed=6&baseline=0", reduced_motion="reduce")
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    settle(page.locator("#text"))
-    line, top, height = page.evaluate(
-        """() => {
-          const story = document.querySelector("#text .story");
-          return [parseFloat(getComputedStyle(story).lineHeight), story.scrollTop, story.clientHeight];
-        }"""
-    )
-    assert top > 0
-    assert top % line == 0
-    assert height % line in (0, 8)
+def test_the_story_shows_whole_lines(tab):
+    page = tab(SCREENS[0], "?length=120&seed=6&baseline=0", reduced_motion="reduce")
+    for size in (*SCREENS, PHONE):
+        resize(page, size)
+        generate(page)
+        settle(page.locator("#text"))
+        line, top, height = page.evaluate(
+            """() => {
+              const story = document.querySelector("#text .story");
+              return [parseFloat(getComputedStyle(story).lineHeight), story.scrollTop, story.clientHeight];
+            }"""
+        )
+        assert top > 0, size
+        assert top % line == 0, size
+        assert height % line in (0, 8), size

@@ -155,12 +155,6 @@ def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
 # ---------------------------------------------------------------- leading and answering
 
 
-def test_nobody_leads_without_the_key(hall):
-    room = hall.open(HOME)
-    assert room.leads(room.key)
-    assert not any(map(room.leads, ("", room.code, room.join(), room.key[:-1], "é")))
-
-
 def test_an_answer_counts_once_while_its_question_is_open(hall):
     room = hall.open(HOME)
     one, other = room.join(), room.join()

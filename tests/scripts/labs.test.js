@@ -84,34 +84,13 @@ test("a position of a run becomes a race with the same winners", () => {
   assert.ok(raced > 20);
 });
 
-// Trees as the server sends them: [parent, child index], parents first.
+// Trees as the server sends them: [parent, child index] of each node, parents first; here "11" is [1, 1].
+const rowsOf = (text) => text.split(" ").map((row) => [...row].map(Number));
 const ROWS = {
-  root: [[0, 0]],
-  chain: [
-    [0, 0],
-    [0, 0],
-    [1, 0],
-    [2, 0],
-  ],
-  batch: [
-    [0, 0],
-    [0, 0],
-    [0, 1],
-    [0, 2],
-  ],
-  mixed: [
-    [0, 0],
-    [0, 0],
-    [1, 0],
-    [0, 1],
-    [2, 0],
-    [1, 1],
-    [3, 0],
-    [0, 2],
-    [4, 0],
-    [5, 0],
-    [3, 1],
-  ],
+  root: rowsOf("00"),
+  chain: rowsOf("00 00 10 20"),
+  batch: rowsOf("00 00 01 02"),
+  mixed: rowsOf("00 00 10 01 20 11 30 02 40 50 31"),
 };
 const RATES = [0.6, 0.2, 0.1];
 const tree = (rows) => nodesOf([[undefined, null], ...rows.slice(1)], RATES);

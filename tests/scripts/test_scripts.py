@@ -91,32 +91,6 @@ def test_types_of_the_scripts_fit(tools):
     assert code == 0, said
 
 
-def test_types_notice_mistakes(tools, tmp_path):
-    mistakes = {
-        "decisions(round, 'gsd')[0].stp;": "'stp' does not exist",
-        "round.nodes.map((node) => node.status === 'acepted');": "no overlap",
-        "decisions(round);": "Expected 2 arguments",
-        "state.rounds[0].tokens[0].txt;": "'txt' does not exist",
-        "statusAt(round, decisions(round, 'gsd')[0], round);": "missing the following properties",
-    }
-    shared = (ASSETS / "shared").as_posix()
-    head = (
-        f'import {{ decisions, statusAt }} from "{shared}/decisions.js";\n'
-        f'import {{ state }} from "{shared}/store.js";\n'
-        f'/** @type {{import("{ASSETS.as_posix()}/types.d.ts").Round}} */\n'
-        "const round = state.rounds[0];\n"
-        "export const found = () => [state, round, decisions, statusAt];\n"
-    )
-    for number, line in enumerate(mistakes):
-        (tmp_path / f"wrong{number}.js").write_text(head + line)
-    settings = {"extends": f"{ROOT.as_posix()}/tsconfig.json", "include": ["wrong*.js"]}
-    (tmp_path / "tsconfig.json").write_text(json.dumps(settings))
-    code, said = run(tools, TSC, "-p", tmp_path)
-    assert code != 0
-    for number, finding in enumerate(mistakes.values()):
-        assert re.search(rf"wrong{number}\.js\(6,.*\n?.*{finding}", said), (finding, said)
-
-
 def graph():
     """Scripts by their place in `assets`, each with the places of its imports."""
     scripts = {path.relative_to(ASSETS).as_posix(): path.read_text() for path in ASSETS.rglob("*.js")}

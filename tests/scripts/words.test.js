@@ -24,6 +24,7 @@ test("no sign of a token is invisible or turns the text around, whatever the mod
   assert.equal(visible(" a\n\t\u0007"), "␣a⏎⇥[U+0007]");
   assert.equal(visible(""), "…");
   assert.equal(visible("a\r\nb\r"), "a⏎b[U+000D]");
+  assert.deepEqual(["\n        ", " if", "  "].map(visible), ["⏎␣×8", "␣if", "␣␣"]);
 });
 
 test("joiners inside words and emoji are text, and by themselves they are named", () => {
@@ -77,6 +78,7 @@ test("a verdict is given once the texts part or both are through", () => {
   const parted = verdict(lane("abx"), lane("abc"));
   assert.deepEqual([parted.same, parted.at], [false, 2]);
   assert.ok(parted.line.includes(quoted("x")) && parted.line.includes(quoted("c")));
+  assert.ok(verdict(lane("ab"), lane("abc")).line.includes("token 3: the end instead of"));
 });
 
 test("the reason fits the method, the temperature and the precision", () => {

@@ -51,24 +51,24 @@ def _handles(pid, number):
     return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
-def test_at_its_start(started):
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_at_its_start(started, number, expected):
     server, _ = started
     while not _handles(server.pid, signal.SIGTERM):  # the first thing that it does; now it imports modules
         time.sleep(0.01)
-    line, errors, code = ended(server, signal.SIGINT)
-    assert (line, code) == ("The server was ended by SIGINT.", 130)
+    line, errors, code = ended(server, number)
+    assert (line, code) == (f"The server was ended by {number.name}.", expected)
     assert errors == ""
 
 
-@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_while_visitors_wait_and_decode(started, number, expected, tmp_path):
+def test_while_visitors_wait_and_decode(started, tmp_path):
     server, address = started
     wait_for(address, server)
     busy = threading.Thread(target=lambda: asyncio.run(ATTACKS["streams"][1](address, 4.0)), daemon=True)
     busy.start()
     time.sleep(2)
-    line, errors, code = ended(server, number)
-    assert (line, code) == (f"The server was ended by {number.name}.", expected)
+    line, errors, code = ended(server, signal.SIGINT)
+    assert (line, code) == ("The server was ended by SIGINT.", 130)
     assert "Traceback" not in errors
     busy.join(60)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

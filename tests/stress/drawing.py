@@ -4,15 +4,13 @@
 
 Each repeat opens the page as a new visitor with nothing in the cache, decodes 300 tokens, and plays them:
 
-opened  bytes and requests of the first load, as sent and unpacked, and the requests for files of ours;
-        milliseconds to the first paint and to the first token of the recorded run that plays by itself
+opened  bytes and requests of the first load, and milliseconds to the first token of the recorded run that
+        plays by itself
 phone   the same on a slow phone: 1.6 Mbit/s, answers 150 ms later, and a quarter of this processor
-running from Generate to the last token
-playing the same run played at ten rounds a second, for some seconds
+running frames a second (of 60) from Generate to the last token
+playing the same while the run is played at ten rounds a second, for some seconds
 
-Of running and playing: frames a second (of 60), the longest time between two of them, the processor time of
-the page's main thread and its share of the time, and how far things moved (layout shift). All on the
-cores that decode.
+All on the cores that decode.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -47,16 +44,13 @@ _FIRST_TOKEN = """new MutationObserver((_, observer) => {
   observer.disconnect();
 }).observe(document, { childList: true, subtree: true });"""
 _WATCH = """() => {
-  const seen = (window.seen = { frames: [], shift: 0 });
-  new PerformanceObserver((list) => {
-    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) seen.shift += value;
-  }).observe({ type: "layout-shift" });
-  const frame = (now) => { seen.frames.push(now); requestAnimationFrame(frame); };
+  window.framesSeen = [];
+  const frame = (now) => { window.framesSeen.push(now); requestAnimationFrame(frame); };
   requestAnimationFrame(frame);
 }"""
 # A promise, so that no other script runs in the page meanwhile.
 _GENERATE = """() => new Promise((done, failed) => {
-  window.seen.frames.length = 0;
+  window.framesSeen.length = 0;
   const { store } = window.specdec;
   const before = store.state.run;
   store.subscribe(({ run, phase, message }) => {
@@ -69,7 +63,7 @@ _PLAY = """async (milliseconds) => {
   const speed = document.querySelector("#stepper .speed");
   speed.value = "fastest";
   speed.dispatchEvent(new Event("change"));
-  window.seen.frames.length = 0;
+  window.framesSeen.length = 0;
   document.querySelector("#stepper .play").click();
   await new Promise((done) => setTimeout(done, milliseconds));
 }"""
@@ -77,25 +71,15 @@ _PLAY = """async (milliseconds) => {
 
 def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
     """Measure the first load: the transferred bytes, and the time until something can be read."""
-    sizes: dict[str, list[float]] = {"sent": [], "unpacked": []}
-    asked: list[str] = []
+    sizes: list[float] = []
     devtools.send("Network.enable")
-    devtools.on("Network.requestWillBeSent", lambda event: asked.append(event["request"]["url"]))
-    devtools.on("Network.loadingFinished", lambda event: sizes["sent"].append(event["encodedDataLength"]))
-    devtools.on("Network.dataReceived", lambda event: sizes["unpacked"].append(event["dataLength"]))
+    devtools.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
     page.add_init_script(_FIRST_TOKEN)
     page.goto(address)
     page.wait_for_function("window.firstToken")
     page.wait_for_timeout(SETTLED)
-    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    return {
-        "requests": len(sizes["sent"]),
-        "requests_of_ours": sum("/files/" in url for url in asked),
-        "kilobytes_sent": sum(sizes["sent"]) / 1000,
-        "kilobytes_unpacked": sum(sizes["unpacked"]) / 1000,
-        "first_paint_ms": paint,
-        "first_token_ms": page.evaluate("window.firstToken"),
-    }
+    first = page.evaluate("window.firstToken")
+    return {"requests": len(sizes), "kilobytes_sent": sum(sizes) / 1000, "first_token_ms": first}
 
 
 def phone(browser: Browser, address: str) -> dict[str, float]:
@@ -111,28 +95,11 @@ def phone(browser: Browser, address: str) -> dict[str, float]:
     return figures
 
 
-def busy(devtools: CDPSession) -> float:
-    """Processor seconds of the main thread so far."""
-    metrics = devtools.send("Performance.getMetrics")["metrics"]
-    return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
-
-
-def drawn(page: Page, devtools: CDPSession, act: Callable[[], Any]) -> dict[str, float]:
-    """Measure the drawing during an activity of the page."""
-    page.evaluate("() => { window.seen.shift = 0; }")
-    start, worked = time.perf_counter(), busy(devtools)
+def drawn(page: Page, act: Callable[[], Any]) -> dict[str, float]:
+    """Frames a second during an activity of the page."""
     act()
-    worked, took = busy(devtools) - worked, time.perf_counter() - start
-    record = page.evaluate("window.seen")
-    gaps = [late - early for early, late in zip(record["frames"], record["frames"][1:], strict=False)]
-    return {
-        "seconds": sum(gaps) / 1000,
-        "frames_per_second": 1000 * len(gaps) / sum(gaps),
-        "longest_ms": max(gaps),
-        "main_thread_seconds": worked,
-        "main_thread_share": worked / took,
-        "layout_shift": record["shift"],
-    }
+    frames = page.evaluate("window.framesSeen")
+    return {"frames_per_second": 1000 * (len(frames) - 1) / (frames[-1] - frames[0])}
 
 
 def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
@@ -140,15 +107,13 @@ def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
     context = browser.new_context(bypass_csp=True, viewport=SCREEN)
     context.set_default_timeout(SLOW)
     page = context.new_page()
-    devtools = context.new_cdp_session(page)
-    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    figures = {"opened": opened(page, devtools, address)}
+    figures = {"opened": opened(page, context.new_cdp_session(page), address)}
     page.goto(f"{address}/?{urlencode(SETUP)}")
     page.wait_for_function("window.specdec")
     page.wait_for_timeout(SETTLED)
     page.evaluate(_WATCH)
-    figures["running"] = drawn(page, devtools, lambda: page.evaluate(_GENERATE))
-    figures["playing"] = drawn(page, devtools, lambda: page.evaluate(_PLAY, PLAYED))
+    figures["running"] = drawn(page, lambda: page.evaluate(_GENERATE))
+    figures["playing"] = drawn(page, lambda: page.evaluate(_PLAY, PLAYED))
     context.close()
     return figures | {"phone": phone(browser, address)}
 
