@@ -45,7 +45,8 @@ def distance(a, b, seen=DEUTERANOPIA):
 
 
 def files_with_colours():
-    paths = [*(ROOT / "components").rglob("*.py"), *(ROOT / "assets").rglob("*.css")]
+    paths = [*(ROOT / "components").rglob("*.py"), *(ROOT / "components").rglob("*.html")]
+    paths += (ROOT / "assets").rglob("*.css")
     paths += (ROOT / "assets").rglob("*.js")
     return {path.relative_to(ROOT).as_posix() for path in paths if HEX.search(path.read_text())}
 
