@@ -185,9 +185,7 @@ def _feed(pair: Pair) -> frame.Part:
 
 
 if __name__ == "__main__":
-    from functools import partial
-
     import specdec
     from components.server.standalone import serve
 
-    serve(partial(panel, specdec.load_pair("stories")))
+    serve(panel(specdec.load_pair("stories")))

@@ -1,8 +1,8 @@
 """The checks in front of the whole app. A request must pass them before the app sees it.
 
     name of the server known? --> route in the list? --> the app
-                                                    '--> POST: JSON of the server's own page, within size and
-                                                         time, paid from its address's bucket --> the app
+                                                    '--> POST: JSON of the server's own page, within its size,
+                                                         paid from its address's bucket --> the app
 
 This is plain ASGI middleware for any Gradio app: `app_kwargs={"middleware": [Middleware(Guard)]}` for a
 Blocks, `gradio.Server(middleware=[Middleware(Guard)])`. `routes` lists the paths, `limits` the amounts. A
@@ -11,7 +11,6 @@ refusal is a status and one line of text. A proxy must stop floods of requests; 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from typing import Any
@@ -40,14 +39,14 @@ class Guard:
     """ASGI middleware that refuses invalid requests and adds security headers."""
 
     def __init__(self, app: Any):
-        self.app, self.ancestors = app, f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
+        self.app = app
+        self.ancestors = f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
         self.buckets = Buckets(lambda: (limits.current().units, limits.current().units_per_second))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass on valid requests and refuse the others."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         begun, ancestors = False, self.ancestors
 
         async def sending(message: Any) -> None:
@@ -64,7 +63,6 @@ class Guard:
             if route.method == "POST":
                 await self._pay(route, scope)
                 app = RequestBodyLimitMiddleware(app, limits.current().request_bytes)
-                receive = _within(limits.current().request_seconds, receive)
             await app(scope, receive, sending)
         except Exception as error:
             refused = error if isinstance(error, HTTPException) else _failed(scope, error)
@@ -75,12 +73,11 @@ class Guard:
         """Check that a POST has JSON of this server's page, and take its cost from its address's bucket."""
         headers = Headers(scope=scope)
         if not hosts.same_origin(headers):
-            own = "only requests from this server's own page are accepted"
-            raise HTTPException(403, f"{own}; this one has {hosts.compared(headers)}")
+            own = "only requests from this server's own page are accepted; this one has"
+            raise HTTPException(403, f"{own} {hosts.compared(headers)}")
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise HTTPException(415, "the request's content type must be application/json")
-        # A class also has a bucket of its own, so that a stranger's flood from the same address does not stop
-        # it.
+        # a class has a bucket of its own, which a stranger at the same address cannot empty
         room = ", in a room" if route.within(scope) else ""
         await self.buckets.wait(address(scope) + room, route.cost)
 
@@ -98,23 +95,6 @@ def _checked(scope: Any) -> routes.Route:
     if (route := routes.matching(scope["method"], scope["path"])) is None:
         raise HTTPException(404, "nothing has this address")
     return route
-
-
-def _within(seconds: float, receive: Any) -> Any:
-    """A `receive` that raises HTTPException if the body takes longer than these seconds to arrive."""
-    end, more = asyncio.get_running_loop().time() + seconds, True
-
-    async def next_message() -> Any:
-        nonlocal more
-        try:
-            async with asyncio.timeout_at(end if more else None):
-                message = await receive()
-        except TimeoutError:
-            raise HTTPException(408, f"the request did not arrive within {seconds:g} seconds") from None
-        more = message.get("more_body", False)
-        return message
-
-    return next_message
 
 
 def _add_headers(headers: MutableHeaders, ancestors: str) -> None:

@@ -34,7 +34,6 @@ class Limits:
     request_bytes: int = _limit(
         250_000, "bytes of one request's body; a prompt may take 12 bytes per character"
     )
-    request_seconds: int = _limit(15, "seconds until a request's body has arrived")
     units: int = _limit(24_000, "units of work that one address may start at once (an event costs 30)")
     units_per_second: int = _limit(600, "units of work that one address may start per second in the long run")
     rooms: int = _limit(100, "rooms of classes that are open")

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 EVENT = 30
 """The cost of an event or a question, which starts work, in units of `limits.units`. A small request of a
 class costs 5."""
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """One route.
 
     method: GET, which includes HEAD, or POST; path: a pattern for the whole path. cost: units that a POST
@@ -44,9 +42,8 @@ ROUTES = [
 
 
 def add(path: str, answers: Any, cost: int | None = None, **more: Any) -> None:
-    """Answer one more path with an ASGI app; a path that ends with `.+` includes all paths below it. The
-    method is POST if a cost is given, otherwise GET. A second call replaces the first. more: `within` and
-    `framed` of the route."""
+    """Answer one more path with an ASGI app. The method is POST if a cost is given, otherwise GET. A second
+    call replaces the first. more: `within` and `framed` of the route."""
     pattern = re.compile(path)
     ROUTES[:] = [route for route in ROUTES if route.path != pattern]
     ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, **more))

@@ -21,7 +21,7 @@ from tests.stress.visitors import ROOT, Site, serving
 
 @pytest.fixture(scope="module")
 def site():
-    with serving("--seats", "1", "--new-tokens", "300", "--request-seconds", "2") as (address, _):
+    with serving("--seats", "1", "--new-tokens", "300") as (address, _):
         yield Site(address)
 
 
@@ -245,53 +245,6 @@ def test_the_messages_of_a_run_pass_a_proxy_at_once():
 # ---------------------------------------------------------------- bodies
 
 
-def received(chunks, seconds, pause):
-    """The body that an app receives, or HTTPException. chunks: the last one ends the body; None never
-    comes."""
-    coming, got = list(chunks), []
-
-    async def receive():
-        await asyncio.sleep(pause)
-        if (chunk := coming.pop(0)) is None:
-            await asyncio.sleep(3600)
-        return {"type": "http.request", "body": chunk, "more_body": bool(coming)}
-
-    async def read():
-        bound, more = guard._within(seconds, receive), True
-        while more:
-            message = await bound()
-            got.append(message["body"])
-            more = message["more_body"]
-        return b"".join(got)
-
-    return asyncio.run(asyncio.wait_for(read(), 20))
-
-
-def test_a_body_within_its_time_arrives_whole():
-    assert received([b"x" * 400, b"", b"y" * 600], 5, 0) == b"x" * 400 + b"y" * 600
-
-
-@pytest.mark.parametrize(("chunks", "pause"), [([b"x", None], 0), ([b"x"] * 500, 0.01)])
-def test_a_body_that_does_not_come_or_trickles_is_given_up(chunks, pause):
-    with pytest.raises(HTTPException, match=r"within 0\.2 seconds") as refused:
-        received(chunks, 0.2, pause)
-    assert refused.value.status_code == 408
-
-
-def test_a_listener_may_wait_longer_than_its_body_may_take():
-    async def listened():
-        async def receive():
-            await asyncio.sleep(0 if not messages else 0.3)
-            messages.append({"type": "http.request"} if not messages else {"type": "http.disconnect"})
-            return messages[-1]
-
-        messages = []
-        bound = guard._within(0.1, receive)
-        return [(await bound())["type"] for _ in range(2)]
-
-    assert asyncio.run(listened()) == ["http.request", "http.disconnect"]
-
-
 @pytest.mark.parametrize("path", ["gradio_api/queue/join", "ask/models/state", "class/step"])
 def test_a_body_that_is_too_large_or_does_not_end_is_refused_by_every_app(site, path):
     headers = {"content-type": "application/json"}
@@ -299,9 +252,6 @@ def test_a_body_that_is_too_large_or_does_not_end_is_refused_by_every_app(site, 
     assert (large.status_code, "Content Too Large" in large.text) == (413, True)
     head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += "Connection: close\r\n"
-    answer = raw(site, head, "Content-Length: 9\r\n\r\n", "{")
-    assert answer.startswith(b"HTTP/1.1 408")
-    assert b"did not arrive within 2 seconds" in answer
     chunk = "8000\r\n" + " " * 0x8000 + "\r\n"
     answer = raw(site, head, "Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 8)
     assert answer.startswith(b"HTTP/1.1 413"), "a body without end is not read to its end"
