@@ -102,9 +102,6 @@ class Hall:
         async def home() -> HTMLResponse:
             return HTMLResponse(page())
 
-        def within(scope: Any) -> bool:
-            return self.rooms.is_in_one(dict(scope["headers"]).get(b"x-class-token", b"").decode("latin-1"))
-
         app.get(HOME)(home)
         routes.add(HOME, app)
         app.get(f"{HOME}/now")(self._now)
@@ -113,7 +110,7 @@ class Hall:
         for act in (*lecturers, self._close, self._join, self._answer, self._propose):
             name = act.__name__.removeprefix("_")
             app.post(f"{HOME}/{name}")(act)
-            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE), within=within)
+            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE))
 
     # ------------------------------------------------------------ a lecturer
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from components.codecs.catalogue import NAMES, RELATIVES
 from components.codecs.distributions import distributions
-from components.codecs.record_sentences import RECORDED
 from components.codecs.sentence import recorded, sent
 from components.codecs.tunstall import tunstall
 from components.page import assets, frame
@@ -27,7 +26,7 @@ PRESETS = [
 
 def panel() -> frame.Part:
     """The laboratory. It needs no model and fetches its first view when it becomes visible."""
-    sentences = [[s["method"], s["prompt"]] for s in recorded()["sentences"]] if RECORDED.is_file() else []
+    sentences = [[s["method"], s["prompt"]] for s in recorded()["sentences"]]
     return frame.panel(
         "codec_lab",
         frame.template("codecs/panel"),

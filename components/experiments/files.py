@@ -19,11 +19,6 @@ SHIPPED = RESULTS / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
 
 
-def shipped() -> dict[str, Any] | None:
-    """The committed summary, or None if there is none."""
-    return json.loads(SHIPPED.read_text()) if SHIPPED.is_file() else None
-
-
 def views(shown: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str, Any]]:
     """The views of committed results. shown: the function of each view, by the name of its file."""
     return [view(json.loads((RESULTS / f"{name}.json").read_text())) for name, view in shown.items()]

@@ -26,8 +26,6 @@ from components.guard.buckets import Buckets
 
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """The hosts that may embed a Space in a frame."""
-LONGEST = 32_768
-"""Most characters of an address. The address holds the whole set-up of the page."""
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
@@ -77,9 +75,7 @@ class Guard:
             raise HTTPException(403, f"{own} {hosts.compared(headers)}")
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise HTTPException(415, "the request's content type must be application/json")
-        # a class has a bucket of its own, which a stranger at the same address cannot empty
-        room = ", in a room" if route.within(scope) else ""
-        await self.buckets.wait(address(scope) + room, route.cost)
+        await self.buckets.wait(address(scope), route.cost)
 
 
 def _checked(scope: Any) -> routes.Route:
@@ -90,8 +86,6 @@ def _checked(scope: Any) -> routes.Route:
         raise HTTPException(
             421, f"this server is not called {host:.80}; its operator can add names with --names"
         )
-    if len(scope["path"]) + len(scope["query_string"]) > LONGEST:
-        raise HTTPException(414, "the address is too long")
     if (route := routes.matching(scope["method"], scope["path"])) is None:
         raise HTTPException(404, "nothing has this address")
     return route

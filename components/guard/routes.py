@@ -7,7 +7,6 @@ Gradio has some sixty routes: uploads, recordings, deep links, proxies, document
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 EVENT = 30
@@ -19,15 +18,14 @@ class Route(NamedTuple):
     """One route.
 
     method: GET, which includes HEAD, or POST; path: a pattern for the whole path. cost: units that a POST
-    takes from its address. answers: an ASGI app that answers in place of the page's app. within: whether a
-    request comes from within a room. framed: whether any other page may show the answer in a frame.
+    takes from its address. answers: an ASGI app that answers in place of the page's app. framed: whether any
+    other page may show the answer in a frame.
     """
 
     method: str
     path: re.Pattern[str]
     cost: int = 0
     answers: Any = None
-    within: Callable[[Any], bool] = lambda _: False
     framed: bool = False
 
 
@@ -41,12 +39,12 @@ ROUTES = [
 ]
 
 
-def add(path: str, answers: Any, cost: int | None = None, **more: Any) -> None:
+def add(path: str, answers: Any, cost: int | None = None, framed: bool = False) -> None:
     """Answer one more path with an ASGI app. The method is POST if a cost is given, otherwise GET. A second
-    call replaces the first. more: `within` and `framed` of the route."""
+    call replaces the first."""
     pattern = re.compile(path)
     ROUTES[:] = [route for route in ROUTES if route.path != pattern]
-    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, **more))
+    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, framed))
 
 
 def matching(method: str, path: str) -> Route | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +58,10 @@ def joined(*parts: Part | str) -> Part:
     return sum((Part(part) if isinstance(part, str) else part for part in parts), Part())
 
 
-def box(name: str, *parts: Part | str, **attributes: str) -> Part:
-    """An element with this id around parts. attributes: further ones; "class_" stands for "class"."""
-    given = {"id": name} | {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    written = "".join(f' {key}="{escape(value)}"' for key, value in given.items() if value or key != "id")
-    return joined(f"<div{written}>", *parts, "</div>")
+def box(name: str, *parts: Part | str, class_: str = "") -> Part:
+    """An element with this id around parts."""
+    attribute = f' class="{class_}"' if class_ else ""
+    return joined(f'<div id="{name}"{attribute}>', *parts, "</div>")
 
 
 def panel(

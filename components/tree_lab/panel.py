@@ -7,7 +7,6 @@ smaller ones, one answer serves all k, and `assets/tree_lab/panel.js` draws its 
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -93,14 +92,10 @@ def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float =
 
 
 def _measured() -> list[Preset]:
-    """The embedded pair's exact mean acceptance by index, if its measurements are in the repository."""
-    try:
-        acceptance = json.loads(_MEASURED.read_text())["acceptance"]
-        positions = acceptance["by_index_positions"]
-        vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
-    except (OSError, KeyError, ValueError):
-        logging.getLogger(__name__).warning("no measured acceptance in %s", _MEASURED.name)
-        return []
+    """The embedded pair's exact mean acceptance by index."""
+    acceptance = json.loads(_MEASURED.read_text())["acceptance"]
+    vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
+    positions = acceptance["by_index_positions"]
     note = (
         f"R of held-out stories, the mean over {positions:,} positions; the R of the Experiments differs, "
         f"because it is counted in texts that the pair itself writes. Beyond index 7 the ratio is fixed."
