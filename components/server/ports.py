@@ -12,12 +12,12 @@ def check(host: str | None, port: int | None) -> None:
     """Raise ValueError if the server cannot listen on this port. None: a free port will be chosen."""
     if port is None:
         return
+    if not 0 <= port <= 65_535:
+        raise ValueError(f"port = {port} is not a number from 0 to 65,535")
     host = (host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1").strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
-    except OverflowError:
-        raise ValueError(f"port = {port} is not a number from 0 to 65,535") from None
     except OSError as error:
         raise ValueError(f"port = {port}: {error.strerror}; choose another one with --port") from None
 
