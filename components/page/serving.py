@@ -19,13 +19,13 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
 
-import brotli
 import orjson
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware import Middleware
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import Response
 from gradio import Server
 from markupsafe import Markup
@@ -35,8 +35,6 @@ from components.page import assets, frame, questions, unheard
 
 _THREADS = 40
 """Threads for all work that does not wait for the model."""
-_WORTH_PACKING = 2000
-"""Answers of at least this many bytes are compressed."""
 _PICTURE = assets.ASSETS / "screenshots" / "desktop.png"
 
 
@@ -48,7 +46,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
         redoc_url=None,
         openapi_url=None,
         exception_handlers={RequestValidationError: questions.refuse, TypeError: questions.refuse_arguments},
-        middleware=[Middleware(guard.Guard)],
+        middleware=[Middleware(guard.Guard), Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4)],
     )
     assets.publish(_PICTURE)
 
@@ -101,16 +99,9 @@ def _asking(content: frame.Part) -> Callable[..., Any]:
             answer = await asked(question)
         else:
             answer = await run_sync(asked, question, limiter=limiters[panel])
-        return _sent(request, orjson.dumps(answer, default=list))
+        return Response(orjson.dumps(answer, default=list), media_type="application/json")
 
     return ask
-
-
-def _sent(request: Request, body: bytes) -> Response:
-    headers = {}
-    if len(body) > _WORTH_PACKING and "br" in request.headers.get("accept-encoding", ""):
-        body, headers = brotli.compress(body, quality=4), {"content-encoding": "br"}
-    return Response(body, media_type="application/json", headers=headers)
 
 
 def launch(app: Server, **options: Any) -> None:
