@@ -73,17 +73,16 @@ class Drafting:
     accepted: int = 0
     by_model: int = 0
     ended: bool = False
-    proposed: dict[int, str] = field(default_factory=dict)
+    proposed: dict[str, str] = field(default_factory=dict)
 
-    def propose(self, student: int, number: int, text: str) -> None:
+    def propose(self, student: str, number: int, text: str) -> None:
         """Record a student's proposal. `HTTPException` for another round or a second proposal."""
         if number != self.number or self.result or self.checking or self.ended:
             raise HTTPException(409, "This round is over.")
         if student in self.proposed:
             raise HTTPException(409, "You have sent a guess already.")
-        if not (
-            word := _as_it_begins("".join([self.prompt, *(piece for piece, _ in self.pieces)]), written(text))
-        ):
+        before = "".join([self.prompt, *(piece for piece, _ in self.pieces)])
+        if not (word := _as_it_begins(before, written(text))):
             raise HTTPException(422, "Write a word, or a sign.")
         self.proposed[student] = word
 

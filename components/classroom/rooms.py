@@ -9,13 +9,13 @@ hours.
 
 from __future__ import annotations
 
-import math
+import asyncio
 import secrets
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from fastapi import HTTPException
 
@@ -45,10 +45,6 @@ Question = tuple[str, int]
 """A lesson and the number of a step, from 1."""
 
 
-Whom = Literal["all", "lecturer"]
-"""The people in a room for whom there is something new."""
-
-
 class Place(NamedTuple):
     """The lecturer's place in a lesson. Step 0 is the introduction, the next steps are questions, and the
     last step is the summary. shown: whether the answer is visible."""
@@ -59,8 +55,8 @@ class Place(NamedTuple):
 
 
 class Room:
-    """One class. version: counts changes that students see; heard: counts changes that only the lecturer
-    sees; listener: called after every change."""
+    """One class. version: counts changes that students see; heard: counts all changes, which the lecturer
+    sees."""
 
     def __init__(self, code: str, address: str, clock: Callable[[], float]):
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
@@ -69,12 +65,11 @@ class Room:
         self.version = self.heard = 0
         self.closed = False
         self.opened = self.quiet_since = self._led = clock()
-        self.listener: Listener | None = None
         self._clock = clock
-        self._students: dict[str, int] = {}
-        self._last_looks = array("d")
-        self._answers: dict[Question, array[float]] = {}
+        self._students: dict[str, float] = {}  # token -> time of the last request
+        self._answers: dict[Question, dict[str, float]] = {}
         self._shown: set[Question] = set()
+        self._to_lecturer, self._to_students = asyncio.Event(), asyncio.Event()
 
     def join(self) -> str:
         """Admit a new student and return their token.
@@ -83,52 +78,35 @@ class Room:
         of those without an answer, then of the others, whose answers go with them. `HTTPException` where
         every student is here.
         """
-        most, number = limits.current().students_per_room, len(self._last_looks)
-        if number < most:
-            self._last_looks.append(self._clock())
-        elif (away := self._longest_away()) is None:
-            raise HTTPException(
-                429, f"The room is full: {most} students are here, the limit. Tell your lecturer."
-            )
-        else:
-            number = self._students[away]
-            self._remove(away)
+        most = limits.current().students_per_room
+        if len(self._students) >= most:
+            if (away := self._longest_away()) is None:
+                raise HTTPException(
+                    429, f"The room is full: {most} students are here, the limit. Tell your lecturer."
+                )
+            for values in (self._students, *self._answered()):
+                values.pop(away, None)
         token = secrets.token_urlsafe(16)
-        self._students[token] = number
-        self._last_looks[number] = self._clock()
-        self._change("lecturer")
+        self._students[token] = self._clock()
+        self.changed(for_students=False)
         return token
 
     def clear(self) -> None:
         """Send all students away and forget their answers. Anyone with the code can join again."""
-        self._students.clear()
-        self._answers.clear()
-        self._last_looks = array("d")
-        if self.drafting:
-            self.drafting.proposed.clear()
-        self._change()
+        for values in (self._students, *self._answered()):
+            values.clear()
+        self.changed()
 
     def _longest_away(self) -> str | None:
         """The token of the student who would lose their place next, or None if all students are here."""
-        now = self._clock()
-        away = [
-            (self._has_answered(number), self._last_looks[number], token)
-            for token, number in self._students.items()
-            if now - self._last_looks[number] >= PRESENT
-        ]
+        answered = {token for values in self._answered() for token in values}
+        latest = self._clock() - PRESENT
+        away = [(token in answered, last, token) for token, last in self._students.items() if last <= latest]
         return min(away)[2] if away else None
 
-    def _remove(self, token: str) -> None:
-        number = self._students.pop(token)
-        for values in self._answers.values():
-            if number < len(values):
-                values[number] = math.nan
-        if self.drafting:
-            self.drafting.proposed.pop(number, None)
-
-    def _has_answered(self, number: int) -> bool:
-        proposed = self.drafting.proposed if self.drafting else {}
-        return number in proposed or any(self.answer_of(number, q) is not None for q in self._answers)
+    def _answered(self) -> list[dict[str, Any]]:
+        """The answers to each question, and the proposals of the current round, by student."""
+        return [*self._answers.values(), *([self.drafting.proposed] if self.drafting else [])]
 
     def leads(self, token: str) -> bool:
         """Whether this is the lecturer's key."""
@@ -138,21 +116,16 @@ class Room:
         """Record the time of the lecturer's request. The lecturer now counts as present."""
         self._led = self._clock()
 
-    def student(self, token: str) -> int:
-        """The number of the student with this token. The student counts as present from now on.
-
-        `HTTPException` if the token is unknown.
-        """
-        number = self._students.get(token)
-        if number is None:
+    def student(self, token: str) -> None:
+        """The student with this token counts as present from now on. `HTTPException` if it is unknown."""
+        if token not in self._students:
             raise HTTPException(403, _NOT_IN_ROOM)
-        self._last_looks[number] = self._clock()
-        return number
+        self._students[token] = self._clock()
 
     @property
     def last_asked(self) -> float:
         """When anyone in the room last asked for something."""
-        return max(self.quiet_since, self._led, *self._last_looks)
+        return max(self.quiet_since, self._led, *self._students.values())
 
     @property
     def is_led(self) -> bool:
@@ -163,7 +136,7 @@ class Room:
     def here(self) -> int:
         """The number of students who asked for something lately."""
         now = self._clock()
-        return sum(now - last_request < PRESENT for last_request in self._last_looks)
+        return sum(now - last < PRESENT for last in self._students.values())
 
     def lead(self, place: Place) -> None:
         """Move the class to this place. A question whose answer was shown stays closed until the lecturer
@@ -173,7 +146,7 @@ class Room:
             self._shown.add(question)
         self.drafting = None
         self.place = place._replace(shown=question in self._shown)
-        self._change()
+        self.changed()
 
     def ask_again(self) -> None:
         """Ask the shown question again and forget its answers. `HTTPException` if no question is shown."""
@@ -183,61 +156,60 @@ class Room:
         self._shown.discard(question)
         self._answers.pop(question, None)
         self.place = self.place._replace(shown=False)
-        self._change()
+        self.changed()
 
     def draft(self, drafting: Drafting | None) -> None:
         """Start or end the mode in which the class is the draft."""
         self.place, self.drafting = None, drafting
-        self._change()
+        self.changed()
 
     def answer(self, token: str, question: Question, value: float) -> None:
         """Record a student's answer. `HTTPException` if the question is closed or already answered."""
-        number = self.student(token)
+        self.student(token)
         if self.place is None or self.place[:2] != question or self.place.shown:
             raise HTTPException(409, "This question is not open.")
-        values = self._answers.setdefault(question, array("d"))
-        values.extend([math.nan] * (len(self._last_looks) - len(values)))
-        if not math.isnan(values[number]):
+        if self.answer_of(token, question) is not None:
             raise HTTPException(409, "You have answered this question already.")
-        values[number] = value
-        self._change("lecturer")
+        self._answers.setdefault(question, {})[token] = value
+        self.changed(for_students=False)
 
     def propose(self, token: str, number: int, text: str) -> None:
         """Record a student's guess of the next words, for the round with that number."""
-        student = self.student(token)
+        self.student(token)
         if self.drafting is None:
             raise HTTPException(409, "the class does not draft at the moment")
-        self.drafting.propose(student, number, text)
-        self._change("lecturer")
+        self.drafting.propose(token, number, text)
+        self.changed(for_students=False)
 
-    def answer_of(self, number: int, question: Question) -> float | None:
-        """This student's answer to the open question."""
-        values = self._answers.get(question, array("d"))
-        return None if number >= len(values) or math.isnan(values[number]) else values[number]
+    def answer_of(self, token: str, question: Question) -> float | None:
+        """This student's answer to a question."""
+        return self._answers.get(question, {}).get(token)
 
     def counts(self, question: Question) -> list[tuple[float, int]]:
         """The number of answers with each value, in order of the values."""
-        values = self._answers.get(question, array("d"))
-        return sorted(Counter(value for value in values if not math.isnan(value)).items())
+        return sorted(Counter(self._answers.get(question, {}).values()).items())
 
     def close(self) -> None:
         """Close the room for everyone in it."""
         self.closed = True
-        self._change()
+        self.changed()
 
-    def changed(self) -> None:
-        """Count a change that students see."""
-        self._change()
-
-    def _change(self, to: Whom = "all") -> None:
+    def changed(self, for_students: bool = True) -> None:
+        """Count a change, and wake all requests that wait for it. for_students: students see it too."""
         self.quiet_since = self._clock()
         self.heard += 1
-        self.version += to == "all"
-        if self.listener:
-            self.listener(self, to)
+        self._to_lecturer.set()
+        self._to_lecturer = asyncio.Event()
+        if for_students:
+            self.version += 1
+            self._to_students.set()
+            self._to_students = asyncio.Event()
 
-
-Listener = Callable[[Room, Whom], None]
+    async def news(self, leads: bool, seconds: float) -> None:
+        """Wait until the lecturer or the students have something new to see, at most this long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await (self._to_lecturer if leads else self._to_students).wait()
 
 
 class Rooms:
@@ -281,10 +253,6 @@ class Rooms:
         if room is None or not (room.leads(token) or token in room._students):
             raise HTTPException(404, _NOT_IN_ROOM)
         return room
-
-    def is_in_one(self, token: str) -> bool:
-        """Whether someone in any room has this token."""
-        return any(token in room._students or room.leads(token) for room in self._rooms.values())
 
     def close(self, room: Room) -> None:
         """Close a room."""

@@ -24,10 +24,10 @@ def view_of(room: Room, token: str) -> View:
     if leads:
         room.lecturer()
         return said | {"here": room.here}
-    number = room.student(token)
+    room.student(token)
     if room.place:
-        return said | {"mine": room.answer_of(number, room.place[:2])}
-    return said | ({"mine": room.drafting.proposed.get(number)} if room.drafting else {})
+        return said | {"mine": room.answer_of(token, room.place[:2])}
+    return said | ({"mine": room.drafting.proposed.get(token)} if room.drafting else {})
 
 
 def _shown(room: Room, leads: bool) -> View:

@@ -26,7 +26,6 @@ from components.be_draft.questions import story_models
 from components.classroom import drafting, steps
 from components.classroom.rooms import Place, Room, Rooms
 from components.classroom.views import view_of
-from components.classroom.waiting import Waiting
 from components.guard import addresses, routes
 from components.guard.buckets import Buckets
 from components.page import questions
@@ -91,7 +90,6 @@ class Hall:
         self.pair = pair
         self.rooms = Rooms() if rooms is None else rooms
         self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after another
-        self._waiting = Waiting()
         self._looks = Buckets(lambda: _LOOKS)
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
@@ -104,9 +102,6 @@ class Hall:
         async def home() -> HTMLResponse:
             return HTMLResponse(page())
 
-        def within(scope: Any) -> bool:
-            return self.rooms.is_in_one(dict(scope["headers"]).get(b"x-class-token", b"").decode("latin-1"))
-
         app.get(HOME)(home)
         routes.add(HOME, app)
         app.get(f"{HOME}/now")(self._now)
@@ -115,13 +110,12 @@ class Hall:
         for act in (*lecturers, self._close, self._join, self._answer, self._propose):
             name = act.__name__.removeprefix("_")
             app.post(f"{HOME}/{name}")(act)
-            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE), within=within)
+            routes.add(f"{HOME}/{name}", app, _PRICES.get(name, _PRICE))
 
     # ------------------------------------------------------------ a lecturer
 
     async def _open(self, request: Request) -> _Said:
         room = self.rooms.open(addresses.address(request.scope))
-        room.listener = self._waiting.tell
         return {"room": room.code, "key": room.key}
 
     def _led(self, token: str, code: str) -> Room:
@@ -215,7 +209,7 @@ class Hall:
             here.student(token)
         await self._looks.wait(token, 1)
         if since == str(here.heard if leads else here.version):
-            await self._waiting.news(here, token, LOOK if leads else WAIT)
+            await here.news(leads, LOOK if leads else WAIT)
         return view_of(here, token)
 
 

@@ -3,5 +3,4 @@
 from components.codecs.panel import panel
 from components.server.standalone import serve
 
-if __name__ == "__main__":
-    serve(panel)
+serve(panel())

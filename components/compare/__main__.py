@@ -1,10 +1,7 @@
 """`python -m components.compare` serves this panel alone."""
 
-from functools import partial
-
 import specdec
 from components.compare.panel import panel
 from components.server.standalone import serve
 
-if __name__ == "__main__":
-    serve(partial(panel, specdec.load_pair("stories")))
+serve(panel(specdec.load_pair("stories")))

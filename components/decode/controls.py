@@ -18,6 +18,7 @@ from components.runs.lazy import LazyPair, shared
 from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
+from specdec.trace import MOST_WHOLE
 
 PART = "live"
 """The name of the form, whose fields have no prefix in the page's address."""
@@ -132,23 +133,29 @@ _PLACED = {
 
 def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
     """The field of the setting with this name, as its row describes it. value: the field's first value."""
-    row = TABLE[name].described()
-    address, label, least, most = (row[key] for key in ("address", "label", "least", "most"))
-    value = row["default"] if value is None else value
-    look = {"info": row["help"], "id": address} | look
-    match row["form"]:
+    row, setting = TABLE[name], TABLE[name].setting
+    address, label, least = setting.address, setting.label, setting.least
+    most = (
+        None if row.most is None else min(row.most, MOST_WHOLE)
+    )  # a script can't hold larger numbers exactly
+    value = row.first if value is None else value
+    look = {"info": setting.help, "id": address} | look
+    match row.form:
         case "slider":
+            assert least is not None, "a slider has two ends"
+            assert most is not None, "a slider has two ends"
             first = min(max(least if value is None else value, least), most)
-            look |= {"shown": row["shown"], "step": row["step"] or 1}
+            look |= {"shown": row.shown, "step": row.step or 1}
             return _form.slider(address, first, label, least=least, most=most, **look)
         case "number":
-            return _form.number(address, value, label, least=least, most=most, whole=row["whole"], **look)
+            whole = setting.kind == "whole"
+            return _form.number(address, value, label, least=least, most=most, whole=whole, **look)
         case "checkbox":
             return _form.flag(address, value, label, **look)
         case "radio":
-            return _form.radio(address, value, label, row["choices"], **look)
+            return _form.radio(address, value, label, row.menu, **look)
         case "menu":
-            return _form.menu(address, value, label, row["choices"], **look)
+            return _form.menu(address, value, label, row.menu, **look)
     return _form.text(address, value, label, **look)
 
 
@@ -187,9 +194,7 @@ def _feed(pair: Pair) -> frame.Part:
 
 
 if __name__ == "__main__":
-    from functools import partial
-
     import specdec
     from components.server.standalone import serve
 
-    serve(partial(panel, specdec.load_pair("stories")))
+    serve(panel(specdec.load_pair("stories")))

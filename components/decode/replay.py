@@ -70,4 +70,4 @@ if __name__ == "__main__":
     from components.decode import race, stepper, text, tree
     from components.server.standalone import serve
 
-    serve(panel, text.panel, stepper.panel, tree.panel, race.panel)
+    serve(panel(), text.panel(), stepper.panel(), tree.panel(), race.panel())

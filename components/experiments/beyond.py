@@ -6,17 +6,16 @@ Pure functions turn the committed summaries of `research.experiments.rounding`, 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
+from components.experiments import files
 from components.experiments.figures import Look, measured
-from components.experiments.words import table
-from components.page.assets import ASSETS
+from components.experiments.words import table, view
 from research.experiments.phrases import number, with_interval
-from specdec.figures.looks import BOUND, axes, colour, line, skeleton
+from specdec.figures.looks import BOUND, axes, colour, line
 
 Summary = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -25,22 +24,12 @@ _PAIRS = {"stories": ("target", "circle"), "smollm2": ("draft", "square"), "rand
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results whose files exist."""
-    paths = [(ASSETS / "results" / f"{name}.json", view) for name, view in _VIEWS.items()]
-    return [view(json.loads(path.read_text())) for path, view in paths if path.is_file()]
+    """The views of the committed results."""
+    return files.views({"rounding": rounding, "limits": limits, "lists": lists, "ahead": ahead})
 
 
-def _view(name: str, title: str, sentence: str, key: str, figure: go.Figure, shown: Any) -> dict[str, Any]:
-    return {
-        "id": name,
-        "method": None,
-        "title": title,
-        "place": f"Beyond the paper: docs/theory.md, python -m research.experiments.{name}",
-        "sentence": sentence,
-        "key": key,
-        "figure": skeleton(figure),
-        "table": shown,
-    }
+def _place(name: str) -> str:
+    return f"Beyond the paper: docs/theory.md, python -m research.experiments.{name}"
 
 
 def rounding(summary: Summary) -> dict[str, Any]:
@@ -98,9 +87,10 @@ def rounding(summary: Summary) -> dict[str, Any]:
         "greedy",
         "independent",
     ]
-    return _view(
+    return view(
         "rounding",
         "How many tokens rounding changes",
+        _place("rounding"),
         sentence,
         "Each arithmetic scores the same texts as float32. Circles and squares: the exact probability that "
         "the winners of one race differ, with 95% intervals over texts. Diamonds and crosses: greedy "
@@ -136,9 +126,10 @@ def limits(summary: Summary) -> dict[str, Any]:
         for pair, values in summary["pairs"].items()
         for row in values["points"]
     ]
-    return _view(
+    return view(
         "limits",
         "Two kinds of limits",
+        _place("limits"),
         sentence,
         "Marks: ERSD on the optimal tree of k tokens, with 95% intervals. Lines: upper bounds; Tunstall is "
         "Theorem 4.1. Two bounds are for drafts that do not share the target's random numbers: one as "
@@ -198,9 +189,10 @@ def lists(summary: Summary) -> dict[str, Any]:
         for row in summary["points"]
     ]
     columns = ["pair", "drafts", "one race", "n races", "best for arrivals", "best for draws"]
-    return _view(
+    return view(
         "lists",
         "The first arrivals of one race, or the winners of many races",
+        _place("lists"),
         sentence,
         "Full lines: ERSD, whose drafts are the first n arrivals of one race. Dotted lines: Gumbel list "
         "sampling, whose drafts are the winners of n independent races. Grey lines: the most that any "
@@ -241,23 +233,16 @@ def ahead(summary: Summary) -> dict[str, Any]:
         for row in values["trees"]
     ]
     columns = ["pair", "tree", *(f"m = {each}" for each in m), "the draft's share of a round", "gain at most"]
-    return _view(
+    return view(
         "ahead",
         "Drafting while the target verifies",
+        _place("ahead"),
         sentence,
         "A round ends at one node with one further token. Continuations are prepared for the m most probable "
         "ends of the round. The counts are from ERSD's own races, with 95% intervals over texts.",
         figure,
         table("Rounds whose continuation was prepared", columns, cells),
     )
-
-
-_VIEWS: Mapping[str, Callable[[Summary], dict[str, Any]]] = {
-    "rounding": rounding,
-    "limits": limits,
-    "lists": lists,
-    "ahead": ahead,
-}
 
 
 def _by_pair(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -8,18 +8,20 @@ the runs themselves, which are summarised here.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from components.page.assets import ASSETS
 
-SHIPPED = ASSETS / "results" / "experiments.summary.json"
+RESULTS = ASSETS / "results"
+SHIPPED = RESULTS / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
 
 
-def shipped() -> dict[str, Any] | None:
-    """The committed summary, or None if there is none."""
-    return json.loads(SHIPPED.read_text()) if SHIPPED.is_file() else None
+def views(shown: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The views of committed results. shown: the function of each view, by the name of its file."""
+    return [view(json.loads((RESULTS / f"{name}.json").read_text())) for name, view in shown.items()]
 
 
 def read(path: Path) -> dict[str, Any]:

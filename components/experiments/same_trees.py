@@ -6,22 +6,19 @@ sentence and a table each.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from components.experiments import figures
-from components.experiments.words import table
-from components.page.assets import ASSETS
+from components.experiments import figures, files
+from components.experiments.words import table, view
 from research.experiments.phrases import interval, listed, number
-from specdec.figures.looks import BOUND, axes, colour, skeleton
+from specdec.figures.looks import BOUND, axes, colour
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import DRAFTING, METHODS
 
-RULES = ASSETS / "results" / "rules.json"
-DRAFT_TEMPERATURE = ASSETS / "results" / "draft_temperature.json"
+RULES = files.RESULTS / "rules.json"
 
 Summary = Mapping[str, Any]
 _BESIDE = "gsd"
@@ -33,9 +30,8 @@ _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid"
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results whose files exist."""
-    shown = ((RULES, rules), (DRAFT_TEMPERATURE, draft_temperature))
-    return [view(json.loads(path.read_text())) for path, view in shown if path.is_file()]
+    """The views of the committed results."""
+    return files.views({"rules": rules, "draft_temperature": draft_temperature})
 
 
 # ---------------------------------------------------------------- all rules
@@ -43,17 +39,16 @@ def views() -> list[dict[str, Any]]:
 
 def rules(summary: Summary) -> dict[str, Any]:
     """Each rule's tokens per target call on each tree, compared with GSD's."""
-    return {
-        "id": "rules",
-        "method": None,
-        "title": "All rules on the same trees",
-        "place": "Not in the paper: python -m research.experiments.rules",
-        "sentence": rules_sentence(summary),
-        "key": "Marks above 0 yield more than GSD on the same prompts and seeds, at temperature 1, with 95% "
+    return view(
+        "rules",
+        "All rules on the same trees",
+        "Not in the paper: python -m research.experiments.rules",
+        rules_sentence(summary),
+        "Marks above 0 yield more than GSD on the same prompts and seeds, at temperature 1, with 95% "
         "intervals. The number below each tree is GSD's tokens per target call.",
-        "figure": skeleton(rules_figure(summary)),
-        "table": rules_table(summary),
-    }
+        rules_figure(summary),
+        rules_table(summary),
+    )
 
 
 def rules_figure(summary: Summary) -> go.Figure:
@@ -127,16 +122,15 @@ def rules_table(summary: Summary) -> dict[str, Any]:
 
 def draft_temperature(summary: Summary) -> dict[str, Any]:
     """ERSD's speed by the temperature of its draft. The text is the same at all of them."""
-    return {
-        "id": "draft-temperature",
-        "method": None,
-        "title": "ERSD with a colder or warmer draft",
-        "place": "Not in the paper: python -m research.experiments.draft_temperature",
-        "sentence": draft_temperature_sentence(summary),
-        "key": "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
-        "figure": skeleton(draft_temperature_figure(summary)),
-        "table": draft_temperature_table(summary),
-    }
+    return view(
+        "draft-temperature",
+        "ERSD with a colder or warmer draft",
+        "Not in the paper: python -m research.experiments.draft_temperature",
+        draft_temperature_sentence(summary),
+        "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
+        draft_temperature_figure(summary),
+        draft_temperature_table(summary),
+    )
 
 
 def draft_temperature_figure(summary: Summary) -> go.Figure:

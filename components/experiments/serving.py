@@ -5,19 +5,15 @@ Pure functions turn the summary into a figure, a sentence and a table.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
+from components.experiments import files, words
 from components.experiments.figures import Look, measured
-from components.experiments.words import table
-from components.page.assets import ASSETS
 from research.experiments.phrases import interval, listed, number
-from specdec.figures.looks import INK, axes, colour, marks, skeleton
-
-SERVING = ASSETS / "results" / "serving.json"
+from specdec.figures.looks import INK, axes, colour, marks
 
 Summary = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -37,26 +33,25 @@ FULL = 1.1
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results if their file exists."""
-    return [view(json.loads(SERVING.read_text()))] if SERVING.is_file() else []
+    """The view of the committed results."""
+    return files.views({"serving": view})
 
 
 def view(summary: Summary) -> dict[str, Any]:
     """Tokens per second against k, a curve for each number of texts."""
     about = summary["machine"]
-    return {
-        "id": "serving",
-        "method": None,
-        "title": "Many texts at once: the best tree shrinks",
-        "place": "Not in the paper: python -m research.experiments.serving",
-        "sentence": sentence(summary),
-        "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD "
+    return words.view(
+        "serving",
+        "Many texts at once: the best tree shrinks",
+        "Not in the paper: python -m research.experiments.serving",
+        sentence(summary),
+        f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD "
         "drafts the optimal tree of k tokens, the same for all texts; k = 0 drafts nothing. All points write "
         "the same texts. Stars: auto, which divides one budget of rows among the texts, drawn at its mean k. "
         f"One core, processor time: {about['processor']}, {about['date']}.",
-        "figure": skeleton(figure(summary)),
-        "table": as_table(summary),
-    }
+        figure(summary),
+        as_table(summary),
+    )
 
 
 def figure(summary: Summary) -> go.Figure:
@@ -117,7 +112,7 @@ def as_table(summary: Summary) -> dict[str, Any]:
         for row in summary["points"]
     ]
     columns = ["texts at once", "k", "tokens per second", "lowest to highest", "times k = 0"]
-    return table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], rows)
+    return words.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], rows)
 
 
 def _sizes(summary: Summary) -> list[int]:

@@ -9,13 +9,8 @@ from typing import Any
 from components.experiments import beyond, figures, files, same_trees, serving, words
 from components.page.questions import Answer, answers
 from research.experiments.findings import VERDICTS
-from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
 
-NO_RESULTS = (
-    "This copy has no shipped results. Run python -m research.experiments, then start the page with "
-    "--results FILE."
-)
 _NOT_WHOLE = "The experiment is not finished. These are its numbers so far."
 _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
 
@@ -42,17 +37,11 @@ def use(path: Path) -> None:
 
 @answers
 def shipped(_: Any) -> Answer:
-    """The view of the server's results, or an error if there are none.
-
-    It shows `--results FILE` if one was given. Otherwise it shows the committed results and figures that are
-    not in the paper.
-    """
+    """The view of `--results FILE` if one was given, otherwise of the committed results, which also has
+    figures that are not in the paper."""
     if _own is not None:
         return _own
-    summary = files.shipped()
-    if summary is None:
-        raise ValueError(NO_RESULTS)
-    shown = view(summary)
+    shown = view(json.loads(files.SHIPPED.read_text()))
     return shown | {"figures": [*shown["figures"], *same_trees.views(), *serving.views(), *beyond.views()]}
 
 
@@ -74,55 +63,53 @@ def view(summary: words.Summary) -> View:
 
 
 def _tokens(summary: words.Summary, method: str) -> View:
-    return {
-        "id": "tokens",
-        "method": method,
-        "title": "Tokens per target call against k",
-        "place": "Paper: Figure 3; bounds of Lemma 4.2, Theorem 4.1 in the table",
-        "sentence": words.about_tokens(summary, method),
-        "key": _MARKS,
-        "figure": skeleton(figures.tokens_against_k(summary, method)),
-        "table": words.tokens_table(summary, method),
-    }
+    return words.view(
+        "tokens",
+        "Tokens per target call against k",
+        "Paper: Figure 3; bounds of Lemma 4.2, Theorem 4.1 in the table",
+        words.about_tokens(summary, method),
+        _MARKS,
+        figures.tokens_against_k(summary, method),
+        words.tokens_table(summary, method),
+        method,
+    )
 
 
 def _increments(summary: words.Summary, method: str) -> View:
-    return {
-        "id": "increments",
-        "method": method,
-        "title": "What one more drafted token adds",
-        "place": "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
-        "sentence": words.about_increments(summary, method),
-        "key": "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey line: the growth "
+    return words.view(
+        "increments",
+        "What one more drafted token adds",
+        "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
+        words.about_increments(summary, method),
+        "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey line: the growth "
         "of the upper bound. The bound limits the tokens, not their growth, so marks may lie above the line. "
         "A logarithmic axis can't show values of 0 or less; they are in the table.",
-        "figure": skeleton(figures.increments_against_k(summary, method)),
-        "table": words.increments_table(summary, method),
-    }
+        figures.increments_against_k(summary, method),
+        words.increments_table(summary, method),
+        method,
+    )
 
 
 def _acceptance(summary: words.Summary) -> View:
-    return {
-        "id": "acceptance",
-        "method": None,
-        "title": "Acceptance by child index, R",
-        "place": "Paper: Figure 4, batch; R of Section 4, Equation 3; Lemma 3.1 for index 0",
-        "sentence": words.about_acceptance(summary),
-        "key": "Marks: counted in runs with the batch topology, with 95% intervals. Lines: the R that chose "
+    return words.view(
+        "acceptance",
+        "Acceptance by child index, R",
+        "Paper: Figure 4, batch; R of Section 4, Equation 3; Lemma 3.1 for index 0",
+        words.about_acceptance(summary),
+        "Marks: counted in runs with the batch topology, with 95% intervals. Lines: the R that chose "
         "the trees. Dotted lines: computed from the models' distributions.",
-        "figure": skeleton(figures.acceptance_by_index(summary)),
-        "table": words.acceptance_table(summary),
-    }
+        figures.acceptance_by_index(summary),
+        words.acceptance_table(summary),
+    )
 
 
 def _difference(summary: words.Summary) -> View:
-    return {
-        "id": "difference",
-        "method": None,
-        "title": "GSD minus ERSD",
-        "place": "Paper: Section 5 and Lemma 3.1, in words",
-        "sentence": words.about_difference(summary),
-        "key": "Above 0, GSD yields more than ERSD. Both have the same prompts and seeds; intervals are 95%.",
-        "figure": skeleton(figures.gsd_minus_ersd(summary)),
-        "table": words.difference_table(summary),
-    }
+    return words.view(
+        "difference",
+        "GSD minus ERSD",
+        "Paper: Section 5 and Lemma 3.1, in words",
+        words.about_difference(summary),
+        "Above 0, GSD yields more than ERSD. Both have the same prompts and seeds; intervals are 95%.",
+        figures.gsd_minus_ersd(summary),
+        words.difference_table(summary),
+    )

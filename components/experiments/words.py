@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import plotly.graph_objects as go
+
 from research.experiments.phrases import interval, listed, number
 from research.experiments.settings import STRATEGIES
+from specdec.figures.looks import skeleton
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 
@@ -148,6 +151,21 @@ def difference_table(summary: Summary) -> Table:
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table whose cells are texts, as plain data for the page."""
     return {"caption": caption, "columns": list(columns), "rows": [list(row) for row in rows]}
+
+
+def view(
+    id: str,
+    title: str,
+    place: str,
+    sentence: str,
+    key: str,
+    figure: go.Figure,
+    table: Table,
+    method: str | None = None,
+) -> dict[str, Any]:
+    """A figure with its words as plain data. place: of the results. method: None for all methods."""
+    named = {"id": id, "method": method, "title": title, "place": place, "sentence": sentence, "key": key}
+    return named | {"figure": skeleton(figure), "table": table}
 
 
 def _measured(strategy: str, k: str, row: Mapping[str, Any]) -> list[str]:

@@ -19,28 +19,27 @@ ADDRESSES = 4096
 
 
 class Buckets:
-    """One bucket per key. bounds: returns the units that a bucket holds and the units that it gains per
-    second."""
+    """One bucket per key. bounds: returns the units that a bucket holds, and those that it gains per second.
+
+    A bucket is stored as the time at which it is no longer below zero.
+    """
 
     def __init__(self, bounds: Callable[[], tuple[float, float]]):
         self._bounds = bounds
-        self._held: dict[
-            str, tuple[float, float]
-        ] = {}  # key -> units and time; the most recently used key is the last
+        self._level: dict[str, float] = {}  # the most recently used key is the last
 
     def take(self, key: str, cost: float) -> float:
         """Take this many units. Returns the seconds until the bucket is no longer below zero."""
         (most, rate), now = self._bounds(), time.monotonic()
-        held, since = self._held.pop(key, (most, now))
-        held = max(min(most, held + (now - since) * rate) - cost, -2 * LONGEST * rate)
-        self._held[key] = held, now
-        if len(self._held) > ADDRESSES:
-            del self._held[next(iter(self._held))]
-        return max(0.0, -held / rate)
+        full = now - most / rate
+        level = min(max(self._level.pop(key, full), full) + cost / rate, now + 2 * LONGEST)
+        self._level[key] = level
+        if len(self._level) > ADDRESSES:
+            del self._level[next(iter(self._level))]
+        return max(0.0, level - now)
 
     async def wait(self, key: str, cost: float) -> None:
         """Take this many units, and wait as long as needed. HTTPException if the wait would be too long."""
-        seconds = self.take(key, cost)
-        if seconds > LONGEST:
+        if (seconds := self.take(key, cost)) > LONGEST:
             raise HTTPException(429, "too many requests from your address; wait a few seconds")
         await asyncio.sleep(seconds)

@@ -27,8 +27,6 @@ from components.guard.buckets import Buckets
 
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """The hosts that may embed a Space in a frame."""
-LONGEST = 32_768
-"""Most characters of an address. The address holds the whole set-up of the page."""
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; "
@@ -40,14 +38,14 @@ class Guard:
     """ASGI middleware that refuses invalid requests and adds security headers."""
 
     def __init__(self, app: Any):
-        self.app, self.ancestors = app, f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
+        self.app = app
+        self.ancestors = f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
         self.buckets = Buckets(lambda: (limits.current().units, limits.current().units_per_second))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass on valid requests and refuse the others."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         begun, ancestors = False, self.ancestors
 
         async def sending(message: Any) -> None:
@@ -75,14 +73,11 @@ class Guard:
         """Check that a POST has JSON of this server's page, and take its cost from its address's bucket."""
         headers = Headers(scope=scope)
         if not hosts.same_origin(headers):
-            own = "only requests from this server's own page are accepted"
-            raise HTTPException(403, f"{own}; this one has {hosts.compared(headers)}")
+            own = "only requests from this server's own page are accepted; this one has"
+            raise HTTPException(403, f"{own} {hosts.compared(headers)}")
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise HTTPException(415, "the request's content type must be application/json")
-        # A class also has a bucket of its own, so that a stranger's flood from the same address does not stop
-        # it.
-        room = ", in a room" if route.within(scope) else ""
-        await self.buckets.wait(address(scope) + room, route.cost)
+        await self.buckets.wait(address(scope), route.cost)
 
 
 def _checked(scope: Any) -> routes.Route:
@@ -93,8 +88,6 @@ def _checked(scope: Any) -> routes.Route:
         raise HTTPException(
             421, f"this server is not called {host:.80}; its operator can add names with --names"
         )
-    if len(scope["path"]) + len(scope["query_string"]) > LONGEST:
-        raise HTTPException(414, "the address is too long")
     if (route := routes.matching(scope["method"], scope["path"])) is None:
         raise HTTPException(404, "nothing has this address")
     return route

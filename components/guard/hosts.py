@@ -1,9 +1,8 @@
 """The names that this server answers to, and the pages that may send it requests.
 
-A browser lets a stranger's page call a server under that page's own host name, and the stranger can point the
-name at 127.0.0.1 (DNS rebinding). Therefore the server accepts only known names: IP addresses, which cannot
-be rebound, `localhost`, this machine's own name, and stated names (`--names page.example.org`). Behind
-trusted proxies (`addresses`) it accepts any name, because visitors use the proxy's names. Starlette's
+A stranger can point the name of a page at 127.0.0.1 (DNS rebinding), and the page may then call this server.
+So only known names are accepted: IP addresses, which cannot be rebound, `localhost`, this machine's name, and
+stated names (`--names page.example.org`); behind trusted proxies (`addresses`) any name. Starlette's
 TrustedHostMiddleware needs a list of all names, and a server does not know all addresses of its own.
 """
 
@@ -71,8 +70,7 @@ def compared(headers: Mapping[str, str]) -> str:
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The names that were stated by option or variable. ValueError quotes an invalid one."""
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
-    for each in stated:
-        if not name(each):
-            raise ValueError(f"names = {each!r:.60} is not a name such as page.example.org")
-    given = [options.host, *(environment.get(key) for key in ("GRADIO_SERVER_NAME", "SPACE_HOST"))]
+    if wrong := [each for each in stated if not name(each)]:
+        raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")
+    given = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
     return frozenset({name(each or "") for each in [*stated, *given]} - {""})

@@ -7,29 +7,25 @@ Gradio has some sixty routes: uploads, recordings, deep links, proxies, document
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 EVENT = 30
 """The cost of an event or a question, which starts work, in units of `limits.units`. A small request of a
 class costs 5."""
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """One route.
 
     method: GET, which includes HEAD, or POST; path: a pattern for the whole path. cost: units that a POST
-    takes from its address. answers: an ASGI app that answers in place of the page's app. within: whether a
-    request comes from within a room. framed: whether any other page may show the answer in a frame.
+    takes from its address. answers: an ASGI app that answers in place of the page's app. framed: whether any
+    other page may show the answer in a frame.
     """
 
     method: str
     path: re.Pattern[str]
     cost: int = 0
     answers: Any = None
-    within: Callable[[Any], bool] = lambda _: False
     framed: bool = False
 
 
@@ -43,13 +39,12 @@ ROUTES = [
 ]
 
 
-def add(path: str, answers: Any, cost: int | None = None, **more: Any) -> None:
-    """Answer one more path with an ASGI app; a path that ends with `.+` includes all paths below it. The
-    method is POST if a cost is given, otherwise GET. A second call replaces the first. more: `within` and
-    `framed` of the route."""
+def add(path: str, answers: Any, cost: int | None = None, framed: bool = False) -> None:
+    """Answer one more path with an ASGI app. The method is POST if a cost is given, otherwise GET. A second
+    call replaces the first."""
     pattern = re.compile(path)
     ROUTES[:] = [route for route in ROUTES if route.path != pattern]
-    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, **more))
+    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, framed))
 
 
 def matching(method: str, path: str) -> Route | None:

@@ -21,59 +21,11 @@ from specdec.pair import Pair
 
 TEXTS = assets.ASSETS / "lessons.json"
 
-_TAB = """
-<section aria-labelledby="lessons-title">
-  <header><h2 id="lessons-title">Lessons</h2>
-    <button type="button" class="forget" hidden>Forget my answers</button></header>
-  <div class="board" hidden>
-    <div class="drawn"></div>
-    <p class="measure"><button type="button">Measure on this machine</button>
-      <span class="measured" role="status"></span></p>
-  </div>
-  <div class="card lecture" hidden>
-    <h3></h3>
-    <ol class="route"></ol>
-    <p>Press Next, or Page Down on a clicker, to go through all steps. At a question, the first press shows
-    the answer and the second goes on. Notes opens a window with a clock and notes for the lecturer.</p>
-    <p class="buttons"><button type="button" class="start">Begin the lecture</button>
-      <button type="button"></button></p>
-  </div>
-  <p class="lead">A lesson takes about eight minutes. You read a few sentences and predict an answer. Then the
-    page itself shows the answer. Your predictions stay in this browser.</p>
-  <ol class="lessons" start="0"></ol>
-</section>
-"""
-
-_BAR = """
-<section class="lesson" aria-labelledby="lesson-title" hidden>
-  <header>
-    <p class="place"></p>
-    <button type="button" class="notes" title="Presenter's notes, in a window of their own">Notes</button>
-    <button type="button" class="share" title="A link that opens this lesson">Copy link</button>
-    <button type="button" class="close" aria-label="Close the lesson" title="Close the lesson">×</button>
-    <h2 id="lesson-title" tabindex="-1"></h2>
-  </header>
-  <div class="body" tabindex="0" role="region" aria-label="This step">
-    <div class="words"></div>
-    <form class="answer" hidden>
-      <fieldset><legend>Your prediction</legend><div class="options"></div></fieldset>
-      <button type="submit" class="reveal">Reveal</button>
-    </form>
-    <div class="outcome" role="status"></div>
-  </div>
-  <footer>
-    <button type="button" class="back">Back</button>
-    <button type="button" class="show">Show it again</button>
-    <button type="button" class="next">Next</button>
-  </footer>
-</section>
-"""
-
 
 def bar() -> frame.Part:
     """The bar of the current lesson. Place it before the tabs, so that it stays visible on every tab."""
     file = assets.made("lessons.json", json.dumps(lessons()))  # fetched when the lessons' tab is opened
-    return frame.panel("lesson", _BAR, lessons=file)
+    return frame.panel("lesson", frame.template("lessons/bar"), lessons=file)
 
 
 def panel(pair: Pair) -> frame.Part:
@@ -84,7 +36,7 @@ def panel(pair: Pair) -> frame.Part:
         times."""
         yield from forward.updates(pair, seats.visitor(request))
 
-    return frame.panel("lessons", _TAB, streams={"measure_forward": measure})
+    return frame.panel("lessons", frame.template("lessons/panel"), streams={"measure_forward": measure})
 
 
 def lessons() -> list[dict[str, Any]]:

@@ -10,9 +10,15 @@ insert it as text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from html import escape
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+PAPER = "https://arxiv.org/abs/2504.15475"
+PAPER_TITLE = "Speculative Decoding via Exponential Races"
 
 Stream = Callable[..., Iterator[str]]
 """A generator of updates (JSON texts) with named parameters. Gradio calls it for a visitor, and closes it
@@ -52,11 +58,10 @@ def joined(*parts: Part | str) -> Part:
     return sum((Part(part) if isinstance(part, str) else part for part in parts), Part())
 
 
-def box(name: str, *parts: Part | str, **attributes: str) -> Part:
-    """An element with this id around parts. attributes: further ones; "class_" stands for "class"."""
-    given = {"id": name} | {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    written = "".join(f' {key}="{escape(value)}"' for key, value in given.items() if value or key != "id")
-    return joined(f"<div{written}>", *parts, "</div>")
+def box(name: str, *parts: Part | str, class_: str = "") -> Part:
+    """An element with this id around parts."""
+    attribute = f' class="{class_}"' if class_ else ""
+    return joined(f'<div id="{name}"{attribute}>', *parts, "</div>")
 
 
 def panel(
@@ -76,6 +81,11 @@ def panel(
     return Part(html, {name: props}, asked, streams or {})
 
 
+def template(name: str, /, **values: Any) -> str:
+    """The HTML of the Jinja template `components/NAME.html`. All values are escaped, except `Markup`."""
+    return _TEMPLATES.get_template(f"{name}.html").render(values)
+
+
 View = tuple[str, str, Part]
 """Id, title and content of a view: one screen of the page, which an address opens (`/?tab=race`)."""
 
@@ -86,49 +96,29 @@ def places(places: Mapping[str, list[View]]) -> Part:
     The first view of the first place is open until a script has read the address.
     """
     every = [view for views in places.values() for view in views]
-    rows = _row(
-        "places", "Places", False, [(title, [v[0] for v in views]) for title, views in places.items()]
-    )
-    for number, (title, views) in enumerate(places.items()):
-        if len(views) > 1:
-            rows += _row("views", title, number > 0, [(name, [id]) for id, name, _ in views])
-    panels = [
-        joined(
-            f'<div role="tabpanel" class="tabitem" id="tab-{id}" aria-labelledby="to-{id}"'
-            f"{'' if number == 0 else ' hidden'}>\n",
-            part,
-            "</div>\n",
-        )
-        for number, (id, _, part) in enumerate(every)
-    ]
-    return box("tabs", f'<div class="tab-wrapper">{rows}</div>', *panels)
+    opened = [(title, [id for id, _, _ in views]) for title, views in places.items()]
+    rows = [(title, [(name, [id]) for id, name, _ in views]) for title, views in places.items()]
+    html = template("page/places", places=opened, rows=rows, views=every)
+    return replace(joined(*(part for _, _, part in every)), html=html)
 
 
-def _row(kind: str, label: str, hidden: bool, tabs: list[tuple[str, list[str]]]) -> str:
-    """A row of tabs, each with its title and the ids of the views that it opens."""
-    buttons = "".join(_button(title, ids, number == 0) for number, (title, ids) in enumerate(tabs))
-    return (
-        f'<div class="tab-container {kind}" role="tablist" aria-label="{escape(label)}"'
-        f"{' hidden' if hidden else ''}>{buttons}</div>"
-    )
-
-
-def _button(title: str, views: list[str], is_open: bool) -> str:
-    named = f' id="to-{views[0]}"' if len(views) == 1 else ""
-    return (
-        f'<button type="button" role="tab"{named} aria-controls="tab-{views[0]}" '
-        f'data-views="{" ".join(views)}" data-opens="{views[0]}" aria-selected="{str(is_open).lower()}"'
-        f"{'' if is_open else ' tabindex=-1'}>{escape(title)}</button>"
-    )
-
-
-def table(caption: str, *columns: str) -> str:
-    """An empty table in HTML, in a box that scrolls. A script fills the table."""
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
-      <tbody></tbody></table></div>"""
-
-
-def term(name: str, text: str | None = None) -> str:
+def term(name: str, text: str | None = None) -> Markup:
     """A term in HTML. `assets/shared/glossary.js` shows its definition, one sentence, at this place."""
-    return f'<dfn data-term="{name}" tabindex="0">{text or name}</dfn>'
+    return Markup('<dfn data-term="{}" tabindex="0">{}</dfn>').format(name, text or name)
+
+
+def table(caption: str, *columns: str) -> Markup:
+    """An empty table in HTML, in a box that scrolls. A script fills the table."""
+    return Markup(template("page/table", caption=caption, columns=columns))
+
+
+def reference(place: str) -> Markup:
+    """A link to the paper that names a place in it, such as "Lemma 3.1, equation 1"."""
+    link = Markup('<a href="{}" target="_blank" rel="noopener" title="{}">{}</a>')
+    return link.format(PAPER, PAPER_TITLE, place)
+
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent.parent), autoescape=True, undefined=StrictUndefined
+)
+_TEMPLATES.globals.update(term=term, table=table, reference=reference)

@@ -11,20 +11,10 @@ from __future__ import annotations
 
 from components.page import frame
 
-_TEMPLATE = """
-<a class="for-class" href="?tab=lessons" title="Open a room for a class">Teach</a>
-<button type="button" class="enter icon" aria-label="Projector mode"
-  title="Projector mode: large and in high contrast, for a class">
-  <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M3 4h18M4 4v11h16V4M12 15v3M8 21l4-3 4 3"/></svg
-  ></button>
-<select class="slides" aria-label="Slide" hidden></select>
-<button type="button" class="leave" aria-label="Leave projector mode" hidden>Leave <kbd>Esc</kbd></button>
-"""
-
 
 def panel() -> frame.Part:
     """The link to the room of a class, and the buttons that enter and leave projector mode."""
-    return frame.panel("projector", _TEMPLATE)
+    return frame.panel("projector", frame.template("page/projector"))
 
 
 if __name__ == "__main__":

@@ -17,75 +17,25 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from html import escape
 from typing import Any
 
-import brotli
 import orjson
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware import Middleware
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import Response
 from gradio import Server
+from markupsafe import Markup
 
 from components.guard import guard, limits
 from components.page import assets, frame, questions, unheard
 
 _THREADS = 40
 """Threads for all work that does not wait for the model."""
-_WORTH_PACKING = 2000
-"""Answers of at least this many bytes are compressed."""
 _PICTURE = assets.ASSETS / "screenshots" / "desktop.png"
-_ICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath "
-    "fill='%23f0a63c' d='M1 3h9v10H1z'/%3E%3Cpath fill='%231a5fa8' d='M10 3h5v10h-5z'/%3E%3C/svg%3E"
-)
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="{icon}">
-<link rel="stylesheet" href="{style}">
-<script type="module" src="{script}"></script>
-</head>
-<body>
-<script>{theme}</script>
-<noscript>
-<div style="max-width: 760px; margin: 32px auto; padding: 0 16px; line-height: 1.5">
-<h1>Speculative decoding</h1>
-<p>A small language model guesses ahead, and a large one checks all guesses at once: the same text with fewer
-slow calls. This page plays such runs, explains every step, and decodes your own prompts. It needs JavaScript,
-which is switched off in this browser.</p>
-<img src="{picture}" width="100%"
-  alt="The page: a text in two colours, the tree of guesses, and the race that decides">
-</div></noscript>
-<div class="shell"><main>
-{content}
-</main>
-<footer>{footer}</footer></div>
-<script type="application/json" id="props">{props}</script>
-</body>
-</html>
-"""
-
-# before anything is painted, the address or the system decides whether the page is dark
-_THEME = """{
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const asked = new URLSearchParams(location.search).get("__theme");
-  const isDark = () => asked === "dark" || (asked !== "light" && dark.matches);
-  const paint = () => document.body.classList.toggle("dark", isDark());
-  dark.addEventListener("change", paint);
-  paint();
-}"""
-
-_FOOTER = (
-    '<a href="gradio_api/info">Use it from a program</a> · built with '
-    '<a href="https://www.gradio.app" target="_blank" rel="noopener">Gradio</a>'
-)
 
 
 def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
@@ -96,7 +46,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
         redoc_url=None,
         openapi_url=None,
         exception_handlers={RequestValidationError: questions.refuse, TypeError: questions.refuse_arguments},
-        middleware=[Middleware(guard.Guard)],
+        middleware=[Middleware(guard.Guard), Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4)],
     )
     assets.publish(_PICTURE)
 
@@ -118,17 +68,14 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
 
 
 def _html(content: frame.Part, title: str, style: str, script: str) -> str:
-    props = json.dumps(content.props, ensure_ascii=False, separators=(",", ":"))
-    return _PAGE.format(
-        title=escape(title),
-        icon=_ICON,
+    return frame.template(
+        "page/page",
+        title=title,
         style=style,
         script=script,
-        theme=_THEME,
         picture=assets.file_url(_PICTURE),
-        content=content.html,
-        footer=_FOOTER,
-        props=props.replace("<", "\\u003c"),  # a browser would end the element at the first "</script"
+        content=Markup(content.html),
+        props=content.props,
     )
 
 
@@ -152,16 +99,9 @@ def _asking(content: frame.Part) -> Callable[..., Any]:
             answer = await asked(question)
         else:
             answer = await run_sync(asked, question, limiter=limiters[panel])
-        return _sent(request, orjson.dumps(answer, default=list))
+        return Response(orjson.dumps(answer, default=list), media_type="application/json")
 
     return ask
-
-
-def _sent(request: Request, body: bytes) -> Response:
-    headers = {}
-    if len(body) > _WORTH_PACKING and "br" in request.headers.get("accept-encoding", ""):
-        body, headers = brotli.compress(body, quality=4), {"content-encoding": "br"}
-    return Response(body, media_type="application/json", headers=headers)
 
 
 def launch(app: Server, **options: Any) -> None:

@@ -22,7 +22,6 @@ from specdec.checks import among
 from specdec.drafters.proposed import MODEL
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.settings import SETTINGS, Setting
-from specdec.trace import MOST_WHOLE
 
 Limit = float | str | None
 """A number, or the name of the limit of `limits` that gives it; None for no limit."""
@@ -38,7 +37,7 @@ class Row:
     input. menu: label and value of each choice. opening: the input's first value if it is not the default.
     remote: the default of the server's endpoint if it is another one. used: whether a run with these settings
     uses this setting; if not, its value is `unused`. check: instead of the check of its kind. shapes: whether
-    a measured tree depends on it. chats: whether only pairs that chat have it.
+    a measured tree depends on it.
     """
 
     setting: Setting
@@ -53,13 +52,17 @@ class Row:
     unused: Any = None
     check: Callable[[str, Any], Any] | None = None
     shapes: bool = False
-    chats: bool = False
 
     @property
     def most(self) -> float | None:
         """The largest allowed number, or for a text the largest number of characters; None for no limit."""
         limit = getattr(limits.current(), self.longest) if isinstance(self.longest, str) else self.longest
         return self.setting.most if limit is None else limit
+
+    @property
+    def first(self) -> Any:
+        """The first value of the form's input."""
+        return self.setting.default if self.opening is None else self.opening
 
     @property
     def default_of_endpoint(self) -> Any:
@@ -82,32 +85,6 @@ class Row:
             return None
         check = whole if setting.kind == "whole" else number
         return check(name, value, int(setting.least or 0), int(LARGEST if self.most is None else self.most))
-
-    def described(self) -> dict[str, Any]:
-        """The description of the setting for a form or an address, as JSON values."""
-        setting = self.setting
-        most = self.most
-        if setting.kind == "whole" and most is not None:  # a script cannot hold larger numbers exactly
-            most = min(most, MOST_WHOLE)
-        return {
-            "name": setting.name,
-            "kind": {"whole": "number"}.get(setting.kind, setting.kind),
-            "whole": setting.kind == "whole",
-            "default": setting.default if self.opening is None else self.opening,
-            "least": setting.least,
-            "most": most,
-            "shown": self.shown,
-            "step": self.step,
-            "choices": [list(choice) for choice in self.menu],
-            "label": setting.label,
-            "help": setting.help,
-            "address": setting.address,
-            "form": self.form,
-            "recorded": setting.recorded,
-            "drafts": setting.drafts,
-            "chats": self.chats,
-            "remote": self.default_of_endpoint,
-        }
 
 
 def _row(setting: str | Setting, **row: Any) -> Any:
@@ -187,11 +164,10 @@ class VisitorSettings:
         ),
         form="checkbox", opening=True,
     )  # fmt: skip
-    chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="checkbox", chats=True)
+    chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="checkbox")
     history: Sequence[str] | str = _row(
         Setting("history", "text", (), label="Conversation"),
         form="hidden", remote="", check=_conversation, used=lambda it: bool(it.chat), unused=(),
-        chats=True,
     )  # fmt: skip
     tree: str = _row(
         Setting("tree", "text", "", label="Tree", recorded=False, drafts=True), form="hidden", check=_tree
@@ -219,11 +195,6 @@ TABLE: Mapping[str, Row] = {each.name: each.metadata["row"] for each in fields(V
 """The row of each setting, by its name."""
 ADDRESSES = {row.setting.address: name for name, row in TABLE.items()}
 """The name of each setting, by its name in the address."""
-
-
-def described() -> list[dict[str, Any]]:
-    """All rows for forms, addresses and scripts: see `Row.described`."""
-    return [row.described() for row in TABLE.values()]
 
 
 def parameters() -> list[inspect.Parameter]:
@@ -255,15 +226,23 @@ def declared(
 
 
 SCRIPT = ASSETS / "shared" / "settings.js"
-_OF_SCRIPTS = ("name", "kind", "default", "address", "recorded", "remote")
 
 
 def script() -> str:
     """The rows as the text of a module for the browser, without the limits of one server."""
     comment = "// The settings of a run, in their order. Written by `python -m components.page.settings`."
     lines = [comment, "", "export const SETTINGS = ["]
-    for row in described():
-        lines += ["  {", *(f"    {key}: {json.dumps(row[key])}," for key in _OF_SCRIPTS), "  },"]
+    for name, row in TABLE.items():
+        setting = row.setting
+        fields = {
+            "name": name,
+            "kind": "number" if setting.kind == "whole" else setting.kind,
+            "default": row.first,
+            "address": setting.address,
+            "recorded": setting.recorded,
+            "remote": row.default_of_endpoint,
+        }
+        lines += ["  {", *(f"    {key}: {json.dumps(value)}," for key, value in fields.items()), "  },"]
     return "\n".join([*lines, "];", ""])
 
 

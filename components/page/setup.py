@@ -29,16 +29,6 @@ RUN = ("trace", "round", "decision")
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
 """Parts that register themselves in the browser, most of them when their tab is first opened."""
 
-_TEMPLATE = """
-<div class="setup">
-  <span class="copied" role="status"></span>
-  <button type="button" class="copy icon" aria-label="Copy link to this set-up" title="Copy link">
-    <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M10 14a4 4 0 0 0 6 .4l3-3a4.2 4.2 0 0 0-6-6l-1.5 1.5
-      M14 10a4 4 0 0 0-6-.4l-3 3a4.2 4.2 0 0 0 6 6l1.5-1.5"/></svg></button>
-  <div class="told" role="alert" hidden><ul></ul><button type="button" class="dismiss">Dismiss</button></div>
-</div>
-"""
-
 
 def panel(page: frame.Part, tabs: Sequence[str], follows: Mapping[str, Sequence[str]]) -> frame.Part:
     """The button that copies the link, and the messages about invalid values in the address.
@@ -49,7 +39,7 @@ def panel(page: frame.Part, tabs: Sequence[str], follows: Mapping[str, Sequence[
     """
     return frame.panel(
         "setup",
-        _TEMPLATE,
+        frame.template("page/setup"),
         fields=page.fields,
         alone=DECODE,
         follows={name: list(others) for name, others in follows.items()},

@@ -115,75 +115,13 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
     )
 
 
-def _row_field(rows: int) -> str:
-    return f'<label>{rows} <input type="number" name="rows" min="1" max="1000" step="any"></label>'
-
-
-def _slider(name: str, words: str, most: float, least: float = 0.0) -> str:
-    return f"""<label class="rate"><span>{words}</span>
-      <input type="range" name="{name}" min="{least}" max="{most}" step="any"><output></output></label>"""
-
-
-_SHAPE_OPTIONS = "".join(f'<option value="{name}">{words}</option>' for name, words in _SHAPES.items())
-_TABLE = frame.table(
-    "The fastest tree of each k",
-    *(frame.term("k"), frame.term("block efficiency", "tokens per target call"), "times plain decoding"),
-)
-_TEMPLATE = f"""
-<div class="lab payoff">
-  <section class="card head" data-slide="Verdict" aria-labelledby="payoff-title">
-    <h2 class="here" id="payoff-title" aria-live="polite">On this computer, with these two models: …</h2>
-    <p class="note names"></p>
-    <p class="buttons"><button type="button" class="measure primary" disabled>Measure</button>
-      <button type="button" class="cancel" hidden>Cancel</button><progress hidden></progress>
-      <span class="left"></span></p>
-    <p class="error-box" role="alert" hidden></p>
-  </section>
-
-  <section class="card drawn" data-slide="Verdict" aria-labelledby="payoff-verdict">
-    <header><h2 id="payoff-verdict">Verdict</h2></header>
-    <div class="outcome">
-    <p class="note source" aria-live="polite"></p>
-    <dl class="tiles">
-      <div><dt>times plain decoding</dt><dd class="speed-up">–</dd></div>
-      <div><dt>best {frame.term("k")}</dt><dd class="drafted">–</dd></div>
-      <div><dt>{frame.term("block efficiency", "tokens per target call")}</dt><dd class="tokens">–</dd></div>
-      <div><dt>breaks even if accepted</dt><dd class="least">–</dd><dd class="note dearest"></dd></div>
-    </dl>
-    <ol class="sentences" aria-live="polite"></ol>
-    <div class="legend"></div>
-    <div class="plot curve" role="group"
-      aria-label="Tokens per call and speed-up against k. A table follows."></div>
-    <details><summary>As a table</summary>{_TABLE}</details></div>
-  </section>
-
-  <section class="card distributions" data-slide="Verdict" aria-labelledby="payoff-setup-title">
-    <header><h2 id="payoff-setup-title">With other numbers</h2></header>
-    <div class="presets"><label>Numbers of <select class="preset"></select></label></div>
-    <div class="values">
-    {_slider("acceptance", frame.term("acceptance") + " of the first drafted token", 1, 0.01)}
-    {_slider("draft_step", "a draft step, in " + frame.term("call", "target calls"), 1.5)}
-    {_slider("rest", "other work of a round, in target calls", 1)}
-    <fieldset class="rows"><legend>a target call over several rows, times one row</legend>
-      {"".join(map(_row_field, ROWS))}</fieldset>
-    <div class="presets"><label>texts at once
-        <input type="number" name="texts" min="1" max="{MOST_TEXTS}" step="1"></label>
-      <label>{frame.term("topology")} <select name="shape">{_SHAPE_OPTIONS}</select></label></div>
-    <p class="note">A row is one token that a call reads. Rows of several texts cost as much as the same
-    number of rows of one text. Beyond the largest number in this list, each further row costs as much as the
-    last ones. The other work was measured with four drafted tokens in a sequence.</p></div>
-  </section>
-</div>
-"""
-
-
 def panel(pair: Pair, allowed: Access | None = None, loading: Loading | None = None) -> frame.Part:
     """The panel, which `assets/payoff/panel.js` fills, beside the panel of the models. allowed: the models
     that may be loaded. loading: the load whose progress the page shows."""
     pair = lazy.shared(pair)
     payoff = frame.panel(
         "payoff",
-        _TEMPLATE,
+        frame.template("payoff/panel", rows=ROWS, most_texts=MOST_TEXTS, shapes=_SHAPES),
         functions=[answering(pair)],
         presets=[[HERE, "these two models, here"], *([each.id, each.name] for each in presets().values())],
         here=HERE,

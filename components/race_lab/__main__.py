@@ -1,7 +1,6 @@
-"""`python -m components.race_lab` serves this panel alone."""
+"""`python -m components.race_lab` serves this panel beside a short run."""
 
 from components.race_lab.panel import panel
 from components.server.standalone import alone
 
-if __name__ == "__main__":
-    alone(panel)
+alone(panel)

@@ -51,19 +51,14 @@ def measure(pair: Pair, queue: Queue = QUEUE) -> None:
     If another thread is measuring, this call waits for it, because the pair may have been exchanged since
     then.
     """
-    with _measuring:
-        _measure(lazy.present(pair), queue)
-
-
-def _measure(pair: Pair, queue: Queue) -> None:
     global _known
-    _known = FEWEST
-    if not isinstance(pair, ModelPair):
-        return
-    try:
-        _known = queue.submit(Owner(), measuring(pair)).wait()
-    except Exception:  # a server whose measurement failed still serves
-        logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
+    with _measuring:
+        _known = FEWEST
+        if isinstance(here := lazy.present(pair), ModelPair):
+            try:
+                _known = queue.submit(Owner(), measuring(here)).wait()
+            except Exception:  # a server whose measurement failed still serves
+                logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
 
 
 def measuring(pair: ModelPair) -> Steps[int]:

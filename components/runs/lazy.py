@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -22,6 +23,7 @@ and for a browser on the same machine. For the story pair a second thread is 1.2
 cores, and 2 to 5% slower if another process keeps one of them busy.
 """
 _ALL_THREADS = torch.get_num_threads()
+_threads: WeakKeyDictionary[Pair, int] = WeakKeyDictionary()
 
 
 def load(target: str | None, draft: str | None, **options: Any) -> Pair:
@@ -105,7 +107,10 @@ def is_loaded(pair: Pair) -> bool:
 def use_threads(pair: Pair) -> None:
     """Set torch's number of threads to what suits the pair. The setting applies only to the calling
     thread."""
-    torch.set_num_threads(1 if _is_small(pair.target) else _ALL_THREADS)
+    pair = present(pair)
+    if pair not in _threads:
+        _threads[pair] = 1 if _is_small(pair.target) else _ALL_THREADS
+    torch.set_num_threads(_threads[pair])
 
 
 def _is_small(target: Model) -> bool:

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.runs import lazy
 from specdec.decoding.run import Run
-from specdec.pair import ModelPair
 
 if TYPE_CHECKING:
     from specdec.decoding.batch import Batch
@@ -93,15 +92,16 @@ class State(Enum):
 class Job:
     """Work of one owner. It continues until it ends or is closed, even if nobody reads its values.
 
-    run: the run that the steps returned. values: the rounds of the run, or the yielded values of the steps
-    without None. result: the returned value of the steps. error: why the job failed. key: names the
-    measurement that a run needs.
+    run: the run that the steps returned, and batch: in which it is decoded. values: the rounds of the run, or
+    the yielded values of the steps without None. result: the returned value of the steps. error: why the job
+    failed. key: names the measurement that a run needs.
     """
 
     def __init__(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False):
         self.owner, self.steps, self.begins_run = owner, steps, begins_run
         self.state = State.WAITING
         self.run: Run | None = None
+        self.batch: Batch | None = None
         self.values: list[Any] = []
         self.result: Any = None
         self.error: BaseException | None = None
@@ -189,10 +189,7 @@ class Queue:
         self._paid: dict[str, float] = {}
         # only the working thread uses the following attributes
         self._jobs: list[Job] = []
-        self._batches: dict[Job, Batch] = {}
-        self._open: dict[ModelPair, Batch] = {}
         self._measured: set[Hashable] = set()
-        self._last: Batch | None = None
         self._seconds = _SECONDS
         self._lone: float | None = None
 
@@ -204,14 +201,10 @@ class Queue:
         """
         job = Job(owner, steps, begins_run)
         with self._lock:
-            self._submitted.append(job)
             if not self._is_running:
-                try:
-                    threading.Thread(target=self._work, name=THREAD, daemon=True).start()
-                except BaseException:
-                    self._submitted.pop()
-                    raise
+                threading.Thread(target=self._work, name=THREAD, daemon=True).start()
                 self._is_running = True
+            self._submitted.append(job)
         return job
 
     def paid(self, address: str) -> float:
@@ -224,7 +217,11 @@ class Queue:
             while self._has_jobs():
                 self._cycle()
         except BaseException as error:  # without this, all visitors would wait for ever
-            self._fail_all(error)
+            with self._lock:
+                jobs = self._jobs + self._submitted
+                self._jobs, self._submitted, self._is_running = [], [], False
+            for job in jobs:
+                job.end(error)
 
     def _has_jobs(self) -> bool:
         """Add submitted jobs and remove closed ones. Returns whether any job is left."""
@@ -248,8 +245,8 @@ class Queue:
             self._do_steps(address)
         room = self._room()
         chosen = [job for address in turns for job in self._first(address, room)]
-        for batch in dict.fromkeys(self._batches[job] for job in chosen):
-            self._decode(batch, [job for job in chosen if self._batches.get(job) is batch])
+        for batch in dict.fromkeys(job.batch for job in chosen if job.batch is not None):
+            self._decode(batch, [job for job in chosen if job.batch is batch])
 
     def _turns(self) -> list[str]:
         """The addresses with jobs that may work in this cycle.
@@ -287,7 +284,6 @@ class Queue:
 
     def _advance(self, job: Job) -> None:
         """Do a job's next step. As soon as its run exists, the run joins its batch."""
-        self._last = None  # the step may have set torch's threads for another pair
         is_free = job.begins_run and job.state is State.WAITING
         job.state, start = State.RUNNING, time.monotonic()
         try:
@@ -328,56 +324,49 @@ class Queue:
         `LIGHT`."""
         rows = Counter[str]()
         for job in self._jobs:
-            rows[job.address] += _rows(job) if job in self._batches else 0
+            rows[job.address] += _rows(job) if job.batch is not None else 0
         return STEP if len(rows) < 2 else max(LIGHT, min(STEP // len(rows), *rows.values()))
 
     def _first(self, address: str, room: int) -> list[Job]:
         """The runs of this address that have waited longest and fit into a step, at least one."""
-        jobs = [job for job in self._jobs if job in self._batches and job.address == address]
+        jobs = [job for job in self._jobs if job.batch is not None and job.address == address]
         fitting = sum(rows <= room for rows in accumulate(map(_rows, jobs)))
         return jobs[: max(1, fitting)]
 
     def _join(self, job: Job, run: Run) -> None:
+        """Put the run into the batch of its pair."""
         from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
-        batch = self._open.setdefault(run.pair, Batch(run.pair))
+        batches = (other.batch for other in self._jobs if other.batch is not None)
+        batch = next((batch for batch in batches if batch.pair is run.pair), None)
+        batch = Batch(run.pair) if batch is None else batch
         try:
             batch.add(run)
         except Exception as error:
-            self._close_if_empty(batch)
             self._end(job, error)
         else:
-            self._batches[job] = batch
+            job.batch = batch
 
     def _end(self, job: Job, error: BaseException | None = None) -> None:
         """Remove an ended job, and its run from its batch."""
         if job in self._jobs:
             self._jobs.remove(job)
         job.steps.close()
-        if (batch := self._batches.pop(job, None)) is not None:
-            if job.run is not None and job.run in batch:
-                batch.remove(job.run)
-            self._close_if_empty(batch)
+        batch, job.batch = job.batch, None
+        if batch is not None and job.run is not None and job.run in batch:
+            batch.remove(job.run)
         job.end(error)
-
-    def _close_if_empty(self, batch: Batch) -> None:
-        """Forget a batch without runs. Its pair may have been exchanged and can then be freed."""
-        if not batch:
-            self._open.pop(batch.pair, None)
-            self._last = None
 
     def _decode(self, batch: Batch, chosen: Sequence[Job]) -> None:
         """Do one step of a batch for these jobs."""
-        if batch is not self._last:
-            lazy.use_threads(batch.pair)
-            self._last = batch
+        lazy.use_threads(batch.pair)
         jobs = {job.run: job for job in chosen if job.run is not None}
         start = time.monotonic()
         try:
             progress = batch.step(jobs)
         except Exception as error:
             logging.error("a step of %d runs failed", len(jobs), exc_info=error)
-            for job in [job for job in self._jobs if self._batches.get(job) is batch]:
+            for job in [job for job in self._jobs if job.batch is batch]:
                 self._end(job, error)
             return
         self._charge(chosen, time.monotonic() - start)
@@ -399,17 +388,6 @@ class Queue:
             self._paid[address] += own
         self._seconds = max(seconds, _SHORTEST) / sum(charged.values())
         self._to_the_end(chosen)
-
-    def _fail_all(self, error: BaseException) -> None:
-        with self._lock:
-            self._is_running = False
-            submitted, self._submitted = self._submitted, []
-        jobs = submitted + self._jobs
-        self._jobs, self._last = [], None
-        for table in (self._batches, self._open, self._measured):
-            table.clear()
-        for job in jobs:
-            job.end(error)
 
 
 class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error

@@ -3,24 +3,23 @@ by which other machines reach it."""
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 from contextlib import suppress
 
 
 def check(host: str | None, port: int | None) -> None:
-    """Raise ValueError if the server cannot listen on this port. None means that a free port will be
-    chosen."""
+    """Raise ValueError if the server cannot listen on this port. None: a free port will be chosen."""
     if port is None:
         return
     if not 0 <= port <= 65_535:
         raise ValueError(f"port = {port} is not a number from 0 to 65,535")
     host = (host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1").strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        _listen(host, port)
+        socket.create_server((host, port), family=family).close()
     except OSError as error:
-        raise ValueError(f"port = {port}: {_why(error)} at {host}; choose another one with --port") from None
+        raise ValueError(f"port = {port}: {error.strerror}; choose another one with --port") from None
 
 
 def allow_connections() -> None:
@@ -38,27 +37,6 @@ def for_others(host: str | None) -> str | None:
     if host not in ("0.0.0.0", "::"):
         return None
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(
-            ("192.0.2.1", 9)
-        )  # an address that is reserved for documentation; a UDP socket sends nothing here
+        probe.connect(("192.0.2.1", 9))  # reserved for documentation; a UDP socket sends nothing here
         return str(probe.getsockname()[0])
     return None
-
-
-def _listen(host: str, port: int) -> None:
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = addresses[0]
-    with socket.socket(family, kind, protocol) as tried:
-        if os.name != "nt":  # on Windows the option would let two servers share a port
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        tried.bind(address)
-
-
-def _why(error: Exception) -> str:
-    codes = {
-        errno.EADDRINUSE: "another program listens there already",
-        errno.EACCES: "this port needs more rights",
-    }
-    if isinstance(error, socket.gaierror):
-        return "this machine has no such address"
-    return codes.get(getattr(error, "errno", 0), "the server can't listen on it")

@@ -10,14 +10,13 @@ from components.page.settings import VisitorSettings
 from components.runs import run
 
 
-def serve(*panels: Callable[[], frame.Part]) -> None:
+def serve(*panels: frame.Part) -> None:
     """Serve a page with these panels, one below the other."""
-    serving.launch(serving.server(frame.joined(*(panel() for panel in panels))))
+    serving.launch(serving.server(frame.joined(*panels)))
 
 
 def alone(panel: Callable[[], frame.Part], **changes: object) -> None:
     """Serve one panel together with a short real run of the embedded pair."""
     pair = specdec.load_pair("stories")
     settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)  # type: ignore[arg-type]
-    shown = frame.panel("shown", "", updates=list(run.updates(pair, settings)))
-    serve(panel, lambda: shown)
+    serve(panel(), frame.panel("shown", "", updates=list(run.updates(pair, settings))))

@@ -1,7 +1,6 @@
-"""`python -m components.tree_lab` serves this panel alone."""
+"""`python -m components.tree_lab` serves this panel beside a short run."""
 
 from components.server.standalone import alone
 from components.tree_lab.panel import panel
 
-if __name__ == "__main__":
-    alone(panel)
+alone(panel)

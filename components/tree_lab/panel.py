@@ -7,7 +7,6 @@ smaller ones, one answer serves all k, and `assets/tree_lab/panel.js` draws its 
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +16,6 @@ import numpy as np
 from pydantic import Field
 
 from components.page import assets, frame
-from components.page.paper import reference
 from components.page.questions import Answer, Question, answers
 from specdec import optimal, theory
 from specdec.figures import labs, looks
@@ -94,14 +92,10 @@ def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float =
 
 
 def _measured() -> list[Preset]:
-    """The embedded pair's exact mean acceptance by index, if its measurements are in the repository."""
-    try:
-        acceptance = json.loads(_MEASURED.read_text())["acceptance"]
-        positions = acceptance["by_index_positions"]
-        vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
-    except (OSError, KeyError, ValueError):
-        logging.getLogger(__name__).warning("no measured acceptance in %s", _MEASURED.name)
-        return []
+    """The embedded pair's exact mean acceptance by index."""
+    acceptance = json.loads(_MEASURED.read_text())["acceptance"]
+    vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
+    positions = acceptance["by_index_positions"]
     note = (
         f"R of held-out stories, the mean over {positions:,} positions; the R of the Experiments differs, "
         f"because it is counted in texts that the pair itself writes. Beyond index 7 the ratio is fixed."
@@ -162,84 +156,16 @@ def _bounds(vector: np.ndarray, k: int) -> list[float | None]:
     return [bound if math.isfinite(bound) else None for bound in bounds]
 
 
-_NODE_TABLE = frame.table(
-    "The tree's nodes, by decreasing acceptance", "", "path", "accepted with probability"
-)
-_CURVE_TABLE = frame.table(
-    "Expected tokens per target call",
-    *("k", *(TOPOLOGIES[name].long_name for name in FIXED), "Lemma 4.2", "Theorem 4.1"),
-)
-_TREE = f"""
-  <section class="card drawn" aria-labelledby="lab-tree-title">
-    <header><h2 id="lab-tree-title">The best tree of {frame.term("k")} tokens</h2>
-      <div class="zoom" role="group" aria-label="Zoom">
-        <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
-        <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
-        <button type="button" data-zoom="reset" aria-label="Whole tree">all</button></div></header>
-    <div class="grow">
-      <button type="button" class="play primary">Play</button>
-      <label>k <input type="range" min="1" max="{MOST}" step="1"></label>
-      <input type="number" min="1" max="{MOST}" step="1" aria-label="k">
-      <label class="switch"><input type="checkbox" class="decisions">GSD's decisions</label>
-    </div>
-    <p class="verdict" role="status"></p>
-    <div class="canvas"><svg class="growth" role="img" aria-label="Tree"></svg></div>
-    <p class="note inspected" data-hint="Point at a node, or tap it, to see its path and
-    acceptance.">&nbsp;</p>
-    <footer>
-      <ul class="legend keys" aria-label="Marks">
-        <li><i class="dot root">●</i>the text so far</li>
-        <li><i class="dot">●</i>drafted token, with its acceptance</li>
-        <li><i class="dot newest">●</i>the newest</li>
-      </ul>
-      <ul class="legend keys decision-keys" aria-label="GSD's decisions" hidden>
-        <li><i class="line accept"></i>accepted: on to the first child</li>
-        <li><i class="line reject"></i>rejected: on to the next sibling</li>
-        <li><i class="terminal">◆</i>sampled from the target (right) or from the residual (below)</li>
-        <li>as in the {reference("paper's Figure 1")}; ERSD does not decide in this order</li>
-      </ul>
-      <details class="node-table"><summary>As a table</summary>{_NODE_TABLE}</details>
-    </footer>
-    <p class="note">A node's acceptance is the product of R along its path; the queue always takes the node
-    with the highest acceptance, then adds that node's first child and next sibling.
-      {reference("Paper, Algorithm 3 and equation 4")}. <span class="how"></span></p>
-  </section>
-"""
-_TEMPLATE = f"""
-<div class="lab trees">
-{_TREE}
-  <section class="card distributions" aria-labelledby="lab-acceptance-title">
-    <header><h2 id="lab-acceptance-title">{frame.term("acceptance", "Acceptance")}
-      by {frame.term("child index")}</h2></header>
-    <p>R(i) is the probability that the child with index i is accepted. It is the same at every node. The
-    rates sum to at most 1, which limits each slider. {reference("Paper, Section 4, equation 3")}.</p>
-    <div class="presets"><label>Example <select></select></label>
-      <button type="button" class="from-run" disabled>From the Decode tab</button></div>
-    <p class="note preset-note" aria-live="polite"></p>
-    <div class="rates"></div>
-    <p class="note left-over"><span></span> <span hidden>{frame.term("entropy", "Entropy")}
-      H[R] = <b></b> bits.</span></p>
-    <p class="error-box lab-error" role="alert" hidden></p>
-  </section>
-
-  <section class="card gains" aria-labelledby="lab-curve-title">
-    <header><h2 id="lab-curve-title">{frame.term("block efficiency", "Tokens per target call")}</h2></header>
-    <div class="legend curve-legend"></div>
-    <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
-    <p>The optimal tree keeps gaining with log k, while a sequence and a batch level off. No tree exceeds the
-    bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}; the theorem is for a vocabulary of
-    {VOCABULARY:,} tokens.</p>
-    <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>
-  </section>
-</div>
-"""
-
-
 def panel() -> frame.Part:
     """The tree laboratory: one element that `assets/tree_lab/panel.js` fills."""
     return frame.panel(
         "tree_lab",
-        _TEMPLATE,
+        frame.template(
+            "tree_lab/panel",
+            most=MOST,
+            vocabulary=VOCABULARY,
+            trees=[TOPOLOGIES[name].long_name for name in FIXED],
+        ),
         functions=[grown, best_tree],
         presets=[asdict(preset) for preset in presets()],
         k=START_K,

@@ -1,7 +1,6 @@
-"""`python -m components.watermark` serves this panel alone."""
+"""`python -m components.watermark` serves this panel beside a short run."""
 
 from components.server.standalone import alone
 from components.watermark.panel import panel
 
-if __name__ == "__main__":
-    alone(panel)
+alone(panel)

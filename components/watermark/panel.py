@@ -81,46 +81,11 @@ _VERSIONS = {
     "less": ("one token left out", "the key, a token missing in the middle"),
 }
 
-
-def _version(name: str) -> str:
-    title, note = _VERSIONS[name]
-    return f"""<label class="{name}"><input type="radio" name="watermark-version" value="{name}">
-      <svg class="sample" viewBox="0 0 30 8" aria-hidden="true"><path class="line {name}" d="M0 4H30"/></svg>
-      <span>{title}</span><b class="p">–</b><small>{note}</small></label>"""
-
-
-_TEMPLATE = f"""
-<div class="lab watermark">
-  <section class="card" data-slide="Watermark" aria-labelledby="watermark-title">
-    <header><h2 id="watermark-title">The seed is a {frame.term("watermark")}</h2>
-      <label class="other">another seed
-        <input type="number" class="other-seed" min="0" step="1"></label></header>
-    <p>Each token won a {frame.term("race")}, so its random number e is small. From the seed anyone can
-    compute e again. A token scores −ln(1 − exp(−e)), which is 1 on average if the seed is not the text’s.
-      <b>The text’s distribution stays the same</b>: decoding uses these random numbers anyway.</p>
-    <p class="about" role="status"></p>
-    <p class="error-box" role="alert" hidden></p>
-    <div class="versions" role="radiogroup" aria-label="What is scored, and with which seed">
-      {"".join(map(_version, _VERSIONS))}
-    </div>
-    <div class="halves">
-      <div class="scored" role="region" tabindex="0"
-        aria-label="The text; the darker, the higher a token’s score"></div>
-      <div class="fall-area"><svg class="fall" role="img"
-        aria-label="The p-value token by token; a table follows"></svg></div>
-    </div>
-    <p class="legend keys"><span>score 0 <i style="--level: 0"></i><i style="--level: 0.33"></i><i
-      style="--level: 0.67"></i><i style="--level: 1"></i> 6 and more</span></p>
-    <details><summary>As a table</summary><div class="scroll"></div></details>
-  </section>
-</div>
-"""
-
-
 LINK = '<button type="button" class="below">Below: the seed is a watermark</button>'
 """The link from the top of the tab to this part. `assets/watermark/panel.js` scrolls to it."""
 
 
 def panel() -> frame.Part:
     """The watermark panel for the run that the Decode tab shows."""
-    return frame.panel("watermark", _TEMPLATE, functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN)
+    template = frame.template("watermark/panel", versions=_VERSIONS)
+    return frame.panel("watermark", template, functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN)

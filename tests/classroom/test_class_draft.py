@@ -83,14 +83,14 @@ def test_the_most_frequent_guesses_are_the_tree(pair, text):
 
 
 def test_one_guess_a_round_and_none_when_it_is_over(text):
-    text.propose(0, 1, "  a\u200b  little\ud800 ")
-    assert text.proposed == {0: "a little"}
-    for student, number, guess in ((0, 1, "more"), (1, 2, "early"), (1, 1, " \n ")):
+    text.propose("one", 1, "  a\u200b  little\ud800 ")
+    assert text.proposed == {"one": "a little"}
+    for student, number, guess in (("one", 1, "more"), ("two", 2, "early"), ("two", 1, " \n ")):
         with pytest.raises(HTTPException):
             text.propose(student, number, guess)
     text.checking = True
     with pytest.raises(HTTPException, match="over"):
-        text.propose(1, 1, "late")
+        text.propose("two", 1, "late")
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_marks_do_not_climb_over_the_projectors_sentence(said, shown):
 )
 def test_a_guess_has_a_capital_letter_where_a_sentence_begins(pair, prompt, proposed):
     text = drafting.Drafting(prompt, pair.encode(prompt), SEED)
-    text.propose(0, 1, "she")
-    assert text.proposed == {0: proposed}
+    text.propose("one", 1, "she")
+    assert text.proposed == {"one": proposed}

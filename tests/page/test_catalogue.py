@@ -56,9 +56,7 @@ def test_the_experiments_draw_the_topologies_that_are_fixed():
 def test_every_term_of_a_panel_is_explained():
     glossary = (ASSETS / "shared" / "glossary.js").read_text()
     known = {name.strip('"') for name in re.findall(r'^  ("[^"]+"|\w+):', glossary, re.MULTILINE)}
-    panels = (ASSETS.parent / "components").rglob("*.py")
-    used = {
-        term for path in panels for term in re.findall(r"""frame\.term\(["']([^"']+)["']""", path.read_text())
-    }
+    files = [path for kind in ("py", "html") for path in (ASSETS.parent / "components").rglob(f"*.{kind}")]
+    used = {term for path in files for term in re.findall(r"""\bterm\(["']([^"']+)["']""", path.read_text())}
     assert len(used) >= 15
     assert used <= known | {entry.name for entry in METHODS.values()}

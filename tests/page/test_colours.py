@@ -46,7 +46,8 @@ def distance(a, b):
 
 
 def files_with_colours():
-    paths = [*(ROOT / "components").rglob("*.py"), *(ROOT / "assets").rglob("*.css")]
+    paths = [*(ROOT / "components").rglob("*.py"), *(ROOT / "components").rglob("*.html")]
+    paths += (ROOT / "assets").rglob("*.css")
     paths += (ROOT / "assets").rglob("*.js")
     return {path.relative_to(ROOT).as_posix() for path in paths if HEX.search(path.read_text())}
 

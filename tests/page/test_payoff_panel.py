@@ -141,8 +141,3 @@ def test_models_that_are_not_loaded_yet_are_not_waited_for():
     answer = panel.answering(LazyPair(lambda: loads.append(1) or PAIR))({"preset": "here"})
     assert "still being loaded" in answer["error"]
     assert loads == []
-
-
-def test_set_ups_without_their_results_are_left_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(presets, "MEASURED", tmp_path / "missing.json")
-    assert list(presets.presets.__wrapped__()) == ["paper", "gpu"]

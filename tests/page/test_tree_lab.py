@@ -81,12 +81,6 @@ def test_measured_presets_are_the_embedded_pair_s():
         assert math.fsum(vector(preset)) <= 1
 
 
-def test_without_measurements_the_other_presets_remain(monkeypatch, tmp_path):
-    monkeypatch.setattr(tree_lab, "_MEASURED", tmp_path / "missing.json")
-    names = [preset.name for preset in tree_lab.presets()]
-    assert names == [name for name in PRESETS if not name.startswith("Embedded")]
-
-
 @pytest.mark.parametrize(
     ("acceptance", "part"),
     [

@@ -96,18 +96,13 @@ def test_every_route_of_the_list_is_one_that_gradio_has_or_ours(site):
     assert [path.pattern for path in listed if not any(map(path.fullmatch, used))] == []
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        *((f"/?prompt={'x' * 20_000}", 200), (f"/?prompt={'x' * 40_000}", 414)),
-        *((f"/static{'/a' * 450}", 404), (f"/static/{'a' * 300}", 404)),
-        *((f"{begin}{'/a' * 3_000}", 404) for begin in ("/static", "/files", "")),
-        (f"/files{'/a' * 17_000}", 414),
-    ],
-    ids=lambda value: f"{value:.40}" if isinstance(value, str) else str(value),
-)
-def test_an_address_may_hold_a_set_up_but_no_more(site, path, status):
-    assert get(site, path).status_code == status
+def test_an_address_may_hold_a_set_up(site):
+    assert get(site, f"/?prompt={'x' * 20_000}").status_code == 200
+
+
+@pytest.mark.parametrize("begin", ["/static", "/files", ""])
+def test_a_long_address_of_nothing_is_answered(site, begin):
+    assert get(site, f"{begin}{'/a' * 3_000}").status_code == 404
 
 
 # ---------------------------------------------------------------- names
@@ -398,18 +393,6 @@ def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
     ]
     free = [asyncio.run(asked(fence, f"/gradio_api/{path}")).status_code for path in ("app_id", "call/a/b")]
     assert (paid, free) == ([429] * 2, [200] * 2)
-
-
-def test_who_is_in_a_room_pays_from_another_bucket_than_strangers_of_the_address(monkeypatch):
-    monkeypatch.setattr(routes, "ROUTES", [*routes.ROUTES])
-    inside = (b"token", b"right")
-    routes.add("/room", answering(), 5, within=lambda scope: inside in scope["headers"])
-    fence = guard.Guard(answering())
-    fence.buckets.take("192.0.2.1", 10**9)
-    answers = [
-        asyncio.run(asked(fence, "/room", b"{}", token=token)).status_code for token in ("right", "wrong")
-    ]
-    assert answers == [200, 429]
 
 
 # ---------------------------------------------------------------- failures and files

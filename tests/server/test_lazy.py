@@ -72,7 +72,7 @@ def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
         module = torch.nn.Linear(width, width)
     before = torch.get_num_threads()
     try:
-        use_threads(SimpleNamespace(target=SimpleNamespace(module=module)))
+        use_threads(type("Pair", (), {"target": SimpleNamespace(module=module)})())
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
