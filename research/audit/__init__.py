@@ -2,7 +2,6 @@
 
     python -m research.audit --engine llama.cpp-draft --json reports.json --report posting.md
     python -m research.audit.repeats --texts 50
-    python -m research.audit.power --shift 0.05
 
 The audit itself, and the engines that a user has, are `specdec.exactness.audit`. An adapter has a file: a
 function that starts its engine on a pair, and its `Engine` by name, which `engines.engines` collects.
@@ -12,5 +11,4 @@ function that starts its engine on a pair, and its `Engine` by name, which `engi
     tiny      random models, on which thousands of texts of any engine are quick
     command   the options; reports, and texts for maintainers (posting)
     repeats   which engines give a seed the same text again
-    power     how often a given mistake is found
 """

@@ -2,6 +2,5 @@
 
 overhead   milliseconds per round outside the models' forwards: `python -m research.bench.overhead`
 kernels    the compiled products as shares of a memory copy: `python -m research.bench.kernels`
-batch      many runs at once, compared with runs in turns: `python -m research.bench.batch`
-states     a model with states against its own plain decoding: `python -m research.bench.states`
+states     a model with states compared with its own plain decoding: `python -m research.bench.states`
 """

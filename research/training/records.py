@@ -1,17 +1,18 @@
-"""Text that a target writes, with its most probable tokens at each position: what a draft learns from.
+"""Text that a target writes, with its most probable tokens at each position. A draft learns from it.
 
 A record holds:
 
     ids    [rows, length + 1]
     top    [rows, length, kept]: the tokens that the target finds most probable next
     p      [rows, length, kept]: their probabilities at temperature 1 (float16)
-    own    [rows, length + 1]: whether the target drew the token; else it was given
+    own    [rows, length + 1]: True for a token that the target drew, False for one that was given
 
 The records of SmolLM2 also hold the temperature and the kind of each row.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from research.training.gap import gap_of
+from research.training.loop import save
 from specdec import learn
 from specdec.decoding.batch import generate_many
 from specdec.pair import ModelPair
@@ -84,6 +86,17 @@ def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
         "p": torch.stack(p).exp().half(),
         "own": own,
     }
+
+
+def write_missing(path: Path, make: Callable[[], Record]) -> None:
+    """Writes a record and prints the speed of making it. A file that exists stays as it is."""
+    if path.exists():
+        return
+    started = time.time()
+    record = make()
+    save(path, record)
+    speed = record["ids"][:, 1:].numel() / (time.time() - started)
+    print(f"{path.name}: {speed:,.0f} tokens/s", flush=True)
 
 
 def load(path: Path) -> Record:

@@ -75,17 +75,17 @@ def test_what_is_no_distance_is_named(distance):
         parting.race_parting_bound(distance)
 
 
-@pytest.mark.parametrize("with_minimum", [True, False])
-def test_blocks_are_rounded_to_sixteen_values(with_minimum):
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
+def test_blocks_are_rounded_to_sixteen_values(kind):
     layer = torch.nn.Linear(64, 8, bias=False)
     before = layer.weight.detach().clone()
-    rounding.round_blocks(layer, with_minimum)
+    rounding.round_blocks(layer, kind)
     blocks, spread = layer.weight.detach().view(-1, 32), before.view(-1, 32)
     assert all(len(block.unique()) <= 16 for block in blocks)
-    largest = (spread.amax(1) - spread.amin(1)) / 15 if with_minimum else spread.abs().amax(1) / 8
+    largest = (spread.amax(1) - spread.amin(1)) / 15 if kind == "Q4_1" else spread.abs().amax(1) / 8
     off = (blocks - spread).abs().amax(1)
     # Q4_0 has one value less on the side opposite to the largest value
-    assert (off <= largest * (0.51 if with_minimum else 1.01)).all()
+    assert (off <= largest * (0.51 if kind == "Q4_1" else 1.01)).all()
 
 
 def test_texts_part_where_they_first_differ():

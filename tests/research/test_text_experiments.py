@@ -59,7 +59,7 @@ def test_all_limits_hold_for_the_best_trees_of_independent_contexts():
 
 def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():
     summary = {"text": 0, "tokens": 6, "ranks": [0, 0, 1, 0, 2, 0], "gsd": [0.1] * len(ahead.GUESSES)}
-    seconds = {"trees": {name: [0.2, 0.8] for name in ahead.TREES}, "handing_over": 0.0}
+    seconds = {"trees": {name: [0.2, 0.8] for name in ahead.TREES}}
     run = summary | {"rejected": 0.4, "seconds": seconds | {"rows": [1e-3] * len(ahead.ROWS)}}
     pair = ahead.EXPERIMENT.summary({"stories": [run, run | {"text": 1}]})["pairs"]["stories"]
     for row in pair["trees"]:
