@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
 from research.theory import preparation
 from specdec import theory
@@ -164,23 +162,11 @@ def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
     return float((within * np.maximum(1, widths / ROWS[-1])).sum())
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each pair and tree: the hit rate by m, and the largest gain."""
-    rows = [["pair, tree", *(f"m = {m}" for m in PREPARED), "draft's share", "gain at most"]]
-    for pair, values in summary["pairs"].items():
-        for row in values["trees"]:
-            hits = (number(hit["value"]) for hit in row["hits"].values())
-            rows.append([f"{pair}, {row['tree']}", *hits, number(row["share"]), number(row["gain"])])
-        rows.append([f"{pair}, best trees", *[""] * (len(PREPARED) + 1), number(values["gain"])])
-    return [rows]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.ahead",
     about="Measure what drafting while the target verifies could give.",
     measured=measured,
     summary=lambda runs: {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}},
-    tables=tables,
     texts={STORIES: 40, SMOLLM2: 20},
 )
 

@@ -17,9 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
 from research.theory import lists
 from specdec import theory
@@ -74,22 +72,11 @@ def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
     return {"points": points}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each pair and n."""
-    kinds = ("arrivals", *KINDS)
-    lines = [
-        [f"{row['pair']}, {row['drafts']}", *(number(row[kind]["value"]) for kind in kinds)]
-        for row in summary["points"]
-    ]
-    return [[["pair, drafts", *kinds], *lines]]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.lists",
     about="Compare the first arrivals of one race with the winners of several.",
     measured=measured,
     summary=summary,
-    tables=tables,
     texts={STORIES: 40, SMOLLM2: 12},
 )
 

@@ -22,9 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, quotient
 from research.theory import parting
 from specdec import theory
@@ -199,34 +197,11 @@ def _counted(texts: Sequence[Record]) -> Record:
     return {"texts": len(texts)} | sums | {"per_text": {"value": counted.rate, "low": low, "high": high}}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """Percentages per token, and whole texts."""
-    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
-    tokens = [
-        [f"{row['pair']}: {row['compared']}", *(number(100 * row[field]["value"]) for field in fields)]
-        for row in summary["points"]
-    ]
-    texts = [
-        [
-            f"{row['pair']}: {row['arithmetic']}",
-            f"{row['different']} of {row['texts']}",
-            f"{row['tokens']:,}",
-            number(row["expected"]),
-        ]
-        for row in summary["whole"]
-    ]
-    return [
-        [["percent per token", "D_TV", "race", "exact", "bound", "greedy", "independent"], *tokens],
-        [["whole texts", "different", "tokens", "expected"], *texts],
-    ]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.rounding",
     about="Measure how often rounding changes a token, and bound it.",
     measured=measured,
     summary=summary,
-    tables=tables,
 )
 
 if __name__ == "__main__":

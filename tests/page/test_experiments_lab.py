@@ -167,8 +167,3 @@ def test_a_run_without_a_field_is_refused(used, results, name):
 def test_results_without_calibration_are_told(used, results):
     with pytest.raises(ValueError, match="calibration runs are not finished"):
         used("".join(line + "\n" for line in results[0].splitlines()[:3]))
-
-
-def test_a_folder_is_no_results_file(tmp_path):
-    with pytest.raises(ValueError, match="could not be read"):
-        Store(tmp_path).read()

@@ -122,8 +122,8 @@ def test_two_experiments_do_not_write_to_one_file(tmp_path):
 def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file" / "results.jsonl"):
-        with pytest.raises(ValueError, match="could not be written"), Store(path).writing():
-            pass
+        with pytest.raises(ValueError, match="could not be written"):
+            Store(path).append({})
 
 
 def test_a_file_of_other_settings_is_refused(finished):
