@@ -1,4 +1,4 @@
-"""Block efficiency and other ratios, with intervals that know which texts depend on each other.
+"""Block efficiency and other ratios, with intervals for texts that depend on each other.
 
 The rounds of one text depend on each other, and so may the texts of one prompt. Prompts are independent. A
 ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an influence on the

@@ -1,4 +1,4 @@
-"""How near the arithmetic on a GGUF file's own bits is to the exact weights, and what rows cost.
+"""How near the arithmetic on a GGUF file's own bits is to the exact weights, and the cost of rows.
 
     python -m research.packed model.gguf
 
@@ -30,7 +30,7 @@ PROMPTS = (
 )
 ROWS = (1, 2, 5, 9, 12, 17)
 BEFORE, TIMES = 40, 8
-"""Tokens before the rows that are timed, and how often each number of rows is."""
+"""Tokens of the prefix before the timed rows, and how often each number of rows is timed."""
 
 
 def main() -> None:

@@ -34,9 +34,9 @@ from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
 
 RACES = 8
-"""Races of a token that count for R."""
+"""Number of races of each token from which R is estimated."""
 INDICES = 64
-"""Child indices of R; later ones are its missing probability."""
+"""Number of child indices of R. The probability of later indices is missing from R."""
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 LIMITS = ("tunstall", "lemma", "renewal", "stated", "deterministic")
 CONTEXTS = 4

@@ -5,8 +5,8 @@
 
 The optimal trees are grown from GSD's acceptance and are the same for all rules. The temperatures are 1 and
 0. At temperature 0 every seed gives the same text, so each repeat shortens the prompts by one more word. Each
-rule is compared with GSD run by run; intervals are 95%, clustered by prompt. A finished experiment goes on
-with more `--repeats`.
+rule is compared with GSD run by run; intervals are 95%, clustered by prompt. More `--repeats` continue a
+finished experiment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The experiments that measure one text after another, of both pairs that the project has."""
+"""The experiments that measure one text after another, of both pairs of this project."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def written(pair: ModelPair, number: int, length: int) -> Text:
 
 
 def spread_positions(length: int, count: int) -> list[int]:
-    """This many positions of a text, at equal distances, neither its first nor its last."""
+    """This many positions of a text, at equal distances, without the first and the last one."""
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 

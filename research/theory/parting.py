@@ -1,4 +1,4 @@
-"""How likely two distributions of one token give different tokens: by one race, by greedy decoding, or
+"""The probability that two distributions give different tokens: by one race, by greedy decoding, or
 independently.
 
 P and P' are the distributions of the same model in two arithmetics, after the same text. `docs/theory.md` has
@@ -65,8 +65,10 @@ def independent_parting(p: Distribution, q: Distribution) -> Tensor:
 
 
 def greedy_parting(p: Distribution, q: Distribution) -> Tensor:
-    """1 if the most probable tokens of P and P' differ, otherwise 0. No function of D_TV below 1 bounds
-    it."""
+    """1 if the most probable tokens of P and P' differ, otherwise 0.
+
+    No bound below 1 follows from D_TV.
+    """
     p, q = checked_pair(p, q)
     return (p.argmax(-1) != q.argmax(-1)).double()
 

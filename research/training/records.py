@@ -50,8 +50,8 @@ def sampled(
 ) -> Record:
     """A record of rows that the target continues.
 
-    given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after: the
-    tokens that are given next, from a row's number and its tokens, whose last one ends a text.
+    given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after:
+    returns the tokens that follow the end of a text, from the row's number and its tokens so far.
     """
     rows, own = [list(ids) for ids in given], [[False] * len(ids) for ids in given]
     turn, heats = 0, heats or [1.0] * len(rows)
@@ -118,8 +118,8 @@ def add_gradients(
 ) -> float:
     """Adds the gradients of the draft's loss on some rows. Returns the loss.
 
-    late: 0 for KL divergence, up to 1 for .2 of it plus both rejection probabilities. weight: of each
-    position, with the sum 1. heat: the temperature of both models.
+    late: 0 for KL divergence, up to 1 for 0.2 of it plus both rejection probabilities. weight: of each
+    position; the weights sum to 1. heat: the temperature of both models.
     """
     logits = draft_logits(model, record, rows)  # [positions, scored]
     gradient, total = torch.empty_like(logits), 0.0
