@@ -43,7 +43,6 @@ LAYERS = {
         {"estimates", "theory"},
         {
             "audit",
-            "auto",
             "batched",
             "bench",
             "experiments",
