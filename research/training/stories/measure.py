@@ -15,7 +15,6 @@ from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 import specdec
-from research.estimates import estimate_block_efficiency
 from research.training.records import load, sampled
 from research.training.stories.texts import story_rows
 from specdec import theory
@@ -25,19 +24,7 @@ from specdec.learn import scored
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
-from specdec.topology import sequence
 
-OPENINGS = (
-    "",
-    "Once upon a time",
-    "One day, a boy named Tom found a red ball in the garden.",
-    "There was a little bird who could not fly.",
-    "Mia and her brother went to the beach. They saw",
-    "The old farmer had a big brown horse.",
-    "It was a cold night, and the small cat wanted",
-    "Lily was sad because her kite was stuck in the tree.",
-)
-"""Prompts of the block efficiencies; the empty one starts from the end token."""
 TOKENS = (1, 5, 17)
 """Of the forward passes whose cost is measured."""
 ESTIMATES = {"gsd": estimate_gsd_acceptance_by_index, "ersd": estimate_ersd_acceptance_by_index}
@@ -50,14 +37,12 @@ def measure(out: Path, smoke: bool = False) -> None:
     torch.set_num_threads(1)
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     loaded: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
-    acceptance = measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000)))
     keep(
         out,
         bytes={n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in loaded},
         parameters={n: model.module.num_parameters() for n, model in loaded.items()},
         cost=measure_cost({n: model.module for n, model in loaded.items()}, 2 if smoke else 200),
-        acceptance=acceptance,
-        blocks=measure_blocks(pair, acceptance["by_index"], *((1, 8) if smoke else (12, 100))),
+        acceptance=measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000))),
     )
 
 
@@ -115,28 +100,6 @@ def mean_and_error(values: Tensor) -> dict[str, float]:
     """Mean and standard error of values [rows, positions]; only different rows count as independent."""
     means = values.mean(-1).tolist()
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
-
-
-def measure_blocks(pair: ModelPair, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
-    """Tokens per target call of both methods on sequence(4) and on their optimal trees of 16 tokens.
-
-    Over texts after every opening with every seed.
-    """
-    results: dict[str, dict] = {}
-    for method, rates in by_index.items():
-        trees = {"sequence(4)": sequence(4), "optimal tree of 16": specdec.optimal_topology(rates, 16)}
-        for name, tree in trees.items():
-            settings: dict[str, Any] = {"method": method, "topology": tree, "max_new_tokens": new_tokens}
-            starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
-            runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
-            efficiency = estimate_block_efficiency(run.rounds for run in runs)
-            results.setdefault(method, {})[name] = {
-                "mean": efficiency.value,
-                "standard_error": efficiency.standard_error,
-                "tokens": sum(len(run.token_ids) for run in runs),
-                "calls": sum(run.num_target_calls for run in runs),
-            }
-    return results
 
 
 def evaluate_target(work: Path, out: Path, context: int) -> dict:
