@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product, takewhile
+from itertools import product
 from typing import Any, NamedTuple
 
 from research.estimates import Estimate
@@ -159,17 +159,13 @@ def header_of(setup: SetUp) -> Record:
 def decoded(
     pair: ModelPair, cells: Sequence[Record], run: Callable[[Record], Run], at_once: int
 ) -> Iterator[tuple[Record, Run]]:
-    """Decodes the run of each cell, `at_once` together. Each cell comes with its run, in the cells' order."""
-    begun: dict[Run, Record] = {}
-    ended = set()
+    """Decodes the runs of the cells, `at_once` together. Yields each cell with its run when it has ended."""
+    cell_of: dict[Run, Record] = {}
 
     def begin() -> Iterator[Run]:
         for cell in cells:
-            begun[each := run(cell)] = cell
+            cell_of[each := run(cell)] = cell
             yield each
 
     for each in decode_together(pair, begin(), at_once):
-        ended.add(each)
-        for first in list(takewhile(ended.__contains__, begun)):
-            ended.remove(first)
-            yield begun.pop(first), first
+        yield cell_of.pop(each), each
