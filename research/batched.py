@@ -32,7 +32,7 @@ TREES = (
     batch_of(3),
     specinfer(8),
     Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
-    "auto",  # under ERSD, because its trees change whenever another run joins or leaves
+    "auto",  # only under ERSD, because its trees change whenever another run joins or leaves
 )
 SAMPLINGS: tuple[dict[str, Any], ...] = (
     {},
@@ -77,9 +77,10 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
     for number in range(runs):
         prompt = random.choice(prompts)
         room = pair.target.context_length - len(prompt)
+        method, tree = random.choice(list(METHODS)), random.choice(TREES)
         settings = {
-            "method": random.choice(list(METHODS)),
-            "topology": random.choice(TREES),
+            "method": "ersd" if tree == "auto" else method,
+            "topology": tree,
             "max_new_tokens": min(room, random.randint(max(1, tokens // 5), 2 * tokens - tokens // 5)),
             "seed": derived_seed(seed, number),
             "detail": False,
