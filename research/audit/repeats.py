@@ -1,4 +1,4 @@
-"""Which engines give a seed the same text again: `python -m research.audit.repeats`.
+"""Which engines repeat the text of a seed: `python -m research.audit.repeats`.
 
 Texts of random models are compared in four ways: repeated, with a draft and without, alone and as one of a
 batch of 8, in float32 and in bfloat16. Each number is how many of the texts agree, token by token.

@@ -90,7 +90,7 @@ def gemma4(vocab_size: int) -> tuple[Any, Any]:
     torch.manual_seed(1)
     target = Gemma4ForCausalLM(gemma4_config(vocab_size, 4, 8)).eval()
     config = gemma4_config(vocab_size, 2, 0)
-    # 5.23.0 refuses to build an assistant, all of whose layers share keys and values: this says that they do
+    # transformers 5.23.0 refuses an assistant whose layers all share keys and values, unless this names them
     sharing = property(lambda asked: ["reuse"] * asked.num_hidden_layers)
     with patch.object(type(config), "kv_sharing_modes", sharing):
         draft = Gemma4AssistantForCausalLM(

@@ -1,8 +1,8 @@
 """Tests each finding of the paper (Section 5) on an experiment: confirmed or not, with the numbers.
 
 One method is ahead if the 95% interval of the difference, clustered by prompt, does not contain 0. The
-methods are level if that interval overlaps ±1% of GSD's tokens and is no wider than ±5% of them. With a wider
-interval there is too little data for a finding.
+methods are level if that interval overlaps ±1% of GSD's tokens and is at most ±5% of them wide. A wider
+interval means too little data for a finding.
 """
 
 from __future__ import annotations

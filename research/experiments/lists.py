@@ -1,11 +1,11 @@
-"""One race read deep, or many races: what is accepted of n drafts, for n = 1 to 8.
+"""The acceptance of n drafts from one race or from n races, for n = 1 to 8.
 
     python -m research.experiments.lists           # both pairs, some minutes of processor time
     python -m research.experiments.lists --smoke   # every stage, in seconds
 
-At some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n independent
-races), the lower bounds of both, and the most that any rule can accept of either kind of drafts. The same
-stands for pairs of random distributions.
+Measured at some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n
+independent races), the lower bounds of both, and the most that any rule can accept of either kind of drafts.
+The same is computed for pairs of random distributions.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     except ValueError:
         summary = None
     if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
-        raise ValueError(f"{path} is no summary of an experiment; give the file that --summary wrote")
+        raise ValueError(f"{path} is not a summary of an experiment; give the file that --summary wrote")
     return summary
 
 

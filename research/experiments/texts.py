@@ -90,7 +90,7 @@ class TextExperiment(Experiment):
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:
-    """The text after one of the shipped story openings; a chat model is asked to go on with it."""
+    """The text after one of the shipped story openings; a chat model is asked for a story that begins so."""
     opening = read_prompts(PROMPTS)[number]
     prompt = pair.chat_prompt(f"Tell me a story that begins: {opening}") if pair.chats else opening
     g = generate(pair, prompt, method="ar", max_new_tokens=length, seed=derived_seed(0x74657874, number))

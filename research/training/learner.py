@@ -32,7 +32,7 @@ class Lessons:
 
 
 class Learner:
-    """A draft and the records that it learns from. place: where each id stands in the draft's output."""
+    """A draft and the records that it learns from. place: the index of each id in the draft's output."""
 
     def __init__(self, model: LlamaForCausalLM, place: Place, records: Sequence[Record], lessons: Lessons):
         model.set_attn_implementation("specdec_plain")

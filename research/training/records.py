@@ -36,7 +36,7 @@ CHUNK = 256
 
 Record = dict[str, Any]
 Place = Tensor
-"""[vocabulary]: where each id stands in the draft's output; -1 where the draft does not score it."""
+"""[vocabulary]: the index of each id in the draft's output; -1 for ids that the draft does not score."""
 
 
 def sampled(

@@ -64,8 +64,8 @@ def train(
 ) -> None:
     """Samples, trains, measures and writes the draft.
 
-    Each stage continues from the results in the work folder. stories: a file of texts, which some prompts
-    begin with. pair: has the target; None for SmolLM2. ValueError if there is no such file.
+    Each stage continues from the results in the work folder. stories: a file of texts; some prompts are
+    their beginnings. pair: has the target; None for SmolLM2. ValueError if there is no such file.
     """
     torch.set_num_threads(1)
     texts = read_stories(stories)

@@ -296,7 +296,7 @@ def test_the_shipped_summary_is_printed(capsys):
 def test_another_file_is_no_summary(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="is no summary of an experiment"):
+    with pytest.raises(ValueError, match="is not a summary of an experiment"):
         EXPERIMENT.command(["--results", str(path), "--summary"])
 
 

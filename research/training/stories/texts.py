@@ -88,7 +88,7 @@ def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) 
 
 
 def next_end(text: Tensor, at: int) -> int:
-    """The position of the next end token within 2,000 tokens; `at` itself if there is none."""
+    """The position of the next end token within 2,000 tokens; `at` itself without one."""
     ends = (text[at : at + 2000] == 0).nonzero()
     return at + int(ends[0]) if len(ends) else at
 
