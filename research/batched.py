@@ -1,7 +1,10 @@
 """Compares texts decoded together with the same runs alone: `python -m research.batched`.
 
 Runs with many methods, trees, samplings and lengths join and leave a batch at random rounds. Each is then
-decoded again by itself, and the tokens are compared. A run that left early is compared up to its last token.
+decoded again alone, and the tokens are compared; a run of ERSD is compared with plain decoding. A run that
+left early is compared up to its last token.
+
+    python -m research.batched --target target.gguf --draft draft.gguf
 """
 
 from __future__ import annotations
@@ -9,28 +12,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from specdec.checks import whole
-from specdec.commands import Parser, ended, to_write, write_json
+from specdec.commands import Parser, add_pair, ended, to_write, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
+from specdec.loading import load_with_progress
 from specdec.methods import METHODS
+from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.topology import Topology, sequence, specinfer
 from specdec.topology import batch as batch_of
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
 
 TREES = (
     *(sequence(k) for k in (1, 2, 4, 7)),
     batch_of(3),
     specinfer(8),
     Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
-    "auto",  # under ERSD, because its trees change whenever another run joins or leaves
+    "auto",  # only under ERSD, because its trees change whenever another run joins or leaves
 )
 SAMPLINGS: tuple[dict[str, Any], ...] = (
     {},
@@ -48,7 +50,8 @@ LEAVING = 0.1
 class Plan(NamedTuple):
     """One run of the batch.
 
-    joins: its first step. leaves: number of rounds after which it leaves; None: it stays to its end.
+    joins: the step at which it joins. leaves: the number of rounds after which it leaves; None: it stays to
+    its end.
     """
 
     prompt: Sequence[int]
@@ -58,8 +61,7 @@ class Plan(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of those that differ. together: the most runs in one
-    step."""
+    """The numbers of compared runs and tokens, and of different ones. together: the most runs in one step."""
 
     runs: int
     tokens: int
@@ -75,9 +77,10 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
     for number in range(runs):
         prompt = random.choice(prompts)
         room = pair.target.context_length - len(prompt)
+        method, tree = random.choice(list(METHODS)), random.choice(TREES)
         settings = {
-            "method": random.choice(list(METHODS)),
-            "topology": random.choice(TREES),
+            "method": "ersd" if tree == "auto" else method,
+            "topology": tree,
             "max_new_tokens": min(room, random.randint(max(1, tokens // 5), 2 * tokens - tokens // 5)),
             "seed": derived_seed(seed, number),
             "detail": False,
@@ -91,7 +94,7 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 def compared(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
 ) -> Differences:
-    """Decode runs together and alone, and count the differences.
+    """Decodes runs together and alone, and counts the differences. Alone, runs of ERSD are decoded plainly.
 
     spoil: damages the batch before each step, to test that damage is detected.
     """
@@ -99,7 +102,8 @@ def compared(
     tokens, different = 0, []
     for plan, run in zip(planned, runs, strict=True):
         have = run.generation.token_ids
-        alone = stream(pair, plan.prompt, **plan.settings)
+        method = "ar" if plan.settings["method"] == "ersd" else plan.settings["method"]
+        alone = stream(pair, plan.prompt, **plan.settings | {"method": method})
         want = [token.id for round in alone for token in round.tokens]
         tokens += len(have)
         expected = want if plan.leaves is None else want[: len(have)]
@@ -135,28 +139,28 @@ def _decoded(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compares and prints. ValueError is a user's mistake."""
     parser = Parser(prog="python -m research.batched", description=__doc__)
-    parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
-    parser.add_argument("--tokens", type=int, default=360, help="of a run on average (default: 360)")
-    parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")
-    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
-    parser.add_argument("--json", type=to_write, help="write the figures here")
+    add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
+    add = parser.add_argument
+    add("--runs", type=int, default=40, help="runs of the batch (default: 40)")
+    add("--tokens", type=int, default=360, help="mean length of a run (default: 360)")
+    add("--seed", type=int, default=0, help="seed of the plan (default: 0)")
+    add("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
-    settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens", "threads")}
-    seed = whole("seed", options.seed, 0)
-    from specdec.loading import load_pair
-
-    torch.set_num_threads(settings["threads"])
-    pair = load_pair("stories")
+    settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens")}
+    settings |= {"threads": torch.get_num_threads(), "seed": whole("seed", options.seed, 0)}
+    pair = load_with_progress(options, "stories")
     pair.eos_ids = frozenset()  # long texts
-    prompts = [pair.encode(text) for text in ("Once upon a time", "The hungry dog", "One day, " * 60)]
-    comparison = compared(pair, plans(pair, prompts, settings["runs"], settings["tokens"], seed))
+    encode = pair.chat_prompt if pair.chats else pair.encode
+    prompts = [encode(text) for text in ("Once upon a time", "The hungry dog", "One day, " * 60)]
+    planned = plans(pair, prompts, settings["runs"], settings["tokens"], settings["seed"])
+    comparison = compared(pair, planned)
     print(
         f"{comparison.runs} runs, up to {comparison.together} at once, {comparison.tokens:,} tokens: "
         f"{comparison.different_tokens} differ from those of the same runs alone"
     )
     if options.json:
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
-        results[pair.arithmetic] = {"settings": settings | {"seed": seed}, **comparison._asdict()}
+        results[pair.arithmetic] = {"settings": settings, **comparison._asdict()}
         write_json(options.json, results)
 
 

@@ -1,4 +1,4 @@
-"""Block efficiency and other ratios, with intervals that know which texts depend on each other.
+"""Block efficiency and other ratios, with intervals for texts that depend on each other.
 
 The rounds of one text depend on each other, and so may the texts of one prompt. Prompts are independent. A
 ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an influence on the
@@ -10,11 +10,10 @@ visible.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from specdec.stats import Z
-from specdec.trace import Round
 
 
 @dataclass(frozen=True)
@@ -72,16 +71,3 @@ def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimat
 def mean(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of estimates, as an estimate."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
-
-
-def estimate_block_efficiency(runs: Iterable[Iterable[Round]]) -> Estimate:
-    """Tokens per target call of several independent runs, each given as the rounds of one text.
-
-    To treat the rounds of one long run as independent, pass each as a run of its own: `([round] for round in
-    rounds)`. ValueError without rounds.
-    """
-    counts = [[len(round.tokens) for round in run] for run in runs]
-    estimate = ratio({number: (sum(run), len(run)) for number, run in enumerate(counts)})
-    if estimate is None:
-        raise ValueError("no rounds: block efficiency needs at least one target call")
-    return estimate

@@ -1,4 +1,4 @@
-"""How near the arithmetic on a GGUF file's own bits is to the exact weights, and what rows cost.
+"""How near the arithmetic on a GGUF file's own bits is to the exact weights, and the cost of rows.
 
     python -m research.packed model.gguf
     python -m research.packed model.gguf --server http://127.0.0.1:8081
@@ -36,7 +36,7 @@ ROWS = (1, 2, 5, 9, 12, 17)
 LISTED = 1000
 """The likeliest tokens of a llama-server's distribution that are compared; all others count as one."""
 BEFORE, TIMES = 40, 8
-"""Tokens before the rows that are timed, and how often each number of rows is."""
+"""Tokens of the prefix before the timed rows, and how often each number of rows is timed."""
 
 
 def main() -> None:

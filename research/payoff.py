@@ -1,9 +1,9 @@
 """Predicted and measured speed-up of six set-ups: `python -m research.payoff`.
 
 The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. In
-the measurement, plain and speculative decoding of the same prompts take turns, half a text each, so that
-other work on the machine slows both alike. Prefills are not counted. All set-ups take turns, and each
-prediction is the median of several, because a machine is faster at some times than at others.
+the measurement, plain and speculative decoding of the same prompts take turns, so that other work on the
+machine slows both alike. Prefills are not counted. All set-ups take turns, and each prediction is the median
+of several, because a machine is faster at some times than at others.
 """
 
 from __future__ import annotations
@@ -35,14 +35,8 @@ from specdec.trace import Method
 WITHIN = 0.1
 """The largest accepted difference between prediction and measurement, as a share of the measurement."""
 _SEED = 0x70617966
-_BLOCK = 24
-"""Tokens of each text in a turn of one side. The first rounds of a turn are slow, so turns are long."""
-_REPEATS = 3
-"""Number of predictions and of measurements for each set-up."""
-_TEXTS = 16
-"""Number of texts of each measurement."""
-_LENGTH = 48
-"""Number of tokens of each text."""
+_REPEATS, _TEXTS, _LENGTH = 3, 16, 48
+"""Number of predictions and of measurements for each set-up; texts of a measurement; tokens of a text."""
 
 
 class Case(NamedTuple):
@@ -65,41 +59,80 @@ CASES = (
 )
 
 
-def checked(
-    load: Callable[[str], ModelPair], cases: Sequence[Case] = CASES, smoke: bool = False
-) -> list[dict[str, Any]]:
-    """The set-up of each case, its predicted speed-up, and the measured one.
-
-    load: returns a pair by its name. predicted: the median, with its set-up. measured: of all texts together,
-    with the quartiles of the groups of texts that are decoded together.
-    """
-    pairs = {name: load(name) for name in dict.fromkeys(case.pair for case in cases)}
-    repeats, texts, length = (1, 1, _BLOCK) if smoke else (_REPEATS, _TEXTS, _LENGTH)
-    setups: dict[Case, list[SetUp]] = {case: [] for case in cases}
-    groups: dict[Case, list[tuple[Spent, Spent]]] = {case: [] for case in cases}
+def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[str, Any]]:
+    """The set-up of each case, its predicted speed-up, and the measured one. load: a pair by its name."""
+    pairs = {name: load(name) for name in dict.fromkeys(case.pair for case in CASES)}
+    repeats, texts, length = (1, 1, _LENGTH // 2) if smoke else (_REPEATS, _TEXTS, _LENGTH)
+    setups: dict[Case, list[SetUp]] = {case: [] for case in CASES}
+    groups: dict[Case, list[np.ndarray]] = {case: [] for case in CASES}
     for repeat in range(repeats):
         for pair in pairs.values():
             pair.measurements.clear()
-        for case in cases:
-            numbers = range(repeat * texts, (repeat + 1) * texts)
-            setups[case].append(setup_of(pairs[case.pair], case))
-            groups[case] += decoded(pairs[case.pair], case, numbers, length)
-    return [row_of(case, setups[case], groups[case]) for case in cases]
+        for case in CASES:
+            pair, first = pairs[case.pair], repeat * texts
+            settings = RunSettings(case.method, 1, Sampling(case.temperature), None, False)
+            setups[case].append(finished(measuring(pair, settings, case.texts, THOROUGH)))
+            last = max(first + texts - case.texts, first)
+            for number in range(first, last + 1, case.texts):
+                sides = decoded(pair, case, number, length)
+                if sides[:, 0].all():  # else a text ended in its first round
+                    groups[case].append(sides)
+    return [row_of(case, setups[case], groups[case]) for case in CASES]
 
 
-def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[tuple[Spent, Spent]]) -> dict[str, Any]:
-    """The result of a case. groups: the tokens and times of drafting and plain decoding for each group of
-    texts."""
+def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) -> dict[str, Any]:
+    """The result of a case.
+
+    groups: `decoded` of each group of texts. predicted: the median prediction, with its set-up. measured: the
+    speed-up over all texts, with the quartiles of the groups.
+    """
     gains = sorted((gain_of(setup, named(case.tree)), number) for number, setup in enumerate(setups))
     predicted, number = gains[len(gains) // 2]
-    low, high = np.quantile([speed_up(*sides) for sides in groups], (0.25, 0.75)).tolist()
-    value = speed_up(*(Spent(*total) for total in np.sum(groups, axis=0)))
-    measured = {"value": float(value), "low": low, "high": high, "repeats": len(groups)}
+    low, high = np.quantile([speed_up(group) for group in groups], (0.25, 0.75)).tolist()
+    value = speed_up(np.sum(groups, axis=0))
+    measured = {"value": value, "low": low, "high": high, "repeats": len(groups)}
     return case._asdict() | {
         "predicted": predicted,
         "measured": measured,
         "setup": setups[number].as_json(),
     }
+
+
+def speed_up(sides: np.ndarray) -> float:
+    """Tokens per second of drafting, divided by those of plain decoding. sides: as `decoded` returns them."""
+    (tokens, seconds), (plain_tokens, plain_seconds) = sides.tolist()
+    return tokens / seconds / (plain_tokens / plain_seconds)
+
+
+def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray:
+    """[2, 2]: tokens and seconds, of drafting and of plain decoding, for texts that are decoded together.
+
+    number: that of the first text, which decides prompts and seeds. Only rounds in which all texts take part
+    are counted.
+    """
+    prompts, sides = fixed_prompts(pair), np.zeros((2, 2))
+    turns: list[tuple[int, Method]] = [(0, case.method), (1, "ar")]
+    for side, method in turns if number // case.texts % 2 else reversed(turns):
+        batch = Batch(pair)
+        for text in range(number, number + case.texts):
+            run = stream(
+                pair,
+                prompts[text % len(prompts)],
+                method=method,
+                topology=named(case.tree),
+                temperature=case.temperature,
+                seed=derived_seed(_SEED, text),
+                max_new_tokens=2 * length,
+                detail=False,
+            )
+            batch.add(run)
+        while sides[side, 0] < length * case.texts and len(batch) == case.texts:
+            start = time.perf_counter()
+            members = batch.step()
+            seconds = time.perf_counter() - start
+            if len(members) == case.texts:
+                sides[side] += sum(len(each.round.tokens) for each in members if each.round), seconds
+    return sides
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -116,80 +149,14 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return columns(lines, markdown=True)
 
 
-def setup_of(pair: ModelPair, case: Case) -> SetUp:
-    """The measured set-up of a case."""
-    settings = RunSettings(case.method, 1, Sampling(case.temperature), None, False)
-    return finished(measuring(pair, settings, case.texts, THOROUGH))
-
-
-class Spent(NamedTuple):
-    """Tokens of the rounds in which all texts of a group took part, and the seconds of these rounds."""
-
-    tokens: int
-    seconds: float
-
-
-def speed_up(drafting: Spent, plain: Spent) -> float:
-    """Tokens per second of drafting, divided by those of plain decoding."""
-    return drafting.tokens / drafting.seconds / (plain.tokens / plain.seconds)
-
-
-def decoded(pair: ModelPair, case: Case, texts: range, length: int) -> list[tuple[Spent, Spent]]:
-    """The tokens and times of drafting and plain decoding for each group of texts that are decoded together.
-
-    texts: the numbers of the texts, which decide prompts and seeds. At least one group is decoded.
-    """
-    prompts = fixed_prompts(pair)
-    groups = []
-    for first in range(texts.start, max(texts.stop - case.texts, texts.start) + 1, case.texts):
-        numbers = range(first, first + case.texts)
-        asked = [(prompts[number % len(prompts)], derived_seed(_SEED, number)) for number in numbers]
-        sides = [
-            _Side(pair, asked, length, method=method, topology=named(case.tree), temperature=case.temperature)
-            for method in (case.method, "ar")
-        ]
-        for goal in range(_BLOCK, length + 1, _BLOCK):
-            for side in sides if goal // _BLOCK % 2 else reversed(sides):
-                side.advance(goal * case.texts)
-        drafting, plain = (Spent(side.tokens, side.seconds) for side in sides)
-        if drafting.tokens and plain.tokens:  # only rounds in which all texts of the group took part
-            groups.append((drafting, plain))
-    return groups
-
-
-class _Side:
-    """Texts that are decoded together. tokens, seconds: of the rounds in which all of them took part."""
-
-    def __init__(
-        self, pair: ModelPair, asked: Sequence[tuple[Sequence[int], int]], length: int, **settings: Any
-    ):
-        self._batch, self._texts = Batch(pair), len(asked)
-        for prompt_ids, seed in asked:
-            self._batch.add(
-                stream(pair, prompt_ids, seed=seed, max_new_tokens=2 * length, detail=False, **settings)
-            )
-        self.tokens, self.seconds = 0, 0.0
-
-    def advance(self, tokens: int) -> None:
-        """Decode until there are this many tokens, or until a text has ended."""
-        while self.tokens < tokens and len(self._batch) == self._texts:
-            start = time.perf_counter()
-            members = self._batch.step()
-            seconds = time.perf_counter() - start
-            if len(members) == self._texts:
-                self.tokens += sum(len(member.round.tokens) for member in members if member.round)
-                self.seconds += seconds
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compares and prints."""
     parser = Parser(prog="python -m research.payoff", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="every stage, in seconds")
-    parser.add_argument(
-        "--save", type=to_write, metavar="FILE", help="write the results and the machine here"
-    )
+    add = parser.add_argument
+    add("--smoke", action="store_true", help="every stage, in seconds")
+    add("--save", type=to_write, metavar="FILE", help="write the results and the machine here")
     options = parser.parse_args(arguments)
-    rows = checked(lambda name: load_with_progress(Namespace(), target=name), smoke=options.smoke)
+    rows = checked(lambda name: load_with_progress(Namespace(), target=name), options.smoke)
     print(table(rows))
     if options.save:
         save(options.save, {"check": rows})

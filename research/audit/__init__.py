@@ -1,8 +1,7 @@
-"""The audit of other engines: is their sampled text distributed as the model says, and is a seed repeated?
+"""The audit of other engines: does their sampled text have the model's distribution, and do seeds repeat it?
 
     python -m research.audit --engine llama.cpp-draft --json reports.json --report posting.md
     python -m research.audit.repeats --texts 50
-    python -m research.audit.power --shift 0.05
 
 The audit itself, and the engines that a user has, are `specdec.exactness.audit`. An adapter has a file: a
 function that starts its engine on a pair, and its `Engine` by name, which `engines.engines` collects.
@@ -11,6 +10,5 @@ function that starts its engine on a pair, and its `Engine` by name, which `engi
     llama_cpp, mlx, onnxruntime, openvino, sequential   the adapters
     tiny      random models, on which thousands of texts of any engine are quick
     command   the options; reports, and texts for maintainers (posting)
-    repeats   which engines give a seed the same text again
-    power     how often a given mistake is found
+    repeats   which engines repeat the text of a seed
 """

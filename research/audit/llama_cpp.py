@@ -1,4 +1,4 @@
-"""llama.cpp's server and one of node-llama-cpp, started on a pair's GGUF files, as engines of the audit."""
+"""Servers of llama.cpp and node-llama-cpp, started on a pair's GGUF files, as engines of the audit."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
 
 
 def program(kind: str) -> Path:
-    """What the environment names: llama-server (LLAMA_SERVER, or on the path), or the folder of the package
-    node-llama-cpp (NODE_LLAMA_CPP). ModuleNotFoundError where it is not there."""
+    """The path of llama-server (LLAMA_SERVER, or on the path) or of the folder of the package node-llama-cpp
+    (NODE_LLAMA_CPP). ModuleNotFoundError if there is none."""
     variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
     named = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
     if not named or not Path(named).exists():
@@ -86,9 +86,9 @@ def version(kind: str) -> dict[str, str]:
 
 
 class Server:
-    """A server on this pair, which ends with this object. Matrices of bfloat16 stay so.
+    """A server on this pair, which ends with this object. Matrices of bfloat16 stay in bfloat16.
 
-    url: where it takes completions. process: the server's. slots: texts at once.
+    url: the address for completions. process: that of the server. slots: texts at once.
     """
 
     def __init__(self, name: str, pair: ModelPair, slots: int = 1):

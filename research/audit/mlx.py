@@ -1,4 +1,4 @@
-"""mlx-lm, where it is installed, as an engine of the audit."""
+"""mlx-lm as an engine of the audit, if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""onnxruntime-genai, where it is installed, as an engine of the audit: its own builder converts the pair."""
+"""onnxruntime-genai as an engine of the audit, if it is installed. Its own builder converts the pair."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Pipeline:
     """A `Sample` of onnxruntime-genai in float32 on one thread. calls: the target's forwards.
 
     The models are written below `folder` and read at once. k: drafted tokens in a round; 0 drafts nothing.
-    Raises ModuleNotFoundError where onnxruntime-genai, onnx or onnx-ir is not installed.
+    Raises ModuleNotFoundError if onnxruntime-genai, onnx or onnx-ir is not installed.
     """
 
     def __init__(self, pair: Any, folder: Path, k: int):

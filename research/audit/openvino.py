@@ -1,4 +1,4 @@
-"""openvino-genai, where it is installed, as an engine of the audit."""
+"""openvino-genai as an engine of the audit, if it is installed."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def pipeline(
     """openvino-genai on a folder's converted model, with another folder's as its draft, on one thread.
 
     precision: "f32" or "bf16". k: drafted tokens in a round. batch: texts that are decoded together with the
-    same settings, of which the first is returned. Prefixes are not cached: with them openvino-genai 2026.4
-    mostly ends the first sampled text with a draft with an error. Raises ModuleNotFoundError where it is not
-    installed.
+    same settings, of which the first is returned. Prefixes are not cached, because openvino-genai 2026.4 with
+    a draft and cached prefixes mostly fails at the first sampled text. Raises ModuleNotFoundError if
+    openvino-genai is not installed.
     """
     openvino, genai = import_module("openvino"), import_module("openvino_genai")
     scheduler = genai.SchedulerConfig()

@@ -1,4 +1,4 @@
-"""A decoder of transformers as OpenVINO's graph in the form that openvino-genai takes.
+"""Converts a decoder of transformers to an OpenVINO graph in the form that openvino-genai takes.
 
 The model is traced with keys and values as inputs and outputs, and OpenVINO makes each pair of these a state.
 The inputs have the names of optimum's exports: input_ids, attention_mask, position_ids and beam_idx.
@@ -23,8 +23,10 @@ INPUTS = ("input_ids", "attention_mask", "position_ids")
 
 
 class _Past(DynamicCache):
-    """A cache as inputs and outputs of a trace. past: two [batch, key-value heads, length, head size] a
-    layer."""
+    """A cache as inputs and outputs of a trace.
+
+    past: keys and values of each layer, [batch, key-value heads, length, head size].
+    """
 
     def __init__(self, past: tuple[Tensor, ...]):
         super().__init__()
@@ -145,7 +147,7 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
 
 
 def names(count: int) -> PreTrainedTokenizerFast:
-    """A tokenizer with at least `count` tokens, bytes and then numbers, for models that have none."""
+    """A tokenizer with at least `count` tokens (bytes, then numbers) for a model without a tokenizer."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merged = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
     tokens = [*letters, merged, *(f"<{i}>" for i in range(len(letters) + 1, count))]

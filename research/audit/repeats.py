@@ -1,4 +1,4 @@
-"""Which engines give a seed the same text again: `python -m research.audit.repeats`.
+"""Which engines repeat the text of a seed: `python -m research.audit.repeats`.
 
 Texts of random models are compared in four ways: repeated, with a draft and without, alone and as one of a
 batch of 8, in float32 and in bfloat16. Each number is how many of the texts agree, token by token.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,116 +27,109 @@ from specdec.pair import ModelPair
 TOKENS = 24
 BATCH = 8
 SAMPLING = (1.0, 0, 1.0)
+Text = Callable[[int], Sequence[int]]
+"""The token ids of a seed's text."""
 
 
-def _row(
-    texts: int,
-    drafting: str,
-    plain: str,
-    in_batch: Callable[[ModelPair, str], Callable[[int], Sequence[int]]] | None = None,
-    rounds: bool = True,
-) -> dict[str, Any]:
-    """The four agreements of an engine with a draft, and of its plain decoding if that is another one.
-
-    in_batch: the first text of a batch that begins with a seed. rounds: whether the engine has bfloat16.
-    """
-    pair, arguments = tiny.models(drafting)
-    text = _alone(drafting, pair, arguments)
-    alone = [text(seed) for seed in range(texts)]
-
-    def same(other: Callable[[int], Sequence[int]]) -> int:
-        return sum(list(other(seed)) == text for seed, text in enumerate(alone))
-
-    row: dict[str, Any] = {"of": texts, "repeated": same(text)}
-    if plain != drafting:
-        row["without a draft"] = same(_alone(plain, pair, arguments))
-    if in_batch is not None:
-        row["in a batch of 8"] = same(in_batch(pair, drafting))
-    if rounds:
-        rounded, others = tiny.models(drafting)
-        loaded: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
-        halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in loaded))
-        halved.eos_ids = pair.eos_ids
-        row["in bfloat16"] = same(_alone(drafting, halved, others))
-    return row
-
-
-def _alone(
-    name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1
-) -> Callable[[int], list[int]]:
-    """The text of a seed."""
+def _alone(name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1) -> Text:
     sample = engines(drafting=arguments, batch=batch)[name].start(pair)
 
-    def text(seed: int) -> list[int]:
-        said = sample(tiny.PROMPT, seed, TOKENS, *SAMPLING)
-        assert not isinstance(said, str), "engines that are asked here return tokens"
-        return list(said)
+    def text(seed: int) -> Sequence[int]:
+        token_ids = sample(tiny.PROMPT, seed, TOKENS, *SAMPLING)
+        assert not isinstance(token_ids, str), "the engines of this command return tokens"
+        return token_ids
 
     return text
 
 
-def _copied_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
+def _copied_in_batch(pair: ModelPair, name: str) -> Text:
     """OpenVINO has one seed for all texts that it decodes together."""
     return _alone(name, pair, {}, BATCH)
 
 
-def _served_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
+def _served_in_batch(pair: ModelPair, name: str) -> Text:
     """Eight requests to a server at once, with seeds that differ by 1000."""
     text = _alone(name, pair, {}, BATCH)
 
-    def first(seed: int) -> list[int]:
+    def first(seed: int) -> Sequence[int]:
         with ThreadPoolExecutor(BATCH) as pool:
-            return next(pool.map(text, [seed + 1000 * i for i in range(BATCH)]))
+            return next(pool.map(text, _seeds(seed)))
 
     return first
 
 
-def _ours_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
+def _ours_in_batch(pair: ModelPair, name: str) -> Text:
     """Our texts of seeds that differ by 1000, decoded together."""
     method: Any = name.partition("-")[2]
-
-    def first(seed: int) -> list[int]:
-        seeds = [seed + 1000 * i for i in range(BATCH)]
-        tree = tree_of(method)
-        prompts = [tiny.PROMPT] * BATCH
-        texts = generate_many(pair, prompts, method=method, seeds=seeds, topology=tree, max_new_tokens=TOKENS)
-        return list(texts[0].token_ids)
-
-    return first
+    settings: dict[str, Any] = {"method": method, "topology": tree_of(method), "max_new_tokens": TOKENS}
+    prompts = [tiny.PROMPT] * BATCH
+    return lambda seed: generate_many(pair, prompts, seeds=_seeds(seed), **settings)[0].token_ids
 
 
-def _transformers_in_batch(pair: ModelPair, _: str) -> Callable[[int], list[int]]:
+def _transformers_in_batch(pair: ModelPair, _: str) -> Text:
     """transformers has one generator for all texts that it samples together."""
+    target: Any = pair.target
     ids = torch.tensor([tiny.PROMPT] * BATCH)
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS, "pad_token_id": 0}
 
-    def first(seed: int) -> list[int]:
+    def first(seed: int) -> Sequence[int]:
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(seed)
-            output = pair.target.module.generate(ids, attention_mask=torch.ones_like(ids), **options)  # type: ignore[attr-defined]
+            output = target.module.generate(ids, attention_mask=torch.ones_like(ids), **options)
         return output[0, ids.shape[1] :].tolist()
 
     return first
 
 
-ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
-    **{
-        f"ours, {method.upper()}": partial(
-            _row, drafting=f"ours-{method}", plain="ours-ar", in_batch=_ours_in_batch
-        )
-        for method in DRAFTING
-    },
-    "transformers, assisted": partial(_row, drafting="transformers-assisted", plain="transformers"),
-    "transformers, plain": partial(
-        _row, drafting="transformers", plain="transformers", in_batch=_transformers_in_batch
-    ),
-    "openvino": partial(_row, drafting="openvino-draft", plain="openvino", in_batch=_copied_in_batch),
-    "onnxruntime": partial(_row, drafting="onnxruntime-draft", plain="onnxruntime", rounds=False),
-    "llama.cpp": partial(_row, drafting="llama.cpp-draft", plain="llama.cpp", in_batch=_served_in_batch),
-    "mlx-lm": partial(_row, drafting="mlx-lm-draft", plain="mlx-lm"),
-    "node-llama-cpp": partial(_row, drafting="node-llama-cpp-draft", plain="node-llama-cpp"),
+def _seeds(seed: int) -> list[int]:
+    return [seed + 1000 * i for i in range(BATCH)]
+
+
+class Compared(NamedTuple):
+    """An engine with a draft, and its plain decoding.
+
+    in_batch: the first text of a batch that begins with a seed; None if it takes no batches. has_bfloat16:
+    whether it computes in bfloat16.
+    """
+
+    drafting: str
+    plain: str
+    in_batch: Callable[[ModelPair, str], Text] | None = None
+    has_bfloat16: bool = True
+
+
+ROWS = {f"ours, {each.upper()}": Compared(f"ours-{each}", "ours-ar", _ours_in_batch) for each in DRAFTING} | {
+    "transformers, assisted": Compared("transformers-assisted", "transformers"),
+    "transformers, plain": Compared("transformers", "transformers", _transformers_in_batch),
+    "openvino": Compared("openvino-draft", "openvino", _copied_in_batch),
+    "onnxruntime": Compared("onnxruntime-draft", "onnxruntime", has_bfloat16=False),
+    "llama.cpp": Compared("llama.cpp-draft", "llama.cpp", _served_in_batch),
+    "mlx-lm": Compared("mlx-lm-draft", "mlx-lm"),
+    "node-llama-cpp": Compared("node-llama-cpp-draft", "node-llama-cpp"),
 }
-"""How each engine's row is measured, for a number of texts."""
+
+
+def row(texts: int, compared: Compared) -> dict[str, int]:
+    """The agreements of an engine over this many texts. ModuleNotFoundError if it is not installed."""
+    name, plain, in_batch, has_bfloat16 = compared
+    pair, arguments = tiny.models(name)
+    text = _alone(name, pair, arguments)
+    others = {"repeated": text}
+    if plain != name:
+        others["without a draft"] = _alone(plain, pair, arguments)
+    if in_batch is not None:
+        others["in a batch of 8"] = in_batch(pair, name)
+    if has_bfloat16:
+        rounded, drafting = tiny.models(name)
+        loaded: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
+        halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in loaded))
+        halved.eos_ids = pair.eos_ids
+        others["in bfloat16"] = _alone(name, halved, drafting)
+    alone = [list(text(seed)) for seed in range(texts)]
+    agreements = {
+        way: sum(list(other(seed)) == ids for seed, ids in enumerate(alone)) for way, other in others.items()
+    }
+    return {"of": texts} | agreements
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -151,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = saved(options.json) if options.json else {}
     for name in options.engine:
         try:
-            rows[name] = ROWS[name](texts)
+            rows[name] = row(texts, ROWS[name])
         except ModuleNotFoundError as error:
             print(f"{name}: not installed, {error}")
             continue

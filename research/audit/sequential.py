@@ -1,4 +1,4 @@
-"""sequential-speculative-decoding, where it is installed, as an engine of the audit."""
+"""sequential-speculative-decoding as an engine of the audit, if it is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
-    """sequential-speculative-decoding. rule: "standard", "naive" or "capped"; it knows a temperature only."""
+    """sequential-speculative-decoding on the pair. rule: "standard", "naive" or "capped".
+
+    Its only sampling setting is the temperature. ValueError for another setting.
+    """
     module, function = {
         "standard": ("standard_sd", "standard_speculative_step"),
         "naive": ("naive_hsd", "naive_hsd_step"),
@@ -47,7 +50,7 @@ def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
 
 
 def _remembering(module: Any) -> Callable[[torch.Tensor], Any]:
-    """The model as a function of ids [1, length], which computes no text twice."""
+    """The model as a function of ids [1, length]. It computes each text once."""
     computed = lru_cache(maxsize=None)(lambda ids: module(torch.tensor([ids])))
     return lambda ids: computed(tuple(ids[0].tolist()))
 

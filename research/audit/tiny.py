@@ -23,7 +23,7 @@ TOKENS = 16
 DRAFTED = 2
 """Tokens that transformers drafts in each round."""
 NEAR = ("llama.cpp", "node", "mlx", "sequential")
-"""Engines whose draft is the target's first layer. They hardly accept the tokens of another draft."""
+"""Engines whose draft is the target's first layer, because they hardly accept the tokens of another draft."""
 WEIGHT = 0.5
 """The target's weight in transformers' ensemble, which is lossy by design."""
 
@@ -53,7 +53,7 @@ def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, 
 
 
 def llama(vocab_size: int, layers: int, seed: int) -> LlamaForCausalLM:
-    """A Llama model with random weights, which no token ends."""
+    """A Llama model with random weights and without a token that ends texts."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocab_size,
@@ -85,42 +85,42 @@ def tokenizers(vocab_size: int) -> dict[str, PreTrainedTokenizerFast]:
 
 def gemma4(vocab_size: int) -> tuple[Any, Any]:
     """A Gemma 4 model and its assistant, with random weights. Transformers 5 before Gemma 4: ImportError."""
-    from transformers import (
-        Gemma4AssistantConfig,
-        Gemma4AssistantForCausalLM,
-        Gemma4ForCausalLM,
-        Gemma4TextConfig,
-    )
-
-    def config(layers: int, extra: int) -> Any:
-        return Gemma4TextConfig(  # type: ignore[call-arg]
-            vocab_size=vocab_size,
-            hidden_size=16,
-            intermediate_size=16,
-            num_hidden_layers=layers,
-            num_attention_heads=1,
-            num_key_value_heads=1,
-            head_dim=16,
-            global_head_dim=16,
-            hidden_size_per_layer_input=extra,
-            vocab_size_per_layer_input=extra and vocab_size,
-            num_kv_shared_layers=2,
-            layer_types=["sliding_attention", "full_attention"] * (layers // 2),
-            sliding_window=64,
-            max_position_embeddings=256,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
+    from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemma4ForCausalLM
 
     torch.manual_seed(1)
-    target = Gemma4ForCausalLM(config(4, 8)).eval()
-    # 5.23.0 refuses to build an assistant, all of whose layers share keys and values: this says that they do
+    target = Gemma4ForCausalLM(gemma4_config(vocab_size, 4, 8)).eval()
+    config = gemma4_config(vocab_size, 2, 0)
+    # transformers 5.23.0 refuses an assistant whose layers all share keys and values, unless this names them
     sharing = property(lambda asked: ["reuse"] * asked.num_hidden_layers)
-    with patch.object(Gemma4TextConfig, "kv_sharing_modes", sharing):
+    with patch.object(type(config), "kv_sharing_modes", sharing):
         draft = Gemma4AssistantForCausalLM(
-            Gemma4AssistantConfig(text_config=config(2, 0), backbone_hidden_size=16)
-        )
-    for model in (target, draft.eval()):
+            Gemma4AssistantConfig(text_config=config, backbone_hidden_size=16)
+        ).eval()
+    for model in (target, draft):
         torch.nn.init.normal_(model.get_input_embeddings().weight, std=0.3)
     return target, draft
+
+
+def gemma4_config(vocab_size: int, layers: int, per_layer: int) -> Any:
+    """A tiny configuration. per_layer: size of the embeddings of each layer, 0 for none."""
+    from transformers import Gemma4TextConfig
+
+    return Gemma4TextConfig(  # type: ignore[call-arg]
+        vocab_size=vocab_size,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=layers,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=16,
+        global_head_dim=16,
+        hidden_size_per_layer_input=per_layer,
+        vocab_size_per_layer_input=per_layer and vocab_size,
+        num_kv_shared_layers=2,
+        layer_types=["sliding_attention", "full_attention"] * (layers // 2),
+        sliding_window=64,
+        max_position_embeddings=256,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=0,
+    )

@@ -23,26 +23,44 @@ def write(
 
     merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: the type of all matrices, as
     gguf names it, or of each by the last part of its module's name, as "q_proj". end: id of the token that
-    begins and ends a text; no token is added to a prompt.
-    keys: further keys of the file, or other values of its usual ones; None removes a key. Raises
-    ModuleNotFoundError without gguf.
+    begins and ends a text; no token is added to a prompt. keys: further keys of the file, or other values of
+    its usual ones; None removes a key. Raises ModuleNotFoundError without gguf.
     """
     gguf = import_module("gguf")
-    config = model.config
-    architecture, layers = config.model_type, config.num_hidden_layers
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = gguf.GGUFWriter(path, model.config.model_type)
+    _write_sizes(writer, model.config)
+    _write_tokenizer(writer, tokens, merges, end)
+    if chat_template:
+        writer.add_chat_template(chat_template)
+    for key, value in (keys or {}).items():
+        writer.kv_data[0].pop(key, None)
+        if value is not None:
+            adds = {bool: "bool", int: "uint32", float: "float32", str: "string", list: "array"}
+            getattr(writer, f"add_{adds[type(value)]}")(key, value)
+    _write_weights(gguf, writer, model, kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _write_sizes(writer: Any, config: Any) -> None:
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(layers)
+    writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_key_length(head_dim)
-    if architecture == "llama":
+    if config.model_type == "llama":
         writer.add_rope_dimension_count(head_dim)
+
+
+def _write_tokenizer(writer: Any, tokens: Sequence[str], merges: Sequence[str], end: int) -> None:
     writer.add_tokenizer_model("gpt2" if merges else "llama")
     writer.add_token_list(tokens)
     writer.add_token_types([3 if token.startswith("<|") else 1 for token in tokens])
@@ -54,31 +72,24 @@ def write(
     for add in (writer.add_bos_token_id, writer.add_eos_token_id, writer.add_pad_token_id):
         add(end)
     writer.add_add_bos_token(False)
-    if chat_template:
-        writer.add_chat_template(chat_template)
-    for key, value in (keys or {}).items():
-        writer.kv_data[0].pop(key, None)
-        if value is not None:
-            adds = {bool: "bool", int: "uint32", float: "float32", str: "string", list: "array"}
-            getattr(writer, f"add_{adds[type(value)]}")(key, value)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], layers)
+
+
+def _write_weights(gguf: Any, writer: Any, model: Any, kind: str | Mapping[str, str]) -> None:
+    config = model.config
+    architecture = gguf.MODEL_ARCH[config.model_type.upper()]
+    names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
     for name, value in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         base, _, suffix = name.rpartition(".")
-        of_matrix = (
-            kind if isinstance(kind, str) else kind[base.rsplit(".", 1)[-1]] if value.dim() > 1 else ""
-        )
-        type_ = gguf.GGMLQuantizationType[of_matrix if value.dim() > 1 else "F32"]
+        type_name = "F32"
+        if value.dim() > 1:
+            type_name = kind if isinstance(kind, str) else kind[base.rsplit(".", 1)[-1]]
+        type_ = gguf.GGMLQuantizationType[type_name]
         array = _stored(base, value, config).float().numpy()
         if type_ is not gguf.GGMLQuantizationType.F32:
             array = gguf.quants.quantize(array, type_)
         writer.add_tensor(f"{names.get_name(base)}.{suffix}", array, raw_dtype=type_)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 def _stored(base: str, value: Any, config: Any) -> Any:

@@ -1,7 +1,5 @@
 """Costs of our own code, beside `specdec bench`, which compares whole runs.
 
-overhead   milliseconds per round outside the models' forwards: `python -m research.bench.overhead`
-kernels    the compiled products as shares of a memory copy: `python -m research.bench.kernels`
-batch      many runs at once, compared with runs in turns: `python -m research.bench.batch`
-states     a model with states against its own plain decoding: `python -m research.bench.states`
+kernels   the compiled products as shares of a memory copy: `python -m research.bench.kernels`
+states    a model with states compared with its own plain decoding: `python -m research.bench.states`
 """

@@ -37,11 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; with `--json`, also writes a file."""
     parser = Parser(prog="python -m research.bench.kernels", description=__doc__)
     parser.add_argument("--json", type=to_write, help="write all figures here")
-    parser.add_argument("--times", type=int, default=12, help="how often each product is timed")
+    parser.add_argument("--times", type=int, default=12, help="repetitions of each product (default: 12)")
     options = parser.parse_args(arguments)
     crew = compiled.crew()
     if crew is None:
-        parser.error("there is no compiled forward: pip install numba, and SPECDEC_KERNELS not 0")
+        parser.error(
+            "the compiled forward is missing: pip install numba, and unset SPECDEC_KERNELS"
+        )
     torch.set_num_threads(1)
     rows = [row for shape in SHAPES for row in _measured(crew.multiply, shape, options.times)]
     for row in rows:

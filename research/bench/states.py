@@ -8,7 +8,7 @@ GSD over sequences decode in turns, so that other work on the machine slows all 
 from __future__ import annotations
 
 import math
-import time
+import timeit
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median, quantiles
@@ -18,14 +18,16 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from specdec.bench.contestants import Contestant, Workload, ours
+from specdec.bench.measure import interleaved
 from specdec.bench.synthetic import SPREAD, TEXT, calibrate, random_model
 from specdec.checks import whole
 from specdec.commands import Parser, columns, ended
-from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.models.load import DTYPES
 from specdec.models.sessions.states import StateSession, copied
 from specdec.pair import ModelPair
+from specdec.probs import Sampling
 from specdec.topology import sequence
 
 WIDTH, DRAFT_WIDTH, VOCABULARY = 640, 320, 16384
@@ -38,32 +40,18 @@ _SIZES = {
     "pad_token_id": 0,
 }
 _TARGET = _SIZES | {"hidden_size": WIDTH, "intermediate_size": 1792, "num_key_value_heads": 5}
+_DRAFT = {"hidden_size": DRAFT_WIDTH, "intermediate_size": 1024, "num_hidden_layers": 2, "head_dim": 32}
+_LINEAR = {"linear_num_key_heads": 10, "linear_num_value_heads": 10}
+_LINEAR |= {"linear_key_head_dim": 64, "linear_value_head_dim": 64}
+_MAMBA = {"mamba_d_ssm": 1280, "mamba_n_heads": 20, "mamba_d_head": 64, "mamba_d_state": 64}
+_LAYERS = {
+    "lfm2": ["conv", "conv", "full_attention"] * 3,
+    "qwen3_5": (["linear_attention"] * 3 + ["full_attention"]) * 2,
+}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "lfm2": (
-        "Lfm2",
-        {"layer_types": ["conv", "conv", "full_attention"] * 3, "block_auto_adjust_ff_dim": False},
-    ),
-    "qwen3_5": (
-        "Qwen3_5Text",
-        {
-            "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2,
-            "head_dim": 64,
-            "linear_num_key_heads": 10,
-            "linear_num_value_heads": 10,
-            "linear_key_head_dim": 64,
-            "linear_value_head_dim": 64,
-        },
-    ),
-    "falcon_h1": (
-        "FalconH1",
-        {
-            "num_hidden_layers": 7,
-            "mamba_d_ssm": 1280,
-            "mamba_n_heads": 20,
-            "mamba_d_head": 64,
-            "mamba_d_state": 64,
-        },
-    ),
+    "lfm2": ("Lfm2", {"layer_types": _LAYERS["lfm2"], "block_auto_adjust_ff_dim": False}),
+    "qwen3_5": ("Qwen3_5Text", {"layer_types": _LAYERS["qwen3_5"], "head_dim": 64} | _LINEAR),
+    "falcon_h1": ("FalconH1", {"num_hidden_layers": 7} | _MAMBA),
 }
 """Class prefix and sizes of each family."""
 OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")
@@ -76,12 +64,7 @@ def hybrid_pair(family: str, dtype: torch.dtype, acceptance: float) -> tuple[Mod
     prefix, entries = FAMILIES[family]
     entries = _TARGET | {"num_hidden_layers": len(entries.get("layer_types", ()))} | entries
     target = _random_model(prefix, entries)
-    draft = _random_model(
-        "Llama",
-        _SIZES
-        | {"hidden_size": DRAFT_WIDTH, "intermediate_size": 1024, "num_hidden_layers": 2}
-        | {"head_dim": 32},
-    )
+    draft = _random_model("Llama", _SIZES | _DRAFT)
     with torch.no_grad():
         for weight in _outputs(draft):
             weight.mul_(0.1)
@@ -110,34 +93,31 @@ def measure(pair: ModelPair, lengths: Sequence[int], texts: int, tokens: int) ->
     Its columns are tokens per second and per call, the speed-up over plain decoding with the range of its
     middle half, milliseconds of a round, and the share of a round that the copy of the states takes.
     """
-    settings: dict[str, dict[str, Any]] = {"plain": {"method": "ar"}}
-    for method in ("ersd", "gsd"):
-        settings |= {f"{method} sequence({k})": {"method": method, "topology": sequence(k)} for k in lengths}
-        settings[f"{method} auto"] = {"method": method, "topology": "auto"}
-    for each in settings.values():  # this run also measures for "auto"
-        generate(pair, [1], max_new_tokens=8, seed=0, **each)
-    seconds: dict[str, list[float]] = {name: [] for name in settings}
-    calls = dict.fromkeys(settings, 0)
-    copies = []
-    for seed in range(texts):
-        for name, each in settings.items():
-            start = time.perf_counter()
-            run = generate(pair, [1 + seed], max_new_tokens=tokens, seed=seed, **each)
-            seconds[name].append(time.perf_counter() - start)
-            calls[name] += run.num_target_calls
-            copies.append(copy_seconds(pair))
+    trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in lengths} | {"auto": "auto"}
+    runs = {"plain": ours(pair, "ar", None, Sampling())} | {
+        f"{method} {name}": ours(pair, method, tree, Sampling())
+        for method in ("ersd", "gsd")
+        for name, tree in trees.items()
+    }
+    threads = torch.get_num_threads()
+    contestants = [Contestant(name, "specdec", "", threads, each) for name, each in runs.items()]
+    interleaved(contestants, [Workload([1], 0, 8)])  # "auto" measures here
+    samples = interleaved(contestants, [Workload([1 + seed], seed, tokens) for seed in range(texts)])
+    copy = median(copy_seconds(pair) for _ in range(texts))
     rows = [["", "tokens/s", "tokens per call", "times plain (middle half)", "ms per round", "copy"]]
-    for name, taken in seconds.items():
-        low, middle, high = quantiles([a / b for a, b in zip(seconds["plain"], taken, strict=True)])
-        round_seconds = median(taken) * texts / calls[name]
+    for name, some in samples.items():
+        ratios = [plain.seconds / each.seconds for plain, each in zip(samples["plain"], some, strict=True)]
+        low, middle, high = quantiles(ratios)
+        calls, seconds = sum(each.target_calls for each in some), median(each.seconds for each in some)
+        round_seconds = seconds * texts / calls
         rows.append(
             [
                 name,
-                f"{tokens / median(taken):.1f}",
-                f"{texts * tokens / calls[name]:.2f}",
+                f"{tokens / seconds:.1f}",
+                f"{texts * tokens / calls:.2f}",
                 f"{middle:.2f} ({low:.2f} to {high:.2f})",
                 f"{1e3 * round_seconds:.1f}",
-                f"{median(copies) / round_seconds:.2%}",
+                f"{copy / round_seconds:.2%}",
             ]
         )
     return rows
@@ -145,16 +125,12 @@ def measure(pair: ModelPair, lengths: Sequence[int], texts: int, tokens: int) ->
 
 @torch.inference_mode()
 def copy_seconds(pair: ModelPair) -> float:
-    """Seconds of one copy of the target's states. States are restored by dropping the copy, which takes no
-    time."""
+    """Seconds of one copy of the target's states. Dropping a copy, which restores them, takes no time."""
     session = pair.target.session()
     assert isinstance(session, StateSession), "a target without states"
     session.prefill(list(range(1, TEXT)))
     _, cache = session._states[-1]
-    start = time.perf_counter()
-    for _ in range(10):
-        copied(cache)
-    return (time.perf_counter() - start) / 10
+    return timeit.timeit(lambda: copied(cache), number=10) / 10
 
 
 def _random_model(prefix: str, entries: dict[str, Any]) -> PreTrainedModel:
@@ -173,16 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--family", choices=FAMILIES, default="lfm2", help="architecture of the target (default: lfm2)")
     add("--dtype", choices=DTYPES, default="bfloat16", help="dtype of both models (default: bfloat16)")
-    add(
-        "--acceptance", type=float, default=0.75, help="acceptance of the first drafted token (default: 0.75)"
-    )
-    add(
-        "--lengths",
-        type=int,
-        nargs="*",
-        default=[2, 4],
-        help="lengths of the drafted sequences (default: 2 4)",
-    )
+    add("--acceptance", type=float, default=0.75, help="of the first drafted token (default: 0.75)")
+    add("--lengths", type=int, nargs="*", default=[2, 4], help="lengths of the sequences (default: 2 4)")
     add("--texts", type=int, default=6, help="texts of each setting (default: 6)")
     add("--tokens", type=int, default=96, help="tokens of each text (default: 96)")
     add("--threads", type=int, default=1, help="threads of torch (default: 1)")

@@ -10,13 +10,13 @@ index is the 0-th order R from which the optimal trees, the predictions and the 
 points do the same runs: the same prompts on the same seeds, so that differences between points
 are paired.
 
-Results are one JSON-lines file, `--results`. A killed experiment goes on where it was when it is started
-again with the same options. `--summary` writes a summary beside the file, also of an unfinished one.
+Results are one JSON-lines file, `--results`. A stopped experiment continues when it is started again with the
+same options. `--summary` writes a summary beside the file, also for an unfinished experiment.
 
-The paper's own pair: Llama 3.2 1B drafting for Llama 3.1 70B Instruct, texts of up to 200 tokens, 100,000
-tokens per strategy, k up to 384; it took 140 hours on eight RTX A6000. Temperature and prompts are not
-stated there; ours is 1. The target is spread over all GPUs. Positions are left out (`--positions 0`):
-acceptance computed over 128,256 tokens takes about a minute per context:
+The paper's own pair is Llama 3.2 1B drafting for Llama 3.1 70B Instruct, with texts of up to 200 tokens,
+100,000 tokens per strategy and k up to 384. It took 140 hours on eight RTX A6000. The paper states neither
+temperature nor prompts; our temperature is 1. The target is spread over all GPUs. `--positions 0` leaves out
+the acceptance at single contexts, which takes about a minute per context at 128,256 tokens:
 
     python -m research.experiments --target meta-llama/Llama-3.1-70B-Instruct \\
         --draft meta-llama/Llama-3.2-1B --dtype bfloat16 --device auto \\

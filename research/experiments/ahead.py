@@ -1,34 +1,32 @@
-"""What drafting while the target verifies could give: how often the right continuation was prepared.
+"""The possible gain of drafting while the target verifies: how often the right continuation was prepared.
 
     python -m research.experiments.ahead           # both pairs, some minutes of processor time
     python -m research.experiments.ahead --smoke   # every stage, in seconds
 
-A round ends at a node with a token of some index, and a continuation is prepared for each of the m most
-probable ends. Counted on the texts' own races, for several trees. The first texts are also decoded on each
-tree for the times of a round's stages. A pipelined round drafts m continuations on the second core, in shared
-forwards, while the first one does everything else. Where the right continuation is among them, the next round
-begins with it; elsewhere it drafts as usual. Work beside the draft's forwards, such as races, is done for
-each continuation. A line sent to another process and back is the cost of handing over.
+A round ends at a node with a token of some index. A continuation is prepared for each of the m most probable
+ends. How often the right one is among them is counted on the texts' own races, for several trees. The first
+texts are also decoded on each tree for the times of a round's stages. A pipelined round would draft m
+continuations on a second core, in shared forwards, while the first core does everything else. If the right
+continuation is among them, the next round begins with it; otherwise it drafts as usual. Work beside the
+draft's forwards, such as races, is done for each continuation. The cost of handing work to the second core
+is not counted, so the gain is an upper bound.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from itertools import product
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
 from research.theory import preparation
 from specdec import theory
+from specdec.bench.measure import least_seconds
 from specdec.decoding.run import generate
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -38,9 +36,9 @@ from specdec.topology import Topology, sequence
 PREPARED = (1, 2, 3, 4, 8, 16, 32)
 """Numbers of prepared continuations."""
 GUESSES = (1, 2, 4, 8, 16, 32)
-"""Numbers of guesses of the token after one rejected draft."""
+"""Numbers of guesses at the token after one rejected draft."""
 SHAPE = (0.6, 0.15, 0.07, 0.04, 0.02, 0.01, 0.01, 0.01)
-"""About R of both pairs: only gives the optimal trees their shape."""
+"""Roughly R of both pairs. It determines the shapes of the optimal trees."""
 TREES: Mapping[str, Topology] = {f"sequence({k})": sequence(k) for k in (1, 2, 3, 4, 6)} | {
     f"optimal({k})": optimal_topology(SHAPE, k) for k in (2, 4, 8, 16)
 }
@@ -51,16 +49,17 @@ QUIET = 0.1
 INDICES = 64
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 REPEATS = 30
-"""Forwards of the draft, and how often each is timed."""
+"""How often the draft's forward over each number of rows is timed."""
 WORTH = 1.15
 """The gain from which a pipelined round would be worth its code."""
 
 
-_ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
-
-
 def measured(pair: ModelPair, text: Text) -> Record:
-    """The ranks of a text. gsd: sums over tokens of rejection times GSD's chance for each m."""
+    """The ranks of a text, and GSD's chances.
+
+    gsd: for each m, the sum over tokens of the chance that GSD rejects its first draft and then writes one of
+    the m guesses.
+    """
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
     rejected = theory.total_variation(p, q)
@@ -75,11 +74,10 @@ def measured(pair: ModelPair, text: Text) -> Record:
 
 
 def _timings(pair: ModelPair, text: Text) -> Record:
-    """Seconds of rounds by tree, of the draft's forwards by rows, and of handing a line to a process."""
+    """Seconds of rounds by tree, and of the draft's forwards by rows."""
     return {
         "trees": {name: _timed(pair, text, tree) for name, tree in TREES.items()},
         "rows": _seconds_of_rows(pair, text),
-        "handing_over": _handing_over(),
     }
 
 
@@ -96,32 +94,16 @@ def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
 
 
 def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
-    """Processor time of the draft's forward over each number of rows in `ROWS`, the median of `REPEATS`."""
-    session, seconds = pair.drafting.session(), np.empty((REPEATS, len(ROWS)))
+    """Processor time of the draft's forward over each number of rows in `ROWS`."""
+    session = pair.drafting.session()
     session.prefill(text.ids[: text.start])
-    for repeat, (i, rows) in product(range(REPEATS), enumerate(ROWS)):
-        ids = torch.full((rows,), text.ids[text.start])
-        start = time.process_time()
-        session.forward(ids, [-1] * rows)
-        seconds[repeat, i] = time.process_time() - start
+
+    def forward(rows: int) -> None:
+        session.forward(torch.full((rows,), text.ids[text.start]), [-1] * rows)
         session.commit([])
-    return np.median(seconds, 0).tolist()
 
-
-def _handing_over() -> float:
-    """Seconds in which a line reaches another process and comes back, at the quantile `QUIET`."""
-    seconds, echo = [], [sys.executable, "-uc", _ECHO]
-    with subprocess.Popen(echo, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdin
-        assert other.stdout
-        for _ in range(10 * REPEATS):
-            start = time.perf_counter()
-            other.stdin.write(b"0\n")
-            other.stdin.flush()
-            other.stdout.readline()
-            seconds.append(time.perf_counter() - start)
-        other.stdin.close()
-    return float(np.quantile(seconds, QUIET))
+    work = {rows: partial(forward, rows) for rows in ROWS}
+    return [*least_seconds(work, REPEATS, time.process_time).values()]
 
 
 def _summary(runs: Sequence[Record]) -> Record:
@@ -157,12 +139,11 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
     timings = [run["seconds"] for run in runs if run["seconds"]]
     draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
     cost = np.median([each["rows"] for each in timings], 0)
-    over = float(np.median([each["handing_over"] for each in timings]))
     tokens, beside = theory.expected_tokens(rates, tree), max(0.0, draft - _preparing(tree, 1, cost))
     pipelined = {}
     for m in PREPARED:
         longer = max(rest, _preparing(tree, m, cost) + m * beside)
-        pipelined[str(m)] = tokens / (longer + over + (1 - hits[str(m)]["value"]) * draft)
+        pipelined[str(m)] = tokens / (longer + (1 - hits[str(m)]["value"]) * draft)
     speed = tokens / (draft + rest)
     return {
         "tree": name,
@@ -170,7 +151,6 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
         "share": draft / (draft + rest),
         "speed": speed,
         "pipelined": pipelined,
-        "handing_over": over,
         "gain": max(pipelined.values()) / speed,
     }
 
@@ -182,23 +162,11 @@ def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
     return float((within * np.maximum(1, widths / ROWS[-1])).sum())
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each pair and tree: the hit rate by m, and the largest gain."""
-    rows = [["pair, tree", *(f"m = {m}" for m in PREPARED), "draft's share", "gain at most"]]
-    for pair, values in summary["pairs"].items():
-        for row in values["trees"]:
-            hits = (number(hit["value"]) for hit in row["hits"].values())
-            rows.append([f"{pair}, {row['tree']}", *hits, number(row["share"]), number(row["gain"])])
-        rows.append([f"{pair}, best trees", *[""] * (len(PREPARED) + 1), number(values["gain"])])
-    return [rows]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.ahead",
     about="Measure what drafting while the target verifies could give.",
     measured=measured,
     summary=lambda runs: {"worth": WORTH, "pairs": {pair: _summary(some) for pair, some in runs.items()}},
-    tables=tables,
     texts={STORIES: 40, SMOLLM2: 20},
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product, takewhile
+from itertools import product
 from typing import Any, NamedTuple
 
 from research.estimates import Estimate
@@ -23,9 +23,9 @@ from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import Topology, batch, sequence
 
 AT_ONCE = 10
-"""Texts that are decoded together. They are those of `generate`."""
+"""Number of texts that are decoded together. Each equals the text of `generate`."""
 GROWN_FROM = "gsd"
-"""The method whose acceptance the optimal trees are grown from."""
+"""The method whose acceptance gives the optimal trees."""
 
 Prompt = str | Sequence[int]
 Point = tuple[Any, ...]
@@ -58,7 +58,7 @@ def without_tree(point: Record) -> Record:
 class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
-    grid: the values of each field; none of "tree", whose values are the names of the trees. seed: the seeds
+    grid: the values of each field, empty for "tree", whose values are the names of the trees. seed: the seeds
     of all texts follow from it. prepared: chooses prompts and trees. settings: the arguments of `stream` at a
     point. prompt: that of a cell. differences: a point's comparisons with other points, by their names in the
     summary. repeats: how often every prompt is decoded, each time with another seed. length: the most new
@@ -90,7 +90,7 @@ class Comparison(Experiment):
         parser, default = super().parser(), " (default: %(default)s)"
         add = parser.add_argument
         add("--pair", choices=[STORIES, SMOLLM2], default=STORIES, help="the pair that decodes" + default)
-        add("--repeats", type=int, default=self.repeats, help="decode every prompt so often" + default)
+        add("--repeats", type=int, default=self.repeats, help="texts of every prompt" + default)
         add("--max-new-tokens", type=int, default=self.length, help="of one text" + default)
         for name, entries in self.own_options.items():
             add(name, **entries)
@@ -159,17 +159,13 @@ def header_of(setup: SetUp) -> Record:
 def decoded(
     pair: ModelPair, cells: Sequence[Record], run: Callable[[Record], Run], at_once: int
 ) -> Iterator[tuple[Record, Run]]:
-    """Decodes the run of each cell, `at_once` together. Each cell comes with its run, in the cells' order."""
-    begun: dict[Run, Record] = {}
-    ended = set()
+    """Decodes the runs of the cells, `at_once` together. Yields each cell with its run when it has ended."""
+    cell_of: dict[Run, Record] = {}
 
     def begin() -> Iterator[Run]:
         for cell in cells:
-            begun[each := run(cell)] = cell
+            cell_of[each := run(cell)] = cell
             yield each
 
     for each in decode_together(pair, begin(), at_once):
-        ended.add(each)
-        for first in list(takewhile(ended.__contains__, begun)):
-            ended.remove(first)
-            yield begun.pop(first), first
+        yield cell_of.pop(each), each

@@ -16,8 +16,6 @@ from typing import Any
 
 from research.estimates import Estimate
 from research.experiments.comparison import Comparison, Point, Prompt, SetUp
-from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.learn import learn_context
 from specdec.optimal import optimal_topology
@@ -55,12 +53,6 @@ def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, E
     return {"gain": Estimate(quotient - 1, influence)}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each tree: tokens per target call, and the gain over the optimal tree in percent."""
-    rows = summary["points"]
-    return [[[r["tree"], f"{r['value']:.3f}", f"{100 * r['gain']['value']:+.1f}%"] for r in rows]]
-
-
 EXPERIMENT = Comparison(
     name="experiments.context",
     about="Measure the gain of context-aware trees.",
@@ -70,7 +62,6 @@ EXPERIMENT = Comparison(
     prepared=prepared,
     settings=lambda point: {"method": point["tree"].split()[0]},
     differences=differences,
-    tables=tables,
     own_options={
         "--acceptance": {"type": Path, "default": EMBEDDED, "help": "folder of the learnt acceptance"},
         "--k": {"type": int, "default": 16, "help": "drafted tokens (default: 16)"},

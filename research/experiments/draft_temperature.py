@@ -15,8 +15,6 @@ from functools import lru_cache
 
 from research.estimates import Estimate
 from research.experiments.comparison import AT_ONCE, Comparison, Point, without_tree
-from research.experiments.store import Record
-from research.experiments.sweep import Rows, grouped
 from specdec.decoding.run import Run, generate
 from specdec.pair import ModelPair
 
@@ -41,13 +39,6 @@ def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, E
     return {"gain": measured[point] - measured[point[0], BESIDE]}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each tree: tokens per target call at each draft temperature."""
-    by_tree = grouped(summary["points"], "tree")
-    lines = [[tree, *(f"{row['value']:.3f}" for row in some)] for (tree,), some in by_tree.items()]
-    return [[["tree", *map(str, TEMPERATURES)], *lines]]
-
-
 EXPERIMENT = Comparison(
     name="experiments.draft_temperature",
     about="Measure ERSD with drafts of other temperatures.",
@@ -56,7 +47,6 @@ EXPERIMENT = Comparison(
     settings=lambda point: without_tree(point) | {"method": "ersd"},
     differences=differences,
     check=same_text,
-    tables=tables,
 )
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Tests each finding of the paper (Section 5) on an experiment: confirmed or not, with the numbers.
 
 One method is ahead if the 95% interval of the difference, clustered by prompt, does not contain 0. The
-methods are level if that interval overlaps ±1% of GSD's tokens and is no wider than ±5% of them. With a wider
-interval there is too little data for a finding.
+methods are level if that interval overlaps ±1% of GSD's tokens and is at most ±5% of them wide. A wider
+interval means too little data for a finding.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from research.experiments.phrases import listed, number, with_interval
 from research.experiments.settings import Point
 
 LEVEL, TELLING = 0.01, 0.05
-"""Shares of GSD's tokens per target call: the largest difference that is none, and the widest useful
-interval."""
+"""Shares of GSD's tokens per target call: the largest difference that counts as level, and half of the widest
+useful interval."""
 LARGE_K = 8
 """The k from which on the optimal tree is taken to grow with log k."""
 ALIKE = 1.25
@@ -102,7 +102,7 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
 
 
 def _of_both(check: Callable[[str], Outcome], start: str = "") -> Outcome:
-    """Runs a check for both methods: whether it holds for both, and its words on each after `start`."""
+    """Runs a check for both methods. It holds if it holds for both; the words on both follow `start`."""
     outcomes = {name: check(method) for method, name in BOTH.items()}
     words = "; ".join(f"{name} {said}" for name, (_, said) in outcomes.items())
     return all(holds for holds, _ in outcomes.values()), f"{start}{words}."

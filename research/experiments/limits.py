@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import (
     Text,
     TextExperiment,
@@ -36,9 +34,9 @@ from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
 
 RACES = 8
-"""Races of a token that count for R."""
+"""Number of races of each token from which R is estimated."""
 INDICES = 64
-"""Child indices of R; later ones are its missing probability."""
+"""Number of child indices of R. The probability of later indices is missing from R."""
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 LIMITS = ("tunstall", "lemma", "renewal", "stated", "deterministic")
 CONTEXTS = 4
@@ -124,22 +122,11 @@ def _share(contexts: Sequence[Record], method: str, vocabulary: int, k: int) -> 
     return below / len(contexts)
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each pair and k."""
-    lines = [
-        [f"{pair}, {row['k']}", *(number(row[name]) for name in ("value", *LIMITS))]
-        for pair, values in summary["pairs"].items()
-        for row in values["points"]
-    ]
-    return [[["pair, k", "optimal tree", *LIMITS], *lines]]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.limits",
     about="Compare upper bounds of tokens per target call with the optimal tree.",
     measured=measured,
     summary=lambda runs: {"pairs": {pair: _summary(some) for pair, some in runs.items()}},
-    tables=tables,
     texts={STORIES: 40, SMOLLM2: 24},
 )
 

@@ -1,11 +1,11 @@
-"""One race read deep, or many races: what is accepted of n drafts, for n = 1 to 8.
+"""The acceptance of n drafts from one race or from n races, for n = 1 to 8.
 
     python -m research.experiments.lists           # both pairs, some minutes of processor time
     python -m research.experiments.lists --smoke   # every stage, in seconds
 
-At some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n independent
-races), the lower bounds of both, and the most that any rule can accept of either kind of drafts. The same
-stands for pairs of random distributions.
+Measured at some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n
+independent races), the lower bounds of both, and the most that any rule can accept of either kind of drafts.
+The same is computed for pairs of random distributions.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
 from research.theory import lists
 from specdec import theory
@@ -74,22 +72,11 @@ def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
     return {"points": points}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each pair and n."""
-    kinds = ("arrivals", *KINDS)
-    lines = [
-        [f"{row['pair']}, {row['drafts']}", *(number(row[kind]["value"]) for kind in kinds)]
-        for row in summary["points"]
-    ]
-    return [[["pair, drafts", *kinds], *lines]]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.lists",
     about="Compare the first arrivals of one race with the winners of several.",
     measured=measured,
     summary=summary,
-    tables=tables,
     texts={STORIES: 40, SMOLLM2: 12},
 )
 

@@ -21,7 +21,7 @@ from research.experiments.plan import CONTEXTS, KEY, Plan
 from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
 from research.experiments.store import Record
 from research.experiments.summary import summarize
-from research.experiments.sweep import Experiment, Rows, Sweep
+from research.experiments.sweep import Experiment, Sweep
 from research.experiments.texts import Text, distributions
 from specdec import theory
 from specdec.checks import whole
@@ -184,8 +184,9 @@ class Paper(Experiment):
         print(f"written: {written}")
 
     def as_text(self, summary: Record) -> str:
-        """The tables of a summary and the findings."""
-        lines = ["", super().as_text(summary), ""]
+        """The points, the bounds and the findings."""
+        shown = {name: summary[name] for name in ("points", "bounds")}
+        lines = [super().as_text(shown), ""]
         lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
         if not summary["complete"]:
             lines += ["", "The experiment is not finished: these are the numbers so far."]
@@ -213,36 +214,10 @@ def read_summary(path: Path) -> dict[str, Any]:
     except ValueError:
         summary = None
     if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
-        raise ValueError(f"{path} is no summary of an experiment; give the file that --summary wrote")
+        raise ValueError(f"{path} is not a summary of an experiment; give the file that --summary wrote")
     return summary
 
 
-def tables(summary: Record) -> list[Rows]:
-    """The points, and the bounds of the optimal tree."""
-    points = [
-        [
-            *(p["method"].upper(), p["strategy"], f"{p['k']}", _number(p["value"])),
-            *(f"{_number(p['low'])} to {_number(p['high'])}", _number(p["prediction"])),
-        ]
-        for p in summary["points"]
-    ]
-    bounds = [
-        [method.upper(), f"{row['k']}", *(_number(row[name]) for name in ("minimal", "fixed_m", "tunstall"))]
-        for method, by_method in summary["bounds"].items()
-        for row in by_method["by_k"]
-    ]
-    return [
-        [["method", "strategy", "k", "measured", "95% interval", "predicted"], *points],
-        [["method", "k", "bound", "m fix", "theorem"], *bounds],
-    ]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 EXPERIMENT = Paper(
-    name="experiments",
-    about="Tokens per target call against k, acceptance by index, and bounds.",
-    tables=tables,
+    name="experiments", about="Tokens per target call against k, acceptance by index, and bounds."
 )

@@ -1,8 +1,8 @@
 """Decides which runs an experiment consists of, from its settings and its finished runs.
 
-All points do the same runs (prompt, repeat). There are as many runs as the point with the shortest texts
-needs to reach its tokens. Each decision depends only on the finished runs of earlier stages. An experiment
-that was stopped therefore does exactly the same runs as any other.
+All points do the same runs (prompt, repeat), as many as the point with the shortest texts needs to reach its
+tokens. Each decision depends only on the finished runs of earlier stages, so an experiment that was stopped
+does exactly the same runs as any other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,8 @@ from specdec.topology import Topology
 
 CONTEXTS = "contexts"
 """The method of the lines that hold acceptance computed at some contexts."""
-_KEY = {"method": str, "tree": str, "prompt": int, "repeat": int}
-KEY = tuple(_KEY)
-"""The fields that distinguish runs: points whose trees are equal share theirs."""
-_COUNTS = {"tokens": int, "rounds": int, "lengths": list, "offered": list, "reached": list, "accepted": list}
+KEY = ("method", "tree", "prompt", "repeat")
+"""The fields that distinguish runs. Points whose trees are equal share their runs."""
 
 
 class Planned(NamedTuple):
@@ -60,15 +58,14 @@ class Plan:
     """The runs of an experiment, given the finished ones."""
 
     def __init__(self, settings: Settings, runs: Sequence[Record]):
-        check_runs(runs)
         self.settings = settings
         self.finished = {key_of(run, KEY): run for run in runs}
         self.calibration = [Planned.of(point, None) for point in settings.calibration]
 
     def cells(self) -> list[Record]:
-        """The runs, in order: all points do one run before any does the next; equal trees share theirs.
+        """The runs, in order: all points do one run before any point does the next.
 
-        The first ones calibrate. More may follow when these are finished. A cell without a tree is a prompt
+        The first runs calibrate. More may follow when these are finished. A cell without a tree is a prompt
         at whose contexts acceptance is computed.
         """
         numbers = map(self.settings.prompt_and_repeat, range(self.count))
@@ -117,7 +114,7 @@ class Plan:
 
     @cached_property
     def count(self) -> int:
-        """The number of runs that each point needs, estimated from the finished runs."""
+        """The number of runs that each point needs."""
         return self.run_count(self.planned)
 
     def runs_of(self, item: Planned, count: int) -> list[Record]:
@@ -138,21 +135,6 @@ class Plan:
             if least >= wanted:
                 return count
             count += math.ceil((wanted - least) / (least / count))
-
-
-def check_runs(runs: Sequence[Record]) -> None:
-    """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
-    lines: dict[tuple[Any, ...], int] = {}
-    for number, run in enumerate(runs, start=2):
-        counted = {"positions": int} if run.get("method") == CONTEXTS else _COUNTS
-        for name, kind in (_KEY | counted).items():
-            value = run.get(name)
-            if not isinstance(value, kind) or (isinstance(value, list) and {*map(type, value)} - {int}):
-                shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"
-                raise ValueError(f"line {number}: {shown}: not the record of a run; take the line out")
-        first = lines.setdefault(key_of(run, KEY), number)
-        if first != number:
-            raise ValueError(f"line {number}: the run of line {first} again; take one of them out")
 
 
 def summed(runs: Sequence[Record], name: str) -> list[int]:

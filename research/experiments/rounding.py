@@ -1,12 +1,13 @@
-"""How far rounding parts two texts of one seed: the race, greedy decoding and independent sampling.
+"""How often rounding changes a token: under one race, greedy decoding and independent sampling.
 
     python -m research.experiments.rounding           # both pairs, some minutes of processor time
     python -m research.experiments.rounding --smoke   # every stage, in seconds
 
-Each arithmetic scores the same texts token by token. Beside float32 stand total variation, the exact
-probability that the winners of one race differ, its bound, and how often they differed in `RACES` races per
-token. Whole texts are compared too: plain decoding and ERSD on sequence(4), in the same arithmetic. There
-the number of differing texts is beside the sum of the exact probabilities up to the first difference.
+Each arithmetic scores the same texts token by token. It is compared with float32: by total variation, by the
+exact probability that the winners of one race differ, by the bound of that probability, and by how often the
+winners differed in `RACES` races per token. Whole texts are compared too: plain decoding with ERSD on
+sequence(4), in the same arithmetic. The expected number of differing texts is the sum of the exact
+probabilities up to the first difference.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from research.experiments.phrases import number
 from research.experiments.store import Record
-from research.experiments.sweep import Rows
 from research.experiments.texts import Text, TextExperiment, quotient
 from research.theory import parting
 from specdec import theory
@@ -41,15 +41,13 @@ RACES = 16
 """Races in which the winners of one token are compared."""
 ROWS = 5
 """Tokens that ERSD scores together on sequence(4): the last one and four drafts."""
-BLOCK = 32
-"""Numbers of a row that share a scale in Q4_0 and Q4_1."""
 
 
 class Arithmetic(NamedTuple):
     """A way to compute logits.
 
     kind: our compiled forward, which adds in float32, or torch's operations, which round each result.
-    rows: tokens of one forward. rounded: changes the weights of a float32 copy of the model.
+    rows: the tokens of one forward. rounded: rounds the weights of a float32 copy of the model.
     """
 
     kind: SessionKind
@@ -58,25 +56,14 @@ class Arithmetic(NamedTuple):
     rounded: Callable[[nn.Module], None] | None = None
 
 
-def round_blocks(model: nn.Module, with_minimum: bool) -> None:
-    """Round all matrices to 4 bits as GGUF does: Q4_1 (a minimum and a step per block) or Q4_0 (a step)."""
+def round_blocks(model: nn.Module, kind: str) -> None:
+    """Rounds all matrices as a GGUF file of this type, such as Q4_0. ModuleNotFoundError without gguf."""
+    gguf = import_module("gguf")
+    type_ = gguf.GGMLQuantizationType[kind]
     for module in model.modules():
         if isinstance(module, nn.Linear):
-            with torch.no_grad():
-                blocks = module.weight.view(-1, BLOCK)
-                blocks.copy_(_with_minimum(blocks) if with_minimum else _around_zero(blocks))
-
-
-def _with_minimum(blocks: Tensor) -> Tensor:
-    low, high = blocks.amin(1, keepdim=True), blocks.amax(1, keepdim=True)
-    low, step = low.half().float(), ((high - low) / 15).half().float()
-    return ((blocks - low) / step.where(step > 0, 1)).round().clamp(0, 15) * step + low
-
-
-def _around_zero(blocks: Tensor) -> Tensor:
-    extreme = blocks.gather(1, blocks.abs().argmax(1, keepdim=True))
-    step = (extreme / -8).half().float()
-    return (blocks / step.where(step != 0, 1)).round().clamp(-8, 7) * step
+            blocks = gguf.quants.quantize(module.weight.detach().numpy(), type_)
+            module.weight.data.copy_(torch.from_numpy(gguf.quants.dequantize(blocks, type_)))
 
 
 REFERENCE = "float32"
@@ -90,8 +77,8 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
     ONE_ROW: Arithmetic(LEAN, 1, torch.bfloat16),
     FIVE_ROWS: Arithmetic(LEAN, ROWS, torch.bfloat16),
     "int8 weights": Arithmetic(COMPILED, ROWS, rounded=round_matrices),
-    "Q4_1 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, with_minimum=True)),
-    "Q4_0 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, with_minimum=False)),
+    "Q4_1 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_1")),
+    "Q4_0 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_0")),
 }
 """In float32 the compiled forward gives the same logits for one row and for several."""
 ROWS_APART = "bfloat16, torch: 1 and 5 rows"
@@ -210,34 +197,11 @@ def _counted(texts: Sequence[Record]) -> Record:
     return {"texts": len(texts)} | sums | {"per_text": {"value": counted.rate, "low": low, "high": high}}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """Percentages per token, and whole texts."""
-    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
-    tokens = [
-        [f"{row['pair']}: {row['compared']}", *(number(100 * row[field]["value"]) for field in fields)]
-        for row in summary["points"]
-    ]
-    texts = [
-        [
-            f"{row['pair']}: {row['arithmetic']}",
-            f"{row['different']} of {row['texts']}",
-            f"{row['tokens']:,}",
-            number(row["expected"]),
-        ]
-        for row in summary["whole"]
-    ]
-    return [
-        [["percent per token", "D_TV", "race", "exact", "bound", "greedy", "independent"], *tokens],
-        [["whole texts", "different", "tokens", "expected"], *texts],
-    ]
-
-
 EXPERIMENT = TextExperiment(
     name="experiments.rounding",
     about="Measure how often rounding changes a token, and bound it.",
     measured=measured,
     summary=summary,
-    tables=tables,
 )
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 The optimal trees are grown from GSD's acceptance and are the same for all rules. The temperatures are 1 and
 0. At temperature 0 every seed gives the same text, so each repeat shortens the prompts by one more word. Each
-rule is compared with GSD run by run; intervals are 95%, clustered by prompt. A finished experiment goes on
-with more `--repeats`.
+rule is compared with GSD run by run; intervals are 95%, clustered by prompt. More `--repeats` continue a
+finished experiment.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from research.estimates import Estimate
 from research.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
 from research.experiments.store import Record
-from research.experiments.sweep import Rows, grouped
-from specdec.methods import DRAFTING, METHODS
+from specdec.methods import DRAFTING
 
 TEMPERATURES = (1.0, 0.0)
 BESIDE = GROWN_FROM
@@ -40,21 +39,6 @@ def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, E
     return {"more_than_gsd": measured[point] - there[BESIDE], "less_than_best": best - measured[point]}
 
 
-def tables(summary: Record) -> list[Rows]:
-    """A line for each tree and temperature. An asterisk marks a rule that differs significantly from GSD."""
-    rows = [["T", "tree", *(METHODS[method].name for method in DRAFTING)]]
-    for (temperature, tree), some in grouped(summary["points"], "temperature", "tree").items():
-        cells = {row["method"]: _cell(row) for row in some}
-        rows.append([f"{temperature}", tree, *(cells.get(method, "-") for method in DRAFTING)])
-    return [rows]
-
-
-def _cell(row: Record) -> str:
-    low, high = (row["more_than_gsd"][end] for end in ("low", "high"))
-    differs = low is not None and (low > 0 or high < 0)
-    return f"{row['value']:.3f}{'*' if differs else ' '}"
-
-
 EXPERIMENT = Comparison(
     name="experiments.rules",
     about="Compare all lossless rules.",
@@ -62,7 +46,6 @@ EXPERIMENT = Comparison(
     seed=0x72756C6573,
     prompt=shortened,
     differences=differences,
-    tables=tables,
 )
 
 if __name__ == "__main__":

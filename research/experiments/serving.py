@@ -27,7 +27,7 @@ import numpy as np
 from research.experiments.comparison import Comparison, Prompt, SetUp, header_of
 from research.experiments.settings import seed_of
 from research.experiments.store import Record
-from research.experiments.sweep import Rows, Sweep, finished, grouped
+from research.experiments.sweep import Sweep, finished, grouped
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
@@ -129,17 +129,6 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
     return SetUp(pair, prompts[:2] if options.smoke else prompts, trees, options)
 
 
-def tables(summary: Record) -> list[Rows]:
-    """One line for each number of texts: tokens per second by k, and with the tree of `auto`."""
-    lines = []
-    for (at_once,), some in grouped(summary["points"], "at_once").items():
-        points = {row["tree"]: row for row in some}
-        auto = points[AUTO]
-        values = (f"{row['value']:.0f}" for row in some)
-        lines.append([f"{at_once}", *values, f"{auto['k']:.1f}", f"{auto['of_best']['value']:.2f}"])
-    return [[["at once", *points, f"mean k of {AUTO}", f"{AUTO} / best k"], *lines]]
-
-
 EXPERIMENT = Serving(
     name="experiments.serving",
     about="Find the best tree for many texts at once.",
@@ -148,7 +137,6 @@ EXPERIMENT = Serving(
     repeats=5,
     length=48,
     prepared=prepared,
-    tables=tables,
     own_options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
 )
 

@@ -31,7 +31,7 @@ class Settings:
 
     prompts: texts, or lists of token ids. tokens: generated tokens per point, at least.
     max_new_tokens: most tokens of one text.
-    positions: contexts per prompt at which acceptance by index is computed exactly; 0 for none.
+    positions: number of contexts per prompt at which acceptance by index is computed exactly; may be 0.
     sequence, batch, specinfer, optimal: the k of each strategy, in rising order. The largest sequence and
     batch run first; their acceptance by index determines the optimal trees.
     ValueError names a setting that does not fit.

@@ -25,27 +25,24 @@ class Store:
         self.path = path
 
     def read(self) -> tuple[Record | None, list[Record]]:
-        """The header, None of a new file, and the runs. ValueError names a line that is no record."""
-        if not self.path.exists():
-            return None, []
-        with self._file_errors("read", "; give a file"):
-            whole = self.path.read_bytes()
-        lines = whole[: whole.rfind(b"\n") + 1].splitlines()
-        records = [self._parsed(number, line) for number, line in enumerate(lines, start=1)]
+        """The header (None for a new file) and the runs. ValueError names a line that is not a record."""
+        whole = self.path.read_bytes() if self.path.exists() else b""
+        records = []
+        for number, line in enumerate(whole[: whole.rfind(b"\n") + 1].splitlines(), start=1):
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                raise ValueError(
+                    f"{self.path}, line {number}: not a JSON object; is this a results file?"
+                ) from None
         if not records:
             return None, []
-        if not all(isinstance(records[0].get(name), dict) for name in ("settings", "pair")):
+        header = records[0]
+        if not isinstance(header, dict) or not all(
+            isinstance(header.get(name), dict) for name in ("settings", "pair")
+        ):
             raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
-        return records[0], records[1:]
-
-    def _parsed(self, number: int, line: bytes) -> Record:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            raise ValueError(f"{self.path}, line {number}: not a JSON object; is this a results file?")
-        return record
+        return header, records[1:]
 
     def begin(self, header: Record) -> None:
         """Writes the header, or checks that of a continued file. ValueError if its settings differ."""
@@ -65,8 +62,7 @@ class Store:
     def append(self, record: Record) -> None:
         """Adds one line, whole or not at all. ValueError if it can't be written, as on a full disk."""
         line = json.dumps(record, separators=(",", ":")) + "\n"
-        advice = ". The runs in it are kept: make room, then give the same command to go on"
-        with self._file_errors("written", advice):
+        try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a+b") as file:
                 size = file.seek(0, 2)
@@ -75,28 +71,20 @@ class Store:
                     file.seek(0)
                     file.truncate(file.read().rfind(b"\n") + 1)
                 file.write(line.encode())
+        except OSError as error:
+            raise ValueError(
+                f"{self.path} could not be written: {error.strerror}. The runs in it are kept: make room, "
+                "then give the same command to continue"
+            ) from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Locks the file for this experiment. ValueError if another one holds it or it can't be written."""
-        with self._file_errors("written"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.open("ab").close()  # else the lock would seem to be taken
-        lock = FileLock(f"{self.path}.lock", timeout=0)
+        """Locks the file for this experiment. ValueError if another experiment holds it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            lock.acquire()
+            with FileLock(f"{self.path}.lock", timeout=0):
+                yield
         except Timeout:
             raise ValueError(
                 f"another experiment is writing to {self.path}; wait, or use another file"
             ) from None
-        try:
-            yield
-        finally:
-            lock.release()
-
-    @contextmanager
-    def _file_errors(self, done: str, advice: str = "") -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise ValueError(f"{self.path} could not be {done}: {error.strerror}{advice}") from error

@@ -1,8 +1,8 @@
-"""The one runner of all experiments.
+"""The runner of all experiments.
 
 An experiment is a grid of cells, the measure of a cell and a summary. A cell is a dictionary of settings,
 such as tree and prompt; its row has these entries and the measured ones. The runner measures the cells that
-the results file lacks, stores each row, and asks for the cells again until none is lacking. A stopped
+the results file lacks and stores each row. Then it asks for the cells again, until none is lacking. A stopped
 experiment therefore resumes, and the cells may depend on the rows so far. The summary is made from the rows.
 """
 
@@ -22,19 +22,17 @@ import torch
 from tqdm import tqdm
 
 from research.estimates import Estimate, ratio
+from research.experiments.phrases import MISSING, number, with_interval
 from research.experiments.store import Record, Store
 from specdec.commands import Parser, columns, ended, to_write, write_json
-
-Rows = Sequence[Sequence[str]]
-"""A table: its first row is the head."""
 
 
 class Sweep(NamedTuple):
     """A grid of cells and their measure.
 
     header: the first line of the results file; a file with other settings or another pair is refused.
-    key: the fields that no two cells share. cells: all cells, in order, as far as the rows so far determine
-    them. measure: the rows of some cells, each as soon as it is measured.
+    key: the fields whose values distinguish the cells. cells: all cells, in order, as far as the rows so far
+    determine them. measure: yields the row of each given cell as soon as it is measured.
     """
 
     header: Record
@@ -50,11 +48,9 @@ class Sweep(NamedTuple):
         with store.writing():
             store.begin(self.header)
             while lacking := self._lacking(store.read()[1]):
-                bar = tqdm(total=len(lacking), unit="run", mininterval=1, dynamic_ncols=True, disable=quiet)
-                with bar:
-                    for row in self.measure(lacking):
-                        store.append(row)
-                        bar.update()
+                rows = self.measure(lacking)
+                for row in tqdm(rows, total=len(lacking), unit="run", mininterval=1, disable=quiet):
+                    store.append(row)
 
     def _lacking(self, rows: Sequence[Record]) -> list[Record]:
         done = {key_of(row, self.key) for row in rows}
@@ -66,16 +62,15 @@ class Sweep(NamedTuple):
 class Experiment(ABC):
     """A sweep and the summary of its rows; the command is `python -m research.NAME`.
 
-    about: one sentence for `--help`. tables: the summary for a terminal.
+    about: one sentence for `--help`.
     """
 
     name: str
     about: str
-    tables: Callable[[Record], Sequence[Rows]]
 
     @abstractmethod
     def sweep(self, options: Any) -> Sweep:
-        """What the options ask for; models are loaded."""
+        """The sweep that the options describe. It loads the models."""
 
     @abstractmethod
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
@@ -101,8 +96,7 @@ class Experiment(ABC):
     def run(self, options: Any) -> None:
         """Measures the cells that the results file lacks. KeyboardInterrupt says how to continue."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-        # a job that a scheduler ends by SIGTERM says how to go on, too
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's end is like Ctrl+C
         store = Store(options.results)
         try:
             sweep = self.sweep(options)
@@ -110,7 +104,7 @@ class Experiment(ABC):
             sweep.complete(store)
         except KeyboardInterrupt:
             kept = f"the {len(store.read()[1]):,} finished runs in {store.path} are kept"
-            raise KeyboardInterrupt(f"stopped: {kept}; give the same command to go on with them") from None
+            raise KeyboardInterrupt(f"stopped: {kept}; give the same command to continue") from None
 
     def report(self, results: Path, written: Path | None) -> None:
         """Prints the summary of a results file, and writes it to a file if one is named."""
@@ -123,17 +117,17 @@ class Experiment(ABC):
             write_json(written, summary)
 
     def as_text(self, summary: Record) -> str:
-        """The tables of a summary."""
-        return "\n\n".join(map(columns, self.tables(summary)))
+        """All lists of results in a summary, as tables."""
+        return "\n\n".join(_tables(summary, ""))
 
     def main(self) -> None:
-        """`command`, whose mistakes end in one line."""
+        """`command`, which ends in one line after a user's mistake."""
         with ended():
             self.command()
 
 
 def _announce(store: Store, header: Record) -> None:
-    """Says on stderr how much a results file holds, and which versions have changed since it was begun."""
+    """Prints to stderr how many runs a results file has, and which versions have changed since its start."""
     begun, rows = store.read()
     if begun is None:
         return
@@ -142,7 +136,29 @@ def _announce(store: Store, header: Record) -> None:
         for key, value in header.get(name, {}).items():
             before = begun.get(name, {}).get(key)
             if key != "date" and before != value:
-                print(f"note: it was begun with {key} {before}, and goes on with {value}", file=sys.stderr)
+                print(f"note: it was begun with {key} {before}; now it is {value}", file=sys.stderr)
+
+
+def _tables(value: Any, name: str) -> Iterator[str]:
+    """A table of each list of rows in a summary, after the keys that lead to it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _tables(item, f"{name}, {key}" if name else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        rows = [dict(_cells(row, "")) for row in value]
+        heads = list(dict.fromkeys(key for row in rows for key in row))
+        lines = [[row.get(key, MISSING) for key in heads] for row in rows]
+        yield f"{name}\n{columns([heads, *lines])}"
+
+
+def _cells(row: Record, before: str) -> Iterator[tuple[str, str]]:
+    """The entries of a row by name, numbers with their intervals. Lists are left out."""
+    for key, value in row.items():
+        name = before + key
+        if isinstance(value, dict):
+            yield from [(name, with_interval(value))] if "value" in value else _cells(value, f"{name} ")
+        elif not isinstance(value, list):
+            yield name, number(value) if isinstance(value, float) else str(value)
 
 
 def key_of(row: Record, fields: Iterable[str]) -> tuple[Any, ...]:
@@ -151,7 +167,7 @@ def key_of(row: Record, fields: Iterable[str]) -> tuple[Any, ...]:
 
 
 def grouped(rows: Iterable[Record], *fields: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Rows by the values of some fields, in the order in which these come first."""
+    """Rows by the values of some fields, in the order of the first row of each group."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for row in rows:
         groups.setdefault(key_of(row, fields), []).append(row)
@@ -159,7 +175,7 @@ def grouped(rows: Iterable[Record], *fields: str) -> dict[tuple[Any, ...], list[
 
 
 def finished(rows: Sequence[Record], *fields: str) -> list[Record]:
-    """The rows that every point has. fields: the values that distinguish the rows of one point."""
+    """The rows that every point has. fields: those that distinguish the rows of one point."""
     counts = Counter(key_of(row, fields) for row in rows)
     most = max(counts.values(), default=0)
     return [row for row in rows if counts[key_of(row, fields)] == most]
@@ -167,10 +183,11 @@ def finished(rows: Sequence[Record], *fields: str) -> list[Record]:
 
 def quotient(rows: Iterable[Record], above: str, below: str, cluster: str = "prompt") -> Estimate:
     """Σ above / Σ below over rows; rows of one cluster depend on each other. Σ below is above 0."""
-    sums = {
-        key: (sum(row[above] for row in some), sum(row[below] for row in some))
-        for (key,), some in grouped(rows, cluster).items()
-    }
-    estimate = ratio(sums)
+    estimate = ratio(
+        {
+            key: (sum(row[above] for row in some), sum(row[below] for row in some))
+            for (key,), some in grouped(rows, cluster).items()
+        }
+    )
     assert estimate is not None, f"the sum of {below} is 0"
     return estimate

@@ -1,4 +1,4 @@
-"""The experiments that measure one text after another, of both pairs that the project has."""
+"""The experiments that measure one text after another, of both pairs of this project."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TextExperiment(Experiment):
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:
-    """The text after one of the shipped story openings; a chat model is asked to go on with it."""
+    """The text after one of the shipped story openings; a chat model is asked for a story that begins so."""
     opening = read_prompts(PROMPTS)[number]
     prompt = pair.chat_prompt(f"Tell me a story that begins: {opening}") if pair.chats else opening
     g = generate(pair, prompt, method="ar", max_new_tokens=length, seed=derived_seed(0x74657874, number))
@@ -98,7 +98,7 @@ def written(pair: ModelPair, number: int, length: int) -> Text:
 
 
 def spread_positions(length: int, count: int) -> list[int]:
-    """This many positions of a text, at equal distances, neither its first nor its last."""
+    """This many positions of a text, at equal distances, without the first and the last one."""
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 

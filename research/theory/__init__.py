@@ -1,8 +1,8 @@
 """Theory beyond the paper (docs/theory.md), in bits; `specdec.theory` has the paper's.
 
 lists         the winners of several races as drafts
-parting       how likely two arithmetics give different tokens
+parting       probability that two arithmetics give different tokens
 preparation   continuations that are prepared while the target verifies
-renewal       limits of tokens per call by the surprises of a text
-offers        what GSD writes where a draw decides whether it is offered (docs/offers.md)
+renewal       limits of tokens per call from the surprises of a text
+offers        GSD's distribution if a draw decides whether it is offered (docs/offers.md)
 """

@@ -1,8 +1,7 @@
-"""Who may choose the tree: the distribution of GSD's text if a drawn token itself decides whether it is
-offered.
+"""The distribution of GSD's text if a drawn token itself decides whether it is offered.
 
-This is not in the paper. docs/offers.md has the theorem. ERSD's text depends on no tree. GSD, traversal
-verification and SpecInfer keep the target's distribution if each offer is decided before its own draw.
+This is not in the paper. docs/offers.md has the theorem. ERSD's text does not depend on the tree. GSD,
+traversal verification and SpecInfer keep the target's distribution if each offer is decided before its draw.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Continuations that are prepared while the target verifies: the probability that the right one is among
 them.
 
-A round ends at a node with a token that is the child of some index, which the tree lacks. Under ERSD this
-token is an arrival of the node's race, so the draft's next arrivals predict it. This is not in the paper; for
+A round ends at a node with a token that the tree does not have as a child. Under ERSD this token is an
+arrival of the node's race, so the draft's next arrivals predict it. This is not in the paper; for
 other rules see Kumar, Dao and May, "Speculative speculative decoding", 2026.
 """
 
@@ -36,7 +36,7 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """Chance that GSD's token after one rejected draft is among the m tokens that the draft expects most.
 
     These are the tokens of the largest q, without the rejected one, [...]. The token comes from the residual
-    max(p - q, 0), which does not depend on the rejected one, and has none of its mass. NaN if p = q.
+    max(p - q, 0), which does not depend on the rejected token and gives it probability 0. NaN if p = q.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)

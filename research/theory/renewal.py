@@ -1,5 +1,5 @@
 """Limits of tokens per target call from renewal theory. They depend on the surprises of a text, not on the
-size of Ω.
+size of the vocabulary.
 
 Let S_n be the sum of the surprises -log of the first n outcomes of a text, independent with mean μ and
 second moment μ₂. A tree's nodes with S <= t add up to at most the expected number of n >= 1 with S_n <= t. It

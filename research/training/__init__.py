@@ -1,7 +1,8 @@
-"""Trains the pairs and drafts that the project ships.
+"""Trains the pairs and drafts that the project ships, from a file of stories.
 
-    python -m research.training --pair stories --corpus CORPUS --work WORK
+    python -m research.training --pair stories --stories FILE --work WORK
     python -m research.training --pair smollm2-draft --stories FILE --work WORK
 
-A stopped run goes on where it was. `stories` holds the stages of the story pair.
+A stopped run continues from the files in WORK. `stories` holds the stages of the story pair. Sizes and
+numbers of steps are in the recipes: `stories/recipe.py` and `smollm2_draft.Recipe`.
 """

@@ -10,15 +10,24 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+END = "<|endoftext|>"
+"""The separator of the texts in a file of stories."""
 KINDS = (
     *("story", "free", "explanation", "continuation", "story", "free", "task", "story"),
     *("story", "free", "explanation", "continuation", "chat", "free", "task", "story"),
 )
-"""What the rows of a batch are, in turn. free: the model writes the user's turns too."""
+"""The kinds of a batch's rows, in turn. free: the model writes the user's turns too."""
 SYSTEM = (
     "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 )
 ASK, ANSWER = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+
+
+def read_stories(path: Path) -> list[str]:
+    """The texts of a file of stories. ValueError if there is no such file."""
+    if not path.is_file():
+        raise ValueError(f"stories = {str(path)!r} is not a file of texts")
+    return [text.strip() for text in path.read_text(encoding="utf-8").split(END) if text.strip()]
 
 
 def _lists() -> dict[str, list[str]]:

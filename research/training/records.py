@@ -1,17 +1,18 @@
-"""Text that a target writes, with its most probable tokens at each position: what a draft learns from.
+"""Text that a target writes, with its most probable tokens at each position. A draft learns from it.
 
 A record holds:
 
     ids    [rows, length + 1]
     top    [rows, length, kept]: the tokens that the target finds most probable next
     p      [rows, length, kept]: their probabilities at temperature 1 (float16)
-    own    [rows, length + 1]: whether the target drew the token; else it was given
+    own    [rows, length + 1]: True for a token that the target drew, False for one that was given
 
 The records of SmolLM2 also hold the temperature and the kind of each row.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from research.training.gap import gap_of
+from research.training.loop import save
 from specdec import learn
 from specdec.decoding.batch import generate_many
 from specdec.pair import ModelPair
@@ -34,7 +36,7 @@ CHUNK = 256
 
 Record = dict[str, Any]
 Place = Tensor
-"""[vocabulary]: where each id stands in the draft's output; -1 where the draft does not score it."""
+"""[vocabulary]: the index of each id in the draft's output; -1 for ids that the draft does not score."""
 
 
 def sampled(
@@ -48,8 +50,8 @@ def sampled(
 ) -> Record:
     """A record of rows that the target continues.
 
-    given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after: the
-    tokens that are given next, from a row's number and its tokens, whose last one ends a text.
+    given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after:
+    returns the tokens that follow the end of a text, from the row's number and its tokens so far.
     """
     rows, own = [list(ids) for ids in given], [[False] * len(ids) for ids in given]
     turn, heats = 0, heats or [1.0] * len(rows)
@@ -86,6 +88,17 @@ def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
     }
 
 
+def write_missing(path: Path, make: Callable[[], Record]) -> None:
+    """Writes a record and prints the speed of making it. A file that exists stays as it is."""
+    if path.exists():
+        return
+    started = time.time()
+    record = make()
+    save(path, record)
+    speed = record["ids"][:, 1:].numel() / (time.time() - started)
+    print(f"{path.name}: {speed:,.0f} tokens/s", flush=True)
+
+
 def load(path: Path) -> Record:
     """A record of a file, which stays on the disk until it is used."""
     return torch.load(path, mmap=True, weights_only=True)
@@ -105,8 +118,8 @@ def add_gradients(
 ) -> float:
     """Adds the gradients of the draft's loss on some rows. Returns the loss.
 
-    late: 0 for KL divergence, up to 1 for .2 of it plus both rejection probabilities. weight: of each
-    position, with the sum 1. heat: the temperature of both models.
+    late: 0 for KL divergence, up to 1 for 0.2 of it plus both rejection probabilities. weight: of each
+    position; the weights sum to 1. heat: the temperature of both models.
     """
     logits = draft_logits(model, record, rows)  # [positions, scored]
     gradient, total = torch.empty_like(logits), 0.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,9 @@ from transformers import LlamaForCausalLM
 
 from research.training.learner import Learner, Lessons
 from research.training.llama import Shape, identity_model
-from research.training.loop import Budget, Rates, Trainer, save
-from research.training.prompts import KINDS, Prompts
-from research.training.records import Record, load, sampled
+from research.training.loop import Rates, Trainer
+from research.training.prompts import KINDS, Prompts, read_stories
+from research.training.records import Record, load, sampled, write_missing
 from specdec.loading import load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
 from specdec.pair import ModelPair
@@ -37,7 +36,7 @@ ENTRIES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
 )
-"""What the draft's configuration holds, beside the size of the vocabulary."""
+"""The entries of the draft's configuration, beside the size of the vocabulary."""
 USER = 4093
 """SmolLM2's token "user"."""
 HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)
@@ -51,82 +50,51 @@ class Recipe:
     shape: Shape = SHAPE
     scored: int = 8192  # ids that the draft scores
     context: int = 8192
+    records: int = 190  # files of text to learn from
     rows: int = 64  # of a record
     length: int = 512  # tokens of a row
     top: int = 96  # probabilities kept at each position
     rates: Rates = RATES
     lessons: Lessons = LESSONS
+    steps: int = 8000
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The files that a training reads and writes, and its length.
-
-    stories: a file of texts, separated by <|endoftext|>. work: records and checkpoint. out: the draft.
-    records: the least number of records; all that lie in the work folder are used. minutes: of processor
-    time, for the draft.
-    """
-
-    stories: Path
-    work: Path
-    out: Path
-    records: int
-    minutes: float
-
-    def __post_init__(self) -> None:
-        if not self.stories.is_file():
-            raise ValueError(f"stories = {str(self.stories)!r} is no file of texts")
-        if self.records < 1:
-            raise ValueError(f"records = {self.records}; at least 1")
-        Budget(minutes=self.minutes)
-
-
-def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Recipe()) -> None:
+def train(
+    stories: Path, work: Path, out: Path, pair: ModelPair | None = None, recipe: Recipe = Recipe()
+) -> None:
     """Samples, trains, measures and writes the draft.
 
-    Each stage continues from the results in the work folder. pair: has the target; SmolLM2 where it is None.
+    Each stage continues from the results in the work folder. stories: a file of texts; some prompts are
+    their beginnings. pair: has the target; None for SmolLM2. ValueError if there is no such file.
     """
     torch.set_num_threads(1)
-    settings.work.mkdir(parents=True, exist_ok=True)
+    texts = read_stories(stories)
+    random.Random(0).shuffle(texts)
+    work.mkdir(parents=True, exist_ok=True)
     pair = pair or load_pair("smollm2", device="cpu", dtype="bfloat16")
+    sample(texts, work, recipe, pair)
     target: Any = pair.target
-    sample(settings, recipe, pair)
-    training = Training(target.module.get_input_embeddings().weight.detach(), settings, recipe)
-    held_out = {heat: load(settings.work / name) for name, heat in MEASURED.items()}
+    training = Training(target.module.get_input_embeddings().weight.detach(), work, recipe)
+    held_out = {heat: load(work / name) for name, heat in MEASURED.items()}
     training.run(held_out[1.0])
     acceptance = {f"T = {heat}": training.measure(record, heat) for heat, record in held_out.items()}
     print(json.dumps(acceptance), flush=True)
-    training.write(settings.out)
+    training.write(out)
 
 
-def sample(settings: Settings, recipe: Recipe, pair: ModelPair) -> None:
+def sample(stories: Sequence[str], work: Path, recipe: Recipe, pair: ModelPair) -> None:
     """Writes the records that are missing: one for each measured temperature, and those to learn from."""
-    texts = settings.stories.read_text(encoding="utf-8").split("<|endoftext|>")
-    stories = [text.strip() for text in texts if text.strip()]
-    random.Random(0).shuffle(stories)
-    for name, seed, heat in _wanted(settings):
-        path, started = settings.work / name, time.time()
-        if path.exists():
-            continue
+    seeds = {name: HELD_OUT + number for number, name in enumerate(MEASURED)}
+    seeds |= {path.name: number for number, path in enumerate(records_in(work, recipe))}
+    for name, seed in seeds.items():
+        heat = MEASURED.get(name)
         prompts = Prompts(stories, seed, held_out=heat is not None)
-        save(path, chat_record(pair, prompts, recipe, seed, heat))
-        speed = recipe.rows * recipe.length / (time.time() - started)
-        print(f"{name}: {speed:,.0f} tokens/s", flush=True)
+        write_missing(work / name, partial(chat_record, pair, prompts, recipe, seed, heat))
 
 
-def _wanted(settings: Settings) -> Iterator[tuple[str, int, float | None]]:
-    """Name, seed and temperature of each record that a training needs, as far as they are not there."""
-    for number, (name, heat) in enumerate(MEASURED.items()):
-        yield name, HELD_OUT + number, heat
-    number = 0
-    while len(records_in(settings.work)) < settings.records:
-        yield f"train-{number:03}.pt", number, None
-        number += 1
-
-
-def records_in(work: Path) -> list[Path]:
-    """The files of the records to learn from, in the order of their numbers."""
-    return sorted(work.glob("train-*.pt"))
+def records_in(work: Path, recipe: Recipe) -> list[Path]:
+    """The files of the records to learn from."""
+    return [work / f"train-{number:03}.pt" for number in range(recipe.records)]
 
 
 def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None) -> Record:
@@ -194,19 +162,17 @@ def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) ->
 class Training:
     """The draft in training. embedding: the target's, [vocabulary, its width]."""
 
-    def __init__(self, embedding: Tensor, settings: Settings, recipe: Recipe):
-        files = partial(records_in, settings.work)
-        ids = most_used([load(path) for path in files()], len(embedding), recipe.scored)
+    def __init__(self, embedding: Tensor, work: Path, recipe: Recipe):
+        records = [load(path) for path in records_in(work, recipe)]
+        ids = most_used(records, len(embedding), recipe.scored)
         self.model = partial_model(recipe.shape, embedding, ids, recipe.context)
-        budget, clock = Budget(minutes=settings.minutes), time.process_time
-        self.trainer = Trainer("draft", self.model, recipe.rates, budget, settings.work, clock=clock)
+        self.trainer = Trainer("draft", self.model, recipe.rates, recipe.steps, work)
         place = torch.full((len(embedding),), -1)
-        scored = self.model.get_buffer(IDS)  # those of the checkpoint, if there is one
-        place[scored] = torch.arange(len(scored))
-        self.learner = Learner(self.model, place, files, recipe.lessons)
+        place[ids] = torch.arange(len(ids))
+        self.learner = Learner(self.model, place, records, recipe.lessons)
 
     def run(self, held_out: Record) -> None:
-        """Trains until the minutes are spent. held_out: the record that shows the progress."""
+        """Trains until all steps are done. held_out: the record that shows the progress."""
         self.trainer.run(self.learner.backward, lambda: self.learner.measure(held_out))
 
     def measure(self, record: Record, heat: float) -> dict[str, dict[str, float]]:

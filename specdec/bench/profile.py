@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -61,27 +61,16 @@ def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str,
 
     "outside forwards" is the sum without the forward passes. The prompt's prefill counts in no part.
     """
-    profiles = [_profiled(pair, contestant, job, [*_places()]) for _ in range(REPEATS)]
+    profiles = [_profiled(pair, contestant, job) for _ in range(REPEATS)]
     return min(profiles, key=lambda parts: parts[REST])
 
 
-def outside_forwards(pair: ModelPair, contestant: Contestant, job: Workload) -> float:
-    """Milliseconds of processor time per round outside the forward passes.
-
-    Nothing else is timed in the run.
-    """
-    return _profiled(pair, contestant, job, ())["outside forwards"]
-
-
-def _profiled(
-    pair: ModelPair, contestant: Contestant, job: Workload, places: Sequence[tuple[str, Any, str]]
-) -> dict[str, float]:
+def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     parts = Parts()
     with ExitStack() as stack:
-        for part, owner, name in places:
+        for part, owner, name in _places():
             stack.enter_context(patch.object(owner, name, parts.timed(part, getattr(owner, name))))
-        if places:
-            stack.enter_context(_timed_verifiers(parts))
+        stack.enter_context(_timed_verifiers(parts))
         # for a draft with another tokenizer, the model over its own tokens is timed
         for part, model in (("target", pair.target), ("draft", getattr(pair.draft, "draft", pair.draft))):
             if model is not None:

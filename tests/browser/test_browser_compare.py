@@ -63,7 +63,8 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
         says(compare, number, f"After your change, {after}")
     assert tokens(compare, 3) == plain
     assert tokens(compare, 2) != gsd
-    expect(compare.locator("#compare .summary")).to_contain_text("Column 3, ERSD: The same 32 tokens as plain decoding")
+    said = "Column 3, ERSD: The same 32 tokens as plain decoding"
+    expect(compare.locator("#compare .summary")).to_contain_text(said)
     expect(compare.locator("#compare table tbody tr")).to_have_count(3)
 
 

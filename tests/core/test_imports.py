@@ -43,17 +43,13 @@ LAYERS = {
         {"estimates", "theory"},
         {
             "audit",
-            "auto",
             "batched",
             "bench",
-            "channel",
-            "copies",
             "experiments",
             "packed",
             "payoff",
             "training",
         },
-        {"invariance"},
     ],
     "components": [
         {"guard"},

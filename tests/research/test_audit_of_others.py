@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 import transformers
 
-from research.audit import power, repeats, tiny
+from research.audit import repeats, tiny
 from research.audit.command import main
 from research.audit.engines import engines
 from research.audit.llama_cpp import program
@@ -18,19 +18,6 @@ from specdec.exactness.audit.engines import Engine, installed
 
 def start(name, pair):
     return engines()[name].start(pair)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("shift", "verdict"), [("0", "no difference found"), ("0.4", "wrong")])
-def test_the_power_command_counts_verdicts(shift, verdict, capsys):
-    power.main(["--shift", shift, "--audits", "1", "--decodes", "400"])
-    assert f"1 audits of 400 decodes: {{'{verdict}': 1}}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("shift", ["-0.1", "nan", "2"])
-def test_a_shift_that_is_none_is_named(shift):
-    with pytest.raises(ValueError, match="--shift"):
-        power.main(["--shift", shift])
 
 
 def verdict_of(name, **settings):

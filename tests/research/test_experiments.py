@@ -122,8 +122,8 @@ def test_two_experiments_do_not_write_to_one_file(tmp_path):
 def test_a_results_file_that_can_t_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file" / "results.jsonl"):
-        with pytest.raises(ValueError, match="could not be written"), Store(path).writing():
-            pass
+        with pytest.raises(ValueError, match="could not be written"):
+            Store(path).append({})
 
 
 def test_a_file_of_other_settings_is_refused(finished):
@@ -296,7 +296,7 @@ def test_the_shipped_summary_is_printed(capsys):
 def test_another_file_is_no_summary(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="is no summary of an experiment"):
+    with pytest.raises(ValueError, match="is not a summary of an experiment"):
         EXPERIMENT.command(["--results", str(path), "--summary"])
 
 

@@ -14,15 +14,7 @@ from research.training.gap import gap_of
 from research.training.llama import Shape
 from research.training.loop import Rates
 from research.training.records import add_gradients, draft_logits, tempered
-from research.training.smollm2_draft import (
-    LESSONS,
-    MEASURED,
-    Recipe,
-    Settings,
-    Training,
-    most_used,
-    train,
-)
+from research.training.smollm2_draft import LESSONS, MEASURED, Recipe, Training, most_used, train
 from specdec import theory
 from specdec.models import HFModel
 from specdec.models.partial import CONFIG, load_partial
@@ -32,11 +24,13 @@ SMALL = Recipe(
     shape=Shape(1, 16, 24, 2),
     scored=48,
     context=64,
+    records=2,
     rows=4,
     length=20,
     top=12,
     rates=Rates(warm_up=2, decay_from=0.5),
     lessons=replace(LESSONS, step_tokens=40),
+    steps=4,
 )
 
 
@@ -53,16 +47,11 @@ def pair():
 
 
 @pytest.fixture
-def settings(tmp_path):
+def trained(pair, tmp_path):
+    """The folder of a training that is complete."""
     (tmp_path / "stories.txt").write_text("Tom has a red ball.<|endoftext|>Lily sees a big bird." * 10)
-    return Settings(tmp_path / "stories.txt", tmp_path / "work", tmp_path / "out", records=2, minutes=0.01)
-
-
-@pytest.fixture
-def trained(pair, settings):
-    """The settings of a training that is complete."""
-    train(settings, pair, SMALL)
-    return settings
+    train(tmp_path / "stories.txt", tmp_path, tmp_path / "out", pair, SMALL)
+    return tmp_path
 
 
 def embedding(pair):
@@ -78,9 +67,9 @@ def equal(ours, theirs):
 
 
 def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
-    entries = json.loads((trained.out / CONFIG).read_text())
+    entries = json.loads((trained / "out" / CONFIG).read_text())
     assert entries["vocab_size"] == 2048
-    ours = ModelPair(pair.target, load_partial(trained.out, pair.target), pair.tokenizer)
+    ours = ModelPair(pair.target, load_partial(trained / "out", pair.target), pair.tokenizer)
     settings = {"max_new_tokens": 20, "seed": 0}
     plain = specdec.generate(ours, [5], method="ar", **settings)
     assert specdec.generate(ours, [5], method="ersd", **settings).token_ids == plain.token_ids
@@ -90,10 +79,10 @@ def test_a_stopped_training_goes_on_with_the_same_weights(pair, trained):
     def begun(steps):
         training = Training(embedding(pair), trained, SMALL)
         for _ in range(steps):
-            training.trainer.one_step(training.learner.backward, 0.9)
+            training.trainer.one_step(training.learner.backward)
         return training
 
-    (trained.work / "draft-state.pt").unlink()
+    (trained / "draft-state.pt").unlink()
     whole, stopped = begun(4), begun(2)
     stopped.trainer.save()
     assert not equal(parameters(stopped), parameters(whole))
@@ -102,26 +91,12 @@ def test_a_stopped_training_goes_on_with_the_same_weights(pair, trained):
     assert resumed.trainer.step == 4
 
 
-def test_records_that_are_there_are_used_and_only_missing_ones_are_sampled(pair, trained):
-    work = trained.work
-    (work / "train-001.pt").rename(work / "train-317.pt")
-    before = {path.name: path.stat().st_mtime_ns for path in work.glob("train-*.pt")}
-    train(trained, pair, SMALL)
-    assert {path.name: path.stat().st_mtime_ns for path in work.glob("train-*.pt")} == before
-    training = Training(embedding(pair), trained, SMALL)
-    assert [path.name for path in training.learner.records] == ["train-000.pt", "train-317.pt"]
-
-
-def test_records_that_come_later_are_read_when_they_are_complete(pair, trained):
-    learner = Training(embedding(pair), trained, SMALL).learner
-    content = (trained.work / "train-000.pt").read_bytes()
-    new = trained.work / "train-090.pt"
-    new.write_bytes(content[: len(content) // 2])
-    learner.read_new_records()
-    assert len(learner.records) == 2
-    new.write_bytes(content)
-    learner.read_new_records()
-    assert len(learner.records) == 3
+def test_only_missing_records_are_sampled(pair, trained):
+    (trained / "train-000.pt").unlink()
+    before = (trained / "train-001.pt").stat().st_mtime_ns
+    train(trained / "stories.txt", trained, trained / "out", pair, SMALL)
+    assert (trained / "train-000.pt").exists()
+    assert (trained / "train-001.pt").stat().st_mtime_ns == before
 
 
 def test_the_scored_ids_have_the_most_probability_in_all_records():
@@ -134,7 +109,7 @@ def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, 
     """The gradient is computed for some positions at a time. Here autograd computes it from the whole
     loss."""
     training = Training(embedding(pair), trained, SMALL)
-    record, rows = next(iter(training.learner.records.values())), torch.tensor([0, 2])
+    record, rows = training.learner.records[0], torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
     weight /= weight.sum()
     add_gradients(training.model, training.learner.place, record, rows, late, weight, heat)
@@ -167,18 +142,14 @@ def test_the_loss_is_the_exact_rejection_of_both_methods():
 
 
 def test_the_command_names_what_is_wrong(tmp_path):
-    stories = tmp_path / "stories"
-    stories.write_text("")
-    paths = ["--pair", "smollm2-draft", "--stories", str(stories), "--work", str(tmp_path)]
-    for option, message in (("--minutes", "minutes = -1"), ("--records", "records = -1")):
-        with pytest.raises(ValueError, match=message):
-            main([*paths, option, "-1"])
-    stories.unlink()
-    with pytest.raises(ValueError, match=r"stories = .* is no file"):
-        main(paths)
+    command = ["--pair", "smollm2-draft", "--work", str(tmp_path)]
+    with pytest.raises(ValueError, match="needs --stories and --work"):
+        main(command)
+    with pytest.raises(ValueError, match=r"stories = .* is not a file"):
+        main([*command, "--stories", str(tmp_path / "stories")])
 
 
 def test_measured_records_are_held_out(pair, trained):
     for name, heat in MEASURED.items():
-        record = torch.load(trained.work / name, weights_only=True)
+        record = torch.load(trained / name, weights_only=True)
         assert (record["temperature"] == heat).all()

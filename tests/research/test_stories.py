@@ -11,35 +11,34 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from research.training.__main__ import main
 from research.training.gap import gap_of, race_agreement
-from research.training.loop import Budget, Trainer
+from research.training.loop import Trainer
+from research.training.prompts import END
 from research.training.records import sampled
 from research.training.stories.recipe import SMOKE
-from research.training.stories.run import Run, train
-from research.training.stories.texts import END, STORIES, read_texts
+from research.training.stories.stages import MODELS, train
+from research.training.stories.texts import read_texts
 from specdec import theory
 from specdec.models import HFModel
 from specdec.pair import ModelPair
-from specdec.shipped import EMBEDDED
-
-MODELS = ("target", "draft")
+from specdec.shipped import ASSETS, EMBEDDED
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    """A small text of random words."""
-    folder, words = tmp_path_factory.mktemp("corpus"), list("abcdefgh")
+def stories(tmp_path_factory):
+    """A file of random words."""
+    path, words = tmp_path_factory.mktemp("corpus") / "stories.txt", list("abcdefgh")
     draw = random.Random(0)
 
     def text(count):
         return "\n".join(" ".join(draw.choices(words, k=12)) for _ in range(count // 12))
 
-    (folder / STORIES).write_text(f"\n{END}\n".join(text(48) for _ in range(120)))
-    return folder
+    path.write_text(f"\n{END}\n".join(text(48) for _ in range(120)))
+    return path
 
 
-def small_run(corpus, folder, **changes):
-    options = {"target": Budget(steps=6), "draft": Budget(steps=6), "chunks": 2} | changes
-    return Run(corpus, folder / "work", folder / "out", SMOKE, **options)
+def trained(stories, folder, recipe=SMOKE):
+    train(stories, folder / "work", folder / "out", recipe)
+    return weights(folder)
 
 
 def weights(folder):
@@ -47,76 +46,57 @@ def weights(folder):
     return {(path.parent.name, key): value for path in files for key, value in load_file(path).items()}
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_weights(corpus, tmp_path, monkeypatch):
-    train(small_run(corpus, tmp_path / "whole"))
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(stories, tmp_path, monkeypatch):
+    ours = trained(stories, tmp_path / "whole")
     one_step, killed = Trainer.one_step, set()
 
-    def one_step_unless_killed(self, backward, progress):
+    def one_step_unless_killed(self, backward):
         self.checkpoint_seconds = 0.0
         if self.step == 4 and self.name not in killed:
             killed.add(self.name)
             raise KeyboardInterrupt
-        one_step(self, backward, progress)
+        one_step(self, backward)
 
     monkeypatch.setattr(Trainer, "one_step", one_step_unless_killed)
     for _ in MODELS:
         with pytest.raises(KeyboardInterrupt):
-            train(small_run(corpus, tmp_path / "killed"))
-    train(small_run(corpus, tmp_path / "killed"))
-    ours, theirs = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+            trained(stories, tmp_path / "killed")
+    theirs = trained(stories, tmp_path / "killed")
     assert killed == set(MODELS)
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
 
 
-def test_the_command_trains_and_measures(corpus, tmp_path):
+def test_the_command_trains_and_measures(stories, tmp_path):
     out = tmp_path / "out"
-    paths = f"--corpus {corpus} --work {tmp_path / 'work'} --out {out}".split()
-    main(["--pair=stories", *paths, "--smoke", "--threads=1", "--steps-target=2", "--steps-draft=2"])
+    paths = f"--stories {stories} --work {tmp_path / 'work'} --out {out}".split()
+    main(["--pair=stories", *paths, "--smoke"])
     figures = json.loads((out / "measurements.json").read_text())
     assert 0 < figures["acceptance"]["ersd"]["mean"] <= figures["acceptance"]["gsd"]["mean"] <= 1
 
 
-def test_a_work_folder_belongs_to_one_recipe(corpus, tmp_path):
-    train(small_run(corpus, tmp_path))
+def test_a_work_folder_belongs_to_one_recipe(stories, tmp_path):
+    trained(stories, tmp_path)
     with pytest.raises(ValueError, match="other settings"):
-        train(replace(small_run(corpus, tmp_path), recipe=replace(SMOKE, seed=1)))
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [({"threads": 0}, "threads = 0"), ({"chunks": 1}, "chunks = 1")],
-)
-def test_numbers_too_small_are_named(corpus, tmp_path, changes, named):
-    with pytest.raises(ValueError, match=named):
-        small_run(corpus, tmp_path, **changes)
-
-
-def test_a_budget_is_steps_or_minutes():
-    assert Budget(steps=4).progress(1, 0.0) == 0.25
-    assert Budget(minutes=2).progress(7, 30.0) == 0.25
-    with pytest.raises(ValueError, match="minutes = -1"):
-        Budget(minutes=-1)
-    with pytest.raises(ValueError, match="steps = 0"):
-        Budget(steps=0)
+        trained(stories, tmp_path, replace(SMOKE, seed=1))
 
 
 def test_a_missing_text_is_named(tmp_path):
-    with pytest.raises(ValueError, match=STORIES):
-        read_texts(tmp_path, SMOKE)
+    with pytest.raises(ValueError, match="is not a file of texts"):
+        read_texts(tmp_path, 5)
 
 
 def test_a_text_without_a_story_to_hold_out_is_refused(tmp_path):
-    (tmp_path / STORIES).write_text(END.join(["One.", "Two.", " \n"]))
+    (tmp_path / "few.txt").write_text(END.join(["One.", "Two.", " \n"]))
     with pytest.raises(ValueError, match="has 2 stories; at least 5"):
-        read_texts(tmp_path, SMOKE)
+        read_texts(tmp_path / "few.txt", 5)
 
 
-def test_every_fifth_story_is_held_out_and_no_other(corpus):
-    parts = read_texts(corpus, SMOKE)
-    stories = [text.strip() for text in (corpus / STORIES).read_text().split(END)]
-    assert parts["stories_held_out"] == stories[4::5]
-    assert parts["stories"] == [story for at, story in enumerate(stories) if at % 5 != 4]
+def test_every_fifth_story_is_held_out_and_no_other(stories):
+    parts = read_texts(stories, 5)
+    texts = [text.strip() for text in stories.read_text().split(END)]
+    assert parts["stories_held_out"] == texts[4::5]
+    assert parts["stories"] == [story for at, story in enumerate(texts) if at % 5 != 4]
 
 
 def random_distributions(rows, size):
@@ -174,14 +154,22 @@ def test_the_committed_files_are_small_and_safe():
 
 def test_the_model_card_says_what_was_measured():
     figures, card = json.loads((EMBEDDED / "measurements.json").read_text()), EMBEDDED / "README.md"
-    acceptance, losses, blocks = figures["acceptance"], figures["losses"], figures["blocks"]
-    trees = [tree for by_name in blocks.values() for tree in by_name.values()]
+    acceptance, losses = figures["acceptance"], figures["losses"]
+    points = json.loads((ASSETS / "results" / "rules.json").read_text())["points"]
+    shown = [
+        f"{row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+        for row in points
+        if row["temperature"] == 1
+        and row["tree"] in ("sequence(4)", "optimal(16)")
+        and row["method"] in ("gsd", "ersd")
+    ]
+    assert len(shown) == 4
     wanted = [
         f"**{figures['cost']['ratio']:.1f}** times",
         *(f"{count:,}" for count in figures["parameters"].values()),
         *(f"{acceptance[name]['mean']:.3f}" for name in ("gsd", "ersd", "kl_bits")),
         *(f"{losses[name]['nats_per_token']:.3f}" for name in losses if name != "copied"),
-        *(f"{tree['mean']:.2f} ± {tree['standard_error']:.2f}" for tree in trees),
+        *shown,
     ]
     assert [figure for figure in wanted if figure not in card.read_text()] == []
 

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from research import channel as channel_report
 from specdec import channel, theory
 from specdec.channel import (
     TunstallCode,
@@ -388,30 +387,33 @@ def test_tunstall_names_what_it_cannot_code():
 # The report
 
 
-def test_the_report_lies_between_divergence_entropy_and_bounds():
-    for row in channel_report.rows(1500):
-        assert row.entropy <= row.bound
-        # the surprise of an index has a spread of at most 3 bits here: 5.5 standard errors
-        assert row.own == pytest.approx(row.entropy, abs=5.5 * 3 / math.sqrt(1500))
-        assert row.zipf <= row.kl + math.log2(row.kl + 1) + 5
-        if row.method == "greedy_rejection":
-            assert row.kl <= row.entropy
-    far = [row for row in channel_report.rows(50) if row.pair == "far"]
-    assert all(row.without < row.kl / 10 for row in far)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("p", "q"), [(P, Q), EXTREME])
+def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
+    found = index_distributions(p, q, method)
+    own, entropy = {
+        "greedy_rejection": (found.with_replacement, found.entropy_with),
+        "poisson_functional": (found.without_replacement, found.entropy_without),
+    }[method]
+    sent = transmit(p, q, 7, method, count=1500, distribution=own)
+    # the surprise of an index has a spread of at most 3 bits here: 5.5 standard errors
+    assert sent.bits == pytest.approx(entropy, abs=5.5 * 3 / math.sqrt(1500))
+    assert entropy <= sent.bound
+    assert transmit(p, q, 7, method, count=1500).bits <= sent.kl + math.log2(sent.kl + 1) + 5
+    if method == "greedy_rejection":
+        assert sent.kl <= entropy
+    if (p, q) == EXTREME:
+        assert found.entropy_without < sent.kl / 10
 
 
-def test_the_reports_tunstall_rates_fall_towards_the_entropy():
-    rates = channel_report.rates(5000)
-    assert all(later.rate < earlier.rate for earlier, later in itertools.pairwise(rates))
-    for rate in rates:
-        assert rate.rate >= rate.entropy
-        assert rate.measured == pytest.approx(rate.rate, rel=0.05)
-
-
-def test_the_command_prints_a_table_of_all_pairs_and_codes(capsys):
-    channel_report.main(["--messages", "20", "--symbols", "200"])
-    text = capsys.readouterr().out
-    assert all(name in text for name in (*channel_report.PAIRS, *METHODS))
+def test_tunstall_rates_fall_towards_the_entropy():
+    source, symbols = (0.6, 0.2, 0.1, 0.1), 5000
+    sequence = np.random.default_rng(7).choice(4, symbols, p=source).tolist()
+    codes = [TunstallCode(source, k) for k in (0, 4, 20, 340, 5460)]
+    assert all(later.rate < earlier.rate for earlier, later in itertools.pairwise(codes))
+    for code in codes:
+        assert code.rate >= code.entropy
+        assert len(code.encode(sequence)) / symbols == pytest.approx(code.rate, rel=0.05)
 
 
 # Damaged data, and arguments that would take for ever

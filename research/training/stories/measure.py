@@ -10,14 +10,12 @@ from statistics import mean, stdev
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
 import specdec
-from research.estimates import estimate_block_efficiency
 from research.training.records import load, sampled
-from research.training.stories.recipe import Recipe
-from research.training.stories.stages import mean_loss, samples_in
 from research.training.stories.texts import story_rows
 from specdec import theory
 from specdec.bench.measure import least_seconds
@@ -26,41 +24,25 @@ from specdec.learn import scored
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
-from specdec.topology import Topology
 
-OPENINGS = (
-    "",
-    "Once upon a time",
-    "One day, a boy named Tom found a red ball in the garden.",
-    "There was a little bird who could not fly.",
-    "Mia and her brother went to the beach. They saw",
-    "The old farmer had a big brown horse.",
-    "It was a cold night, and the small cat wanted",
-    "Lily was sad because her kite was stuck in the tree.",
-)
-"""Prompts of the block efficiencies; the empty one starts from the end token."""
 TOKENS = (1, 5, 17)
 """Of the forward passes whose cost is measured."""
+ESTIMATES = {"gsd": estimate_gsd_acceptance_by_index, "ersd": estimate_ersd_acceptance_by_index}
 RUN = 24
 """Tokens that must agree in a row to count as copied."""
 
 
 def measure(out: Path, smoke: bool = False) -> None:
-    """Stage 5: measures the pair in `out` and writes the figures to its measurements.json."""
+    """Stage 5: measures the pair in `out` on one thread and writes the figures to its measurements.json."""
+    torch.set_num_threads(1)
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     loaded: dict[str, Any] = {"target": pair.target, "draft": pair.drafting}
-    print("measure: costs", flush=True)
-    cost = measure_cost({n: model.module for n, model in loaded.items()}, 2 if smoke else 200)
-    print("measure: acceptance", flush=True)
-    acceptance = measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000)))
-    print("measure: block efficiency", flush=True)
     keep(
         out,
         bytes={n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in loaded},
         parameters={n: model.module.num_parameters() for n, model in loaded.items()},
-        cost=cost,
-        acceptance=acceptance,
-        blocks=measure_blocks(pair, acceptance["by_index"], *((1, 8) if smoke else (12, 100))),
+        cost=measure_cost({n: model.module for n, model in loaded.items()}, 2 if smoke else 200),
+        acceptance=measure_acceptance(pair, *((4, 16, 8) if smoke else (96, 224, 2000))),
     )
 
 
@@ -74,17 +56,14 @@ def keep(out: Path, **figures: object) -> None:
 def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
     """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
 
-    On one thread, after a prefix of 128 tokens. All take turns, and the fastest of some passes counts: other
-    work on the machine only adds time.
+    After a prefix of 128 tokens. All forward passes take turns, and the fastest of `times` counts, because
+    other work on the machine only adds time.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     work: dict[tuple[str, int], Callable[[], None]] = {}
     for name, model in models.items():
         cache = model(torch.ones(1, 128, dtype=torch.long), use_cache=True).past_key_values
         work |= {(name, n): partial(_forward, model, cache, n) for n in TOKENS}
     seconds = least_seconds(work, times, time.perf_counter)
-    torch.set_num_threads(threads)
     cost = {name: {n: 1000 * seconds[name, n] for n in TOKENS} for name in models}
     return cost | {"ratio": cost["target"][1] / cost["draft"][1]}
 
@@ -110,8 +89,8 @@ def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) 
         "target_entropy_bits": mean_and_error(theory.entropy(p)),
         "positions": rows * length,
         "by_index": {
-            "gsd": estimate_gsd_acceptance_by_index(*some, 8, samples=128).value.mean(0).tolist(),
-            "ersd": estimate_ersd_acceptance_by_index(*some, 8, samples=128).value.mean(0).tolist(),
+            method: estimate(*some, 8, samples=128).value.mean(0).tolist()
+            for method, estimate in ESTIMATES.items()
         },
         "by_index_positions": positions,
     }
@@ -123,54 +102,40 @@ def mean_and_error(values: Tensor) -> dict[str, float]:
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
 
 
-def measure_blocks(pair: ModelPair, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
-    """Block efficiency of both methods on sequence(4) and on their optimal trees of 16 nodes."""
-    results = {}
-    for method, rates in by_index.items():
-        trees = {"sequence(4)": specdec.topology.sequence(4)}
-        trees["optimal tree of 16"] = specdec.optimal_topology(rates, 16)
-        results[method] = {
-            name: block_efficiency(pair, method, tree, seeds, new_tokens) for name, tree in trees.items()
-        }
-    return results
-
-
-def block_efficiency(pair: ModelPair, method: str, topology: Topology, seeds: int, new_tokens: int) -> dict:
-    """Tokens per target call, over texts after every opening with every seed."""
-    settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
-    starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
-    runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
-    efficiency = estimate_block_efficiency(run.rounds for run in runs)
-    return {
-        "mean": efficiency.value,
-        "standard_error": efficiency.standard_error,
-        "tokens": sum(len(run.token_ids) for run in runs),
-        "calls": sum(run.num_target_calls for run in runs),
-    }
-
-
-def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
+def evaluate_target(work: Path, out: Path, context: int) -> dict:
     """The target's losses on training text and on held-out text, and how much of its own text is copied."""
     data = torch.load(work / "tokens.pt", weights_only=True)
     tokens, characters = data["tokens"], data["characters"]
     model = LlamaForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
-    held_out, trained = (story_rows(tokens[name], recipe.context) for name in ("stories_held_out", "stories"))
-    parts = {
-        "stories_held_out": held_out,
-        "stories": trained[:: max(1, len(trained) // len(held_out))],
-    }
+    held_out, trained = (story_rows(tokens[name], context) for name in ("stories_held_out", "stories"))
+    parts = {"stories_held_out": held_out, "stories": trained[:: max(1, len(trained) // len(held_out))]}
     losses = {}
     for name, rows in parts.items():
         nats = mean_loss(model, rows)
         bits = nats / math.log(2) * len(tokens[name]) / characters[name]
         losses[name] = {"nats_per_token": nats, "bits_per_character": bits}
-    return losses | {"copied": measure_copying(work, tokens)}
+    return losses | {"copied": measure_copying(load(work / "samples-000.pt")["ids"], tokens)}
 
 
-def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The share of token runs that the training stories hold too: for own text and for unseen stories."""
+@torch.no_grad()
+def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> float:
+    """Mean loss in nats per token over rows of different lengths, computed in bfloat16."""
+    model.eval()
+    total, count = 0.0, 0
+    rows = sorted(rows, key=len)
+    for at in range(0, len(rows), batch):
+        ids = torch.nn.utils.rnn.pad_sequence(rows[at : at + batch], batch_first=True, padding_value=-100)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids[:, :-1].clamp(min=0), use_cache=False).logits
+        total += F.cross_entropy(logits.float().mT, ids[:, 1:], reduction="sum").item()
+        count += int((ids[:, 1:] >= 0).sum())
+    return total / count
+
+
+def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
+    """The share of token runs that the training stories contain too: for own text and for unseen stories."""
     source = set(runs_in(tokens["stories"]))
-    own = [run for row in load(samples_in(work)[0])["ids"] for run in runs_in(row[RUN + 1 :])]
+    own = [run for row in sampled_ids for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])
     return {
         name: sum(run in source for run in runs) / max(1, len(runs))

@@ -9,7 +9,7 @@ from research.training.loop import Rates
 
 TARGET, DRAFT = Shape(8, 384, 1024, 6), Shape(2, 128, 384, 2)
 TARGET_RATES, DRAFT_RATES = Rates(), Rates(matrix_decay=0.01, decay_from=0.5)
-"""Of the embedded pair."""
+"""Those of the embedded pair."""
 
 
 @dataclass(frozen=True)
@@ -27,34 +27,40 @@ class Recipe:
 
     vocab_size: int = 2048
     context: int = 512
-    target: Shape = TARGET
-    draft: Shape = DRAFT
-    phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.0), Phase(1.0, 512, 0.1))
     held_out_every: int = 20  # every 20th story is held out
+    target: Shape = TARGET
+    target_rates: Rates = TARGET_RATES
+    target_steps: int = 1250
+    phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.0), Phase(1.0, 512, 0.1))
     step_tokens: int = 12288
     micro_tokens: int = 2048  # of one forward and backward
-    target_rates: Rates = TARGET_RATES
-    draft_rates: Rates = DRAFT_RATES
-    draft_step_tokens: int = 8192
+    chunks: int = 48  # files of samples, of which the first is held out
     chunk_tokens: int = 36864  # of samples, per file
     top: int = 128  # probabilities kept per position
+    draft: Shape = DRAFT
+    draft_rates: Rates = DRAFT_RATES
+    draft_steps: int = 4000
+    draft_step_tokens: int = 8192
     seed: int = 0
 
 
 SMOKE = Recipe(
     vocab_size=300,
     context=128,
-    target=Shape(2, 32, 64, 2),
-    draft=Shape(1, 16, 32, 1),
-    phases=(Phase(0.5, 32, 0.0), Phase(1.0, 128, 0.1)),
     held_out_every=5,
+    target=Shape(2, 32, 64, 2),
+    target_rates=Rates(warm_up=4),
+    target_steps=6,
+    phases=(Phase(0.5, 32, 0.0), Phase(1.0, 128, 0.1)),
     step_tokens=256,
     micro_tokens=128,
-    target_rates=Rates(warm_up=4),
-    draft_rates=Rates(matrix_decay=0.01, decay_from=0.5, warm_up=4),
-    draft_step_tokens=256,
+    chunks=2,
     chunk_tokens=256,
     top=32,
+    draft=Shape(1, 16, 32, 1),
+    draft_rates=Rates(matrix_decay=0.01, decay_from=0.5, warm_up=4),
+    draft_steps=6,
+    draft_step_tokens=256,
 )
 """A pair of seconds, to see that everything runs."""
 

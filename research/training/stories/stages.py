@@ -1,42 +1,76 @@
-"""The stages that train the target, sample its text, and train the draft."""
+"""The stages: they train the target, sample its text, train the draft and write the pair."""
 
-import time
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from research.training.learner import Learner, Lessons
 from research.training.llama import ResidualDropout
-from research.training.loop import Budget, Trainer, save, step_seed
-from research.training.records import load, sampled, scored
+from research.training.loop import Trainer, step_seed
+from research.training.records import Record, load, sampled, scored, write_missing
+from research.training.stories.measure import evaluate_target, keep, mean_loss
 from research.training.stories.recipe import Recipe, new_model
-from research.training.stories.texts import draw_rows, next_end, read_tokens, story_rows
+from research.training.stories.texts import draw_rows, make_tokens, next_end, read_tokens, story_rows
 from specdec.models import HFModel
 from specdec.pair import ModelPair
 
+MODELS = ("target", "draft")
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
 """What the chunks of samples hold, in turn: text of the target, or stories."""
 SHORT = 288
 """Tokens of a short row: most stories are shorter."""
 
 
-def train_target(work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> None:
-    """Stage 2. compiled: whether steps go through torch.compile."""
+def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
+    """Trains tokenizer, target and draft on a file of stories, and writes the pair to `out`.
+
+    Each stage leaves its result in the work folder and is not repeated. ValueError if the folder was begun
+    with another recipe, or if the file holds too few stories.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    check_same_recipe(work, recipe)
+    if not (work / "tokens.pt").exists():
+        make_tokens(stories, work, recipe)
+    if not (work / "target.json").exists():
+        train_target(work, recipe)
+    make_samples(work, recipe)
+    if not (work / "draft.json").exists():
+        train_draft(work, recipe)
+    write_pair(work, out)
+    keep(out, training=training_record(work, recipe), losses=evaluate_target(work, out, recipe.context))
+
+
+def check_same_recipe(work: Path, recipe: Recipe) -> None:
+    """ValueError if the work folder was begun with another recipe."""
+    path, ours = work / "recipe.json", json.dumps(asdict(recipe), indent=1)
+    if path.exists() and path.read_text() != ours:
+        raise ValueError(
+            f"work = {str(work)!r} was begun with other settings, see {path.name}; give another folder"
+        )
+    path.write_text(ours)
+
+
+def train_target(work: Path, recipe: Recipe) -> None:
+    """Stage 2: trains the target on the stories."""
     tokens = read_tokens(work)
     model, judge = new_model(recipe.target, recipe), new_model(recipe.target, recipe)
     model.set_attn_implementation("specdec_plain")
     dropout = ResidualDropout(model)
-    forward = torch.compile(model, dynamic=False) if compiled else model
     parts = {
         "held_out": story_rows(tokens["stories_held_out"], recipe.context)[::4],
         "seen": story_rows(tokens["stories"], recipe.context)[::80],
     }
 
     def backward(progress: float, generator: torch.Generator) -> tuple[float, int]:
-        phase = next((phase for phase in recipe.phases if progress < phase.until), recipe.phases[-1])
+        phase = next(phase for phase in recipe.phases if progress < phase.until)
         dropout.rate = phase.dropout
         model.train()
         rows = max(1, recipe.micro_tokens // phase.length)
@@ -45,7 +79,7 @@ def train_target(work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> 
         for _ in range(micros):
             ids = draw_rows(tokens["stories"], phase.length, rows, generator)
             with torch.autocast("cpu", torch.bfloat16):
-                logits = forward(ids[:, :-1], use_cache=False).logits
+                logits = model(ids[:, :-1], use_cache=False).logits
             loss = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten()) / micros
             loss.backward()
             total += loss.item()
@@ -55,46 +89,28 @@ def train_target(work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> 
         judge.load_state_dict(model.state_dict())
         return {name: mean_loss(judge, rows) for name, rows in parts.items()}
 
-    trainer = Trainer("target", model, recipe.target_rates, budget, work, recipe.seed)
+    trainer = Trainer("target", model, recipe.target_rates, recipe.target_steps, work, recipe.seed)
     trainer.run(backward, evaluate)
-    trainer.write(work)
+    _write(trainer, work)
 
 
-@torch.no_grad()
-def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> float:
-    """Mean loss in nats per token over rows of different lengths, computed in bfloat16."""
-    model.eval()
-    total, count = 0.0, 0
-    rows = sorted(rows, key=len)
-    for at in range(0, len(rows), batch):
-        ids = torch.nn.utils.rnn.pad_sequence(rows[at : at + batch], batch_first=True, padding_value=-100)
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = model(ids[:, :-1].clamp(min=0), use_cache=False).logits
-        total += F.cross_entropy(logits.float().mT, ids[:, 1:], reduction="sum").item()
-        count += int((ids[:, 1:] >= 0).sum())
-    return total / count
-
-
-def make_samples(work: Path, recipe: Recipe, chunks: int) -> None:
-    """Stage 3: writes samples-CHUNK.pt. Chunks that exist are not written again."""
+def make_samples(work: Path, recipe: Recipe) -> None:
+    """Stage 3: writes the files of samples that are missing."""
     tokens = read_tokens(work)["stories"]
     model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.float32).eval()
-    pair = ModelPair(HFModel(model))
-    for chunk in range(chunks):
-        path, kind, started = work / f"samples-{chunk:03}.pt", KINDS[chunk % len(KINDS)], time.time()
-        if path.exists():
-            continue
-        seed = step_seed(recipe.seed, chunk)
-        generator = torch.Generator().manual_seed(seed)
-        length = min(SHORT if kind == "own" else recipe.context, recipe.context - 1)
-        rows = max(2, recipe.chunk_tokens // length)
-        if kind.startswith("own"):
-            record = sampled(pair, openings(tokens, rows, generator), length, recipe.top, seed)
-        else:
-            record = scored(pair, draw_rows(tokens, length, rows, generator), recipe.top)
-        save(path, record)
-        speed = rows * length / (time.time() - started)
-        print(f"samples: chunk {chunk + 1} of {chunks} ({kind}), {speed:,.0f} tokens/s", flush=True)
+    for path, number in zip(_samples(work, recipe), range(recipe.chunks), strict=True):
+        write_missing(path, partial(sample, ModelPair(HFModel(model)), tokens, recipe, number))
+
+
+def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Record:
+    """The samples of one file, from its number."""
+    kind, seed = KINDS[number % len(KINDS)], step_seed(recipe.seed, number)
+    generator = torch.Generator().manual_seed(seed)
+    length = min(SHORT if kind == "own" else recipe.context, recipe.context - 1)
+    rows = max(2, recipe.chunk_tokens // length)
+    if kind == "stories":
+        return scored(pair, draw_rows(tokens, length, rows, generator), recipe.top)
+    return sampled(pair, openings(tokens, rows, generator), length, recipe.top, seed)
 
 
 def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[int]]:
@@ -107,16 +123,45 @@ def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[i
     return begun
 
 
-def samples_in(work: Path) -> list[Path]:
-    """The files of the samples, of which the first is held out."""
-    return sorted(work.glob("samples-*.pt"))
-
-
-def train_draft(work: Path, recipe: Recipe, budget: Budget) -> None:
+def train_draft(work: Path, recipe: Recipe) -> None:
     """Stage 4: trains on KL divergence first, then more on rejection probabilities."""
+    held_out, *records = map(load, _samples(work, recipe))
     model, lessons = new_model(recipe.draft, recipe), Lessons(recipe.draft_step_tokens, late=0.3)
-    learner = Learner(model, torch.arange(recipe.vocab_size), lambda: samples_in(work)[1:], lessons)
-    held_out = load(samples_in(work)[0])
-    trainer = Trainer("draft", model, recipe.draft_rates, budget, work, recipe.seed)
+    learner = Learner(model, torch.arange(recipe.vocab_size), records, lessons)
+    trainer = Trainer("draft", model, recipe.draft_rates, recipe.draft_steps, work, recipe.seed)
     trainer.run(learner.backward, lambda: learner.measure(held_out))
-    trainer.write(work)
+    _write(trainer, work)
+
+
+def _write(trainer: Trainer, work: Path) -> None:
+    """Writes the model, and the history, which marks it as finished."""
+    trainer.model.set_attn_implementation("sdpa")
+    trainer.model.save_pretrained(work / trainer.name)
+    (work / f"{trainer.name}.json").write_text(json.dumps(trainer.history, indent=1))
+
+
+def write_pair(work: Path, out: Path) -> None:
+    """Writes both models in half precision to OUT/target and OUT/draft, each with the tokenizer."""
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(work / "tokenizer")
+    for name in MODELS:
+        model = LlamaForCausalLM.from_pretrained(work / name, dtype=torch.float16)
+        shutil.rmtree(out / name, ignore_errors=True)
+        model.save_pretrained(out / name, max_shard_size="9MB")
+        tokenizer.save_pretrained(out / name)
+
+
+def training_record(work: Path, recipe: Recipe) -> dict:
+    """The record of a training: its recipe, the sizes of its texts, and the losses over time."""
+    data = torch.load(work / "tokens.pt", weights_only=True)
+    return {
+        "recipe": asdict(recipe),
+        "tokens": {name: len(row) for name, row in data["tokens"].items()},
+        "characters": data["characters"],
+        "sample_tokens": sum(record["ids"][:, 1:].numel() for record in map(load, _samples(work, recipe))),
+        **{name: json.loads((work / f"{name}.json").read_text()) for name in MODELS},
+    }
+
+
+def _samples(work: Path, recipe: Recipe) -> Sequence[Path]:
+    """The files of the samples, of which the first is held out."""
+    return [work / f"samples-{number:03}.pt" for number in range(recipe.chunks)]

@@ -9,23 +9,18 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from research.training.loop import save
+from research.training.prompts import END, read_stories
 from research.training.stories.recipe import Recipe
 
-END = "<|endoftext|>"
-STORIES = "tinystories-23k.txt"
 
+def read_texts(stories: Path, every: int) -> dict[str, list[str]]:
+    """The stories to train on, and those that are held out: one of every `every`.
 
-def read_texts(corpus: Path, recipe: Recipe) -> dict[str, list[str]]:
-    """The stories to train on, and those that are held out: one of every `held_out_every`.
-
-    ValueError if the text is missing or too short.
+    ValueError if the file is missing or has too few stories.
     """
-    path, every = corpus / STORIES, recipe.held_out_every
-    if not path.is_file():
-        raise ValueError(f"corpus = {str(corpus)!r} has no {STORIES}")
-    documents = [text.strip() for text in path.read_text(encoding="utf-8").split(END) if text.strip()]
+    documents = read_stories(stories)
     if len(documents) < every:
-        raise ValueError(f"{str(path)!r} has {len(documents)} stories; at least {every}, to hold one out")
+        raise ValueError(f"{str(stories)!r} has {len(documents)} stories; at least {every}, to hold one out")
     held_out = documents[every - 1 :: every]
     del documents[every - 1 :: every]
     return {"stories": documents, "stories_held_out": held_out}
@@ -57,9 +52,9 @@ def encode(tokenizer: PreTrainedTokenizerFast, documents: list[str]) -> Tensor:
     return torch.tensor([end, *(token_id for row in rows for token_id in [*row, end])], dtype=torch.int16)
 
 
-def make_tokens(corpus: Path, work: Path, recipe: Recipe) -> None:
+def make_tokens(stories: Path, work: Path, recipe: Recipe) -> None:
     """Stage 1: writes the tokenizer and the encoded texts."""
-    texts = read_texts(corpus, recipe)
+    texts = read_texts(stories, recipe.held_out_every)
     tokenizer = train_tokenizer(texts["stories"], recipe.vocab_size, recipe.context)
     tokenizer.save_pretrained(work / "tokenizer")
     tokens = {name: encode(tokenizer, documents) for name, documents in texts.items()}
@@ -93,7 +88,7 @@ def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) 
 
 
 def next_end(text: Tensor, at: int) -> int:
-    """The position of the next end token within 2,000 tokens; `at` itself if there is none."""
+    """The position of the next end token within 2,000 tokens; `at` itself without one."""
     ends = (text[at : at + 2000] == 0).nonzero()
     return at + int(ends[0]) if len(ends) else at
 
