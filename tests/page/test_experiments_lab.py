@@ -82,11 +82,6 @@ def test_numbers_are_told_with_three_significant_digits(value, shown):
     assert words.number(value) == shown
 
 
-def test_without_shipped_results_the_panel_says_how_to_make_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "SHIPPED", tmp_path / "none.json")
-    assert experiment_views.shipped() == {"error": experiment_views.NO_RESULTS}
-
-
 def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
     path = tmp_path / "summary.json"
     path.write_text(json.dumps(summary))
