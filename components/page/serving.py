@@ -68,6 +68,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
 
 
 def _html(content: frame.Part, title: str, style: str, script: str) -> str:
+    props = json.dumps(content.props, ensure_ascii=False, separators=(",", ":"))
     return frame.template(
         "page/page",
         title=title,
@@ -75,7 +76,8 @@ def _html(content: frame.Part, title: str, style: str, script: str) -> str:
         script=script,
         picture=assets.file_url(_PICTURE),
         content=Markup(content.html),
-        props=content.props,
+        # a browser would end the element at the first "</script"
+        props=Markup(props.replace("<", "\\u003c")),
     )
 
 

@@ -16,7 +16,7 @@ from gradio_client import Client
 import app
 import specdec
 from components.decode import controls
-from components.page import assets, serving
+from components.page import assets, frame, serving
 from components.page.settings import TABLE, VisitorSettings
 from components.runs import run, seats, topologies
 from specdec.methods import METHODS
@@ -186,6 +186,14 @@ def test_the_page_asks_no_other_host_and_holds_no_text_as_code(page):
     props = re.search(r'id="props">(.*?)</script>', html)[1]
     assert json.loads(props)["replay"]["entries"]
     assert "<" not in props
+
+
+def test_the_data_of_panels_keeps_its_order_and_cannot_end_its_element():
+    content = frame.panel("coin", "<p></p>", sides=2, names={"tails": "</script><b>", "heads": "& 'é'"})
+    page = serving._html(content, "Coins", "page.css", "main.js")
+    [written] = re.findall(r'id="props">(.*?)</script>', page)
+    assert json.loads(written) == content.props
+    assert list(json.loads(written)["coin"]["names"]) == ["tails", "heads"]
 
 
 def test_every_panel_has_a_script(page):
