@@ -20,7 +20,7 @@ from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
-from specdec.models.long_context import long_context_check
+from specdec.models.long_context import CHECKED, long_context_check
 from specdec.models.selfcheck import PlainForwards, explained, short_check
 from specdec.models.session_kinds import (
     COMPILED,
@@ -105,8 +105,8 @@ def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
     if model.kind is PLAIN:
         slow = "each token is a forward over all text, which is slow"
         model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
-    for fact, detail in long.notes:
-        model = _noted(model, fact, detail)
+    if long.missing is not None:
+        model = _noted(model, f"unchecked beyond {CHECKED} tokens, as it has no small copy", long.missing)
     return model
 
 

@@ -98,7 +98,9 @@ class FolderSource:
 
     def __init__(self, name: str, folder: Path):
         self.name, self._folder = name, folder
-        _check_folder(folder, name)
+        if not (folder / "config.json").is_file():
+            raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
+        check_weight_files(folder, name)
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json is broken or unknown."""
@@ -244,12 +246,6 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
             """Ignores the speed of these bytes."""
 
     return Bar
-
-
-def _check_folder(folder: Path, name: str) -> None:
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
-    check_weight_files(folder, name)
 
 
 def _read_config(folder: Path, name: str) -> PreTrainedConfig:

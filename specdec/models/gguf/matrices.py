@@ -10,7 +10,7 @@ from torch import Tensor
 from specdec.models.gguf.rows import rows_of
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.packed_decoder import EMBEDDING
-from specdec.models.kernels.quantised import chosen_outputs, values_of
+from specdec.models.kernels.quantised import chosen_outputs, fields_of
 
 
 class PackedMatrices:
@@ -53,5 +53,5 @@ class PackedMatrices:
         """
         blocks, kind = self.tensors[name][first:end], self.kinds[name]
         if kind in QUANTISED:
-            return torch.from_numpy(values_of(blocks.numpy(), kind))
+            return torch.from_numpy(fields_of(blocks.numpy(), kind).values(kind))
         return blocks.float().transpose(1, 2).reshape(len(blocks) * LANES, -1)
