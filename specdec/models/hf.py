@@ -16,11 +16,6 @@ from specdec.models.lean import LeanDecoder
 from specdec.models.prepare import prepare
 from specdec.models.session_kinds import LEAN
 
-_STATE = {
-    *("config", "device", "dtype", "vocab_size", "context_length", "decoder"),
-    *("capability", "capability_reason", "most_repeated", "note", "check_room"),
-}
-
 
 class HFModel:
     """A causal language model of transformers; its module stays in the mode, training or not, that it is in.
@@ -58,9 +53,9 @@ class HFModel:
         self._prepared = prepare(model, self.name, files)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _STATE:
-            return getattr(self._prepared, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name.startswith("_"):  # of an object that is being copied or pickled
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._prepared, name)
 
     def __reduce__(self) -> tuple[Callable[..., HFModel], tuple]:
         return HFModel, (self.module, self.name)  # packed weights are for this process alone

@@ -44,8 +44,6 @@ SEQUENCES = (
     "copy that has read a rejected token is dropped"
 )
 """Why a model with a recurrent, convolution or compressed state takes sequences, in words."""
-SELECTIVE_SCANS = ("falcon_mamba", "jamba", "mamba")
-"""Types whose selective scan over several tokens takes no state, a fault of transformers 5.23."""
 
 
 def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
@@ -141,8 +139,6 @@ def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
     if fault is None or fault.startswith("raises"):
         # An error on our cache says less than a wrong result on the model's own.
         fault = faults[STATES.name]
-        if model.config.model_type in SELECTIVE_SCANS:
-            fault += ", because transformers then starts its selective scan from an empty state"
     return f"goes on token by token and can't verify drafts: scoring several tokens at once, it {fault}"
 
 

@@ -109,11 +109,6 @@ def test_models_of_few_tokens_are_checked_on_longer_texts_too(tokens):
     assert check.missing is None
 
 
-def test_a_model_that_cannot_read_several_tokens_from_a_state_says_why():
-    reason = HFModel(tiny_model("mamba")).capability_reason
-    assert "selective scan from an empty state" in reason
-
-
 @pytest.mark.parametrize("prefix", [3, 17, 23, 24, 25, 60])
 def test_any_tree_around_a_rotary_switch_is_scored_as_plain_forwards_do(prefix):
     replay = Replay(longrope_model(), seed=prefix, prefix=prefix)

@@ -58,7 +58,6 @@ def test_no_number_is_rounded_by_much_more_than_half_a_step(kind, steps):
     assert np.array_equal(rounded_fields(have, kind).values(kind), have)
 
 
-@pytest.mark.filterwarnings("ignore:.*Qwen2Tokenizer cuts texts")  # the tokenizer is not Qwen's
 @pytest.mark.parametrize("dtype", ROUNDED_KINDS)
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 def test_a_folder_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, dtype):
