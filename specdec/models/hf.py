@@ -27,8 +27,8 @@ class HFModel:
 
     files: the checksum of the files that the module was read from (`verdicts.files_checksum`), unchanged
     since; a model that has passed the self-check here before is then not checked again.
-    capability: what the self-check found it can do. capability_reason: a sentence for the user. note: what
-    else a user has to know: its own cache is wrong, or it was not checked on longer texts; else "".
+    capability: the shapes of drafts that it can score. capability_reason: a sentence for the user. note:
+    further facts for the user, such as that it was not checked on longer texts; else "".
     decoder: our own forward on its weights; None where sessions call the module.
     vocab_size: the width of its logits. device: where tokens go in and logits come out.
     """

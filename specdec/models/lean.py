@@ -37,7 +37,7 @@ KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalL
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary embeddings whose angles depend on the position alone, not on the length of the text."""
 PACKED_DTYPES = ("float32", "bfloat16")
-"""What oneDNN multiplies packed; bfloat16 where the processor does."""
+"""Dtypes whose matrices are packed for oneDNN; bfloat16 only where the processor multiplies it."""
 LARGEST_TRANSPOSED = 1 << 20
 """Entries of a matrix up to which the cost of a call counts."""
 

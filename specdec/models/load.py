@@ -32,7 +32,7 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""What transformers and the file formats raise where files do not fit; what a report raises passes by."""
+"""Errors of transformers and of the file formats where files do not fit; a report raises others."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS

@@ -31,7 +31,7 @@ from specdec.models.session_kinds import COMPILED, unchecked
 
 
 class PackedError(ValueError):
-    """The compiled forward on packed weights does not give what the model's weights give."""
+    """The logits of the compiled forward on packed weights are too far from those of the model's weights."""
 
 
 class PackedModel(HFModel):

@@ -55,7 +55,7 @@ def ends_of(model: PreTrainedModel) -> list[int]:
 
 
 def restrict(model: PreTrainedModel, output_ids: Tensor) -> None:
-    """Make a model score these ids alone. ValueError where its output is not an ordinary linear layer."""
+    """Make a model score only these ids. ValueError where its output is not an ordinary linear layer."""
     head = model.get_output_embeddings()
     if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
         raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")

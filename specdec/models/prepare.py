@@ -1,4 +1,4 @@
-"""The check at load: which kind of session scores what plain forwards of the model score.
+"""The check at load: it finds the kind of session that gives the logits of plain forwards.
 
 The kinds are tried from the most capable and fastest on. Each is tried on a small copy of the model along a
 whole context (`long_context`), and on the model itself behind a few tokens (`selfcheck`).

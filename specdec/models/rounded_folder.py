@@ -25,7 +25,7 @@ NEEDED = (
     "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, without a sliding window, and the "
     "compiled forward on a CPU"
 )
-"""What a model has to be, in words."""
+"""The models that can be rounded, in words."""
 _TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 

@@ -1,4 +1,4 @@
-"""The self-check: a session must score what plain forwards of the model score.
+"""The self-check: a session must give the logits of plain forwards of the model.
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
@@ -142,7 +142,7 @@ class PlainForwards:
             with Widened():
                 wide = self._own([line]).logits
             return wide.dtype == torch.float32 and relative_error(own.float(), wide) < LIMITS[own.dtype][1]
-        except Exception:  # kernels for half precision alone, or no memory for a wide matrix on a GPU
+        except Exception:  # kernels that take only half precision, or no memory for a wide matrix on a GPU
             return False
 
     def _checked_vocab_size(self) -> int:

@@ -30,7 +30,7 @@ from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, inde
 TIMEOUT = 5
 """Seconds that the hub may take to begin an answer."""
 _UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError)
-"""What the hub's client raises without a network; the HTTP library below it differs between its versions."""
+"""Errors of the hub's client without a network; its versions use different HTTP libraries."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
@@ -197,8 +197,8 @@ def _downloaded(name: str, file: str, revision: str | None, bar: type[tqdm] | No
         raise ValueError(_gated(name)) from error
     except _UNREACHABLE as error:
         raise ValueError(
-            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; what has come is "
-            "kept, so try again"
+            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; the part "
+            "that has come is kept, so try again"
         ) from error
 
 

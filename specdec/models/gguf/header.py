@@ -75,7 +75,7 @@ class BrokenFileError(ValueError):
 
 
 def read_header(path: Path) -> Header:
-    """The header of the file at this path; BrokenFileError says what is wrong with it."""
+    """The header of the file at this path; BrokenFileError names the fault of a broken one."""
     with path.open("rb") as file:
         if file.read(4) != MAGIC:
             raise BrokenFileError("is no GGUF file: it does not begin with the letters GGUF")

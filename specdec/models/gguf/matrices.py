@@ -37,7 +37,7 @@ class PackedMatrices:
         return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
 
     def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
-        """The same matrices, but of one these outputs alone, in this order and padded to whole blocks."""
+        """The same matrices, one of them with only these outputs, in this order, padded to whole blocks."""
         blocks, kind = self.tensors[name], self.kinds[name]
         ids = torch.nn.functional.pad(ids[None], (0, -len(ids) % LANES), mode="replicate")[0]
         if kind in QUANTISED:

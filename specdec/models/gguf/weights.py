@@ -51,7 +51,7 @@ _YARN = {
     "yarn_log_multiplier": "mscale_all_dim",
 }
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
-"""What Llama 3.1 and 3.2 were made with: a file holds only the factors that follow from it."""
+"""Settings of Llama 3.1 and 3.2. A file holds only the factors that follow from them."""
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:

@@ -135,7 +135,7 @@ class CompiledDecoder:
         if len(layers) > MOST_LAYERS:
             raise ValueError(f"the compiled forward has at most {MOST_LAYERS} layers, not {len(layers)}")
         if config.hidden_act != "silu":
-            raise ValueError(f"the compiled forward has silu alone, not {config.hidden_act!r}")
+            raise ValueError(f"the compiled forward has only silu, not {config.hidden_act!r}")
         threads = crew()
         if threads is None:
             raise ValueError("there is no compiled forward")
@@ -303,7 +303,7 @@ class CompiledDecoder:
         return self.scored_ids + -self.scored_ids % at.LANES
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # a draft may score again
-        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: what a call wrote."""
+        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: the results of a call."""
         return spread(logits[:, : self.scored_ids], self._output)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:

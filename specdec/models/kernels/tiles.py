@@ -115,7 +115,7 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _sides(rows: int) -> set[int]:
-    """Blocks that tiles of so many rows have: their own, those beside one row more, one at the end."""
+    """Numbers of blocks of tiles with so many rows: their own, that of one row more, and 1 at the end."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 INT, I64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 NOTHING = ir.Constant(ir.IntType(8).as_pointer(), None)
-"""What an intrinsic of Numba without a result returns."""
+"""The value that an intrinsic of Numba without a result returns."""
 
 
 def constant(kind: ir.VectorType, number: float) -> ir.Constant:
