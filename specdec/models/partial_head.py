@@ -72,12 +72,3 @@ def spread(logits: Tensor, head: nn.Module) -> Tensor:
     full = logits.new_full((*logits.shape[:-1], head.vocab_size), -torch.inf)
     full[..., head.output_ids] = logits
     return full
-
-
-def linear_of(head: nn.Linear) -> nn.Linear:
-    """The output layer as an ordinary linear layer; `spread` takes its logits."""
-    if not isinstance(head, PartialHead):
-        return head
-    linear = nn.Linear(head.weight.shape[1], head.weight.shape[0], bias=False, device="meta")
-    linear.weight = head.weight
-    return linear

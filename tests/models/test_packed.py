@@ -270,7 +270,6 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
     path, other = file(tmp_path / "m.gguf"), file(tmp_path / "other.gguf")
     first, status = specdec.load_pair(path, dtype="packed").target, path.stat()
     assert (path.read_bytes() != other.read_bytes(), other.stat().st_size) == (True, status.st_size)
-    assert converted_folders._some_bytes(path) != converted_folders._some_bytes(other)
     path.write_bytes(other.read_bytes())
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     second, want = specdec.load_pair(path, dtype="packed").target, specdec.load_pair(other).target
