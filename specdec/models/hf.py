@@ -53,7 +53,7 @@ class HFModel:
         self._prepared = prepare(model, self.name, files)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # of an object that is being copied or pickled
+        if name == "module" or name.startswith("_"):  # of an object that is being copied or pickled
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._prepared, name)
 
