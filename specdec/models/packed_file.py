@@ -20,13 +20,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from specdec.models.gguf.fields import fields
+from specdec.models.gguf.fields import fields, rows_of
 from specdec.models.gguf.header import BrokenFileError
-from specdec.models.gguf.matrices import PackedMatrices
-from specdec.models.gguf.rows import rows_of
+from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
 from specdec.models.gguf.weights import Stored, rows_in_halves
 from specdec.models.kernels.layout import LANES, QUANTISED
-from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.kernels.quantised import blocks_of, rounded_fields
 
 FILE, KINDS, HEAD = "packed.safetensors", "kinds", "lm_head.weight"

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from specdec.models.gguf.rows import rows_of
+from specdec.models.gguf.fields import rows_of
 from specdec.models.kernels.layout import LANES, QUANTISED
-from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.kernels.quantised import chosen_outputs, fields_of
+
+EMBEDDING = "model.embed_tokens.weight"
 
 
 class PackedMatrices:

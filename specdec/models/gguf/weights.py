@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
+from specdec.models.gguf.fields import PLAIN, rows_of
 from specdec.models.gguf.header import BrokenFileError, Header
-from specdec.models.gguf.rows import PLAIN, rows_of
 from specdec.models.memory import tensor_shapes
 
 CONFIGS: dict[str, type[PreTrainedConfig]] = {
@@ -210,7 +210,7 @@ def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) 
 class Stored(NamedTuple):
     """A tensor of a model's file.
 
-    name: transformers' name. type: one of `rows.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
+    name: transformers' name. type: one of `fields.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
     [outputs, bytes of a row]. heads: whose rows are reordered; None for none.
     """
 
