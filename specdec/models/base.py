@@ -1,4 +1,4 @@
-"""What decoding needs of a language model: `Model`, and `Session`, the cache of one run.
+"""The interface of a language model for decoding: `Model`, and `Session`, the cache of one run.
 
 `PreparedModel` is a model of transformers after its self-check, and `SessionKind` one way to open sessions on
 it.
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
-"""What a model's cache and attention can do, as the self-check at load found: score a tree of
-continuations in one forward, score one sequence of them, or only go on token by token."""
+"""The shapes of drafts that a model can score in one forward, by its self-check: trees of continuations,
+sequences, or single tokens."""
 
 
 class Session(Protocol):
@@ -87,7 +87,7 @@ class SessionKind:
     open: opens a session. control: opens a session that makes a mistake, a wrong mask or a state that is not
     restored, which a check has to notice; None where there is neither. decoder: builds the forward of ours
     that the sessions run on; it raises where it does not fit the module. None where sessions call the module.
-    most_repeated: as of `Model`.
+    most_repeated: that of `Model`.
     """
 
     name: str
@@ -104,11 +104,11 @@ class SessionKind:
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
-    """A model of transformers and what its self-check found; sessions are opened on it.
+    """A model of transformers with the results of its self-check; sessions are opened on it.
 
     It never changes: changed weights make another one, and sessions that are open stay with theirs.
     config: of the text decoder. device: of the input tokens and the logits. vocab_size: the width of the
-    logits. capability_reason: a sentence for the user. note: what else a user has to know, or "".
+    logits. capability_reason: a sentence for the user. note: further facts for the user, or "".
     """
 
     name: str

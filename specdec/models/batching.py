@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 Answer = Tensor | Exception | None
-"""The answer to one request, or the error that this request alone ends with."""
+"""The answer to one request, or the error with which only this request ends."""
 
 
 class _Part(NamedTuple):

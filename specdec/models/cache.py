@@ -40,19 +40,18 @@ def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
 class StackedCache:
     """Keys and values of all layers in one buffer [layers, 2 x heads, capacity, head size].
 
-    shape: (layers, 2 x heads, head size). chunk: tokens of room that the buffer gets beyond its need.
+    shape: (layers, 2 x heads, head size).
     """
 
-    def __init__(self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, chunk: int):
+    def __init__(self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device):
         layers, heads, size = shape
         self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
-        self._chunk = chunk
 
     def reserved(self, used: int, end: int) -> Tensor:
         """The places of the first `end` tokens, of which `used` are filled; the buffer grows if necessary."""
         if end > self.buffer.shape[2]:
             layers, heads, _, size = self.buffer.shape
-            larger = self.buffer.new_empty(layers, heads, end + self._chunk, size)
+            larger = self.buffer.new_empty(layers, heads, end + CHUNK, size)
             larger[:, :, :used] = self.buffer[:, :, :used]
             self.buffer = larger
         return self.buffer[:, :, :end]

@@ -24,8 +24,6 @@ LIST = "files.json"
 """Names, sizes and checksums of all files of a folder, written last."""
 PACKED = "packed"
 """The form with the matrices in the file's own bits, in the blocks of the compiled forward."""
-_SOME, _IN_A_ROW = 64, 1 << 12
-"""Places of a file, and bytes at each, that are compared before its folder in the cache is used."""
 
 
 def folder_name(path: Path, form: str, files: Sequence[Path]) -> str:
@@ -33,13 +31,10 @@ def folder_name(path: Path, form: str, files: Sequence[Path]) -> str:
 
     form: `PACKED`, "int4" or "int8" (the same with matrices of at most so many bits), or "" for safetensors.
     files: with the model's weights. A file that has changed gives another name, also if its size and its time
-    of change are the same: no program can set `st_ctime_ns`. Where a system has none, some bytes of the file
-    tell another model.
+    of change are the same: no program can set `st_ctime_ns`.
     """
-    content = []
-    for file in files:
-        status = file.stat()
-        content.append((status.st_size, status.st_mtime_ns, status.st_ctime_ns, _some_bytes(file)))
+    states = [file.stat() for file in files]
+    content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
     about = (str(path.resolve()), form), (VERSION, *content)
     return "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in about)
 
@@ -98,16 +93,6 @@ def _cache() -> Path:
 
 
 _temporary_folders: list[Any] = []
-
-
-def _some_bytes(path: Path) -> str:
-    """SHA-256 of `_SOME` places of a file, from its header on."""
-    total = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        for number in range(_SOME):
-            file.seek(path.stat().st_size * number // _SOME)
-            total.update(file.read(_IN_A_ROW))
-    return total.hexdigest()
 
 
 def _listed(folder: Path) -> dict[str, tuple[int, str]]:

@@ -16,11 +16,6 @@ from specdec.models.lean import LeanDecoder
 from specdec.models.prepare import prepare
 from specdec.models.session_kinds import LEAN
 
-_STATE = {
-    *("config", "device", "dtype", "vocab_size", "context_length", "decoder"),
-    *("capability", "capability_reason", "most_repeated", "note", "check_room"),
-}
-
 
 class HFModel:
     """A causal language model of transformers; its module stays in the mode, training or not, that it is in.
@@ -32,8 +27,8 @@ class HFModel:
 
     files: the checksum of the files that the module was read from (`verdicts.files_checksum`), unchanged
     since; a model that has passed the self-check here before is then not checked again.
-    capability: what the self-check found it can do. capability_reason: a sentence for the user. note: what
-    else a user has to know: its own cache is wrong, or it was not checked on longer texts; else "".
+    capability: the shapes of drafts that it can score. capability_reason: a sentence for the user. note:
+    further facts for the user, such as that it was not checked on longer texts; else "".
     decoder: our own forward on its weights; None where sessions call the module.
     vocab_size: the width of its logits. device: where tokens go in and logits come out.
     """
@@ -58,9 +53,9 @@ class HFModel:
         self._prepared = prepare(model, self.name, files)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _STATE:
-            return getattr(self._prepared, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "module" or name.startswith("_"):  # of an object that is being copied or pickled
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._prepared, name)
 
     def __reduce__(self) -> tuple[Callable[..., HFModel], tuple]:
         return HFModel, (self.module, self.name)  # packed weights are for this process alone

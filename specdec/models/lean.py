@@ -30,14 +30,14 @@ from transformers import (
 
 from specdec.models import free_memory
 from specdec.models.attention import Attention, Heads, TextRows
-from specdec.models.partial_head import PartialHead, linear_of, spread
+from specdec.models.partial_head import PartialHead, spread
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary embeddings whose angles depend on the position alone, not on the length of the text."""
 PACKED_DTYPES = ("float32", "bfloat16")
-"""What oneDNN multiplies packed; bfloat16 where the processor does."""
+"""Dtypes whose matrices are packed for oneDNN; bfloat16 only where the processor multiplies it."""
 LARGEST_TRANSPOSED = 1 << 20
 """Entries of a matrix up to which the cost of a call counts."""
 
@@ -81,7 +81,7 @@ class LeanDecoder:
         self._norm = _norm(decoder.norm, pack)
         self._layers = [_lean_layer(layer, pack) for layer in decoder.layers]
         self._output = model.lm_head
-        self._head = _projection([linear_of(model.lm_head)], pack)
+        self._head = _projection([model.lm_head], pack)
 
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
         """Hidden states [n, width] of the new tokens of several texts, text after text.
@@ -194,8 +194,11 @@ def _lean_layer(layer: Any, pack: bool) -> LeanLayer:
 
 def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
     """All of these layers applied to one input, their outputs side by side."""
-    if not pack:
-        return linears[0] if len(linears) == 1 else lambda x: torch.cat([each(x) for each in linears], -1)
+    if not pack:  # the weights themselves, because a `PartialHead` spreads its logits
+        first, *others = linears
+        if not others:
+            return lambda x: F.linear(x, first.weight, first.bias)
+        return lambda x: torch.cat([F.linear(x, each.weight, each.bias) for each in linears], -1)
     weight = torch.cat([each.weight for each in linears]).detach()
     bias = None if linears[0].bias is None else torch.cat([each.bias for each in linears]).detach()
     return (_transposed if better_transposed(weight.shape, weight.dtype) else _packed)(weight, bias)

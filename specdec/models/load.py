@@ -32,7 +32,7 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""What transformers and the file formats raise where files do not fit; what a report raises passes by."""
+"""Errors of transformers and of the file formats where files do not fit; a report raises others."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
@@ -63,38 +63,33 @@ def load_hf_model(
     output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
     ValueError names the argument or file that does not fit.
     """
-    rounded = dtype == ROUNDED
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
-    packs = packed_bytes(source, device, dtype)
-    placement, given, dtype = checked_device(device), dtype, checked_dtype(dtype)
+    placement, read_as = checked_device(device), checked_dtype(dtype)
+    packs = packed_bytes(source, device, dtype) is not None
     source.config()  # refuses a broken or unknown model before anything is fetched
-    if packs is not None:
+    if packs:
         try:
-            return _packed(source, _form(given), report, output_ids)
+            return _packed(source, _form(dtype), report, output_ids)
         except PackedError:
-            if given not in ("auto", ROUNDED):
+            if dtype not in ("auto", ROUNDED):
                 raise
     folder = source.fetch(report)
-    options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
-    options["trust_remote_code"] = False
-    if placement is None:
-        options["device_map"] = "auto"
     with READING, _weights_reported(source.name, report):
-        model = _read(source.name, folder, options)
+        spread = {"device_map": "auto"} if placement is None else {}
+        model = _read(source.name, folder, dtype=read_as, **spread)
     if placement is not None:
         model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method
     if output_ids is not None:
         restrict(model, chosen_ids(output_ids, len(model.get_output_embeddings().weight), ends_of(model)))
-    if rounded:
+    if dtype == ROUNDED:
         round_matrices(model)
     report(Progress("checking", source.name))
-    files = (
-        None
-        if rounded or output_ids is not None or placement != torch.device("cpu")
-        else files_checksum(folder)
-    )
-    with _check_shown(_shown_name(source.name), report):
-        return HFModel(model, _shown_name(source.name), files)
+    as_stored = dtype != ROUNDED and output_ids is None and placement == torch.device("cpu")
+    name, hidden = _shown_name(source.name), report is not silent or not is_progress_bar_enabled()
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # not transformers', which has hooks
+        checked = HFModel(model, name, files_checksum(folder) if as_stored else None)
+        bar.update()
+    return checked
 
 
 def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
@@ -140,8 +135,7 @@ def _packed(source: Source, form: str, report: Report, output_ids: int | Sequenc
 def _whole(path: Path) -> PreTrainedModel:
     """Load the model of a GGUF file or folder in bfloat16."""
     source = find_source(path)
-    options = {"dtype": torch.bfloat16, "use_safetensors": True, "local_files_only": True}
-    return _read(source.name, source.fetch(), options)
+    return _read(source.name, source.fetch(), dtype=torch.bfloat16)
 
 
 def checked_device(device: str | torch.device, argument: str = "device") -> torch.device | None:
@@ -210,19 +204,8 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
         set_tqdm_hook(previous)
 
 
-@contextmanager
-def _check_shown(name: str, report: Report) -> Iterator[None]:
-    """Shows a bar while a model is checked and packed, which takes minutes for a large one.
-
-    There is none where `report` tells the progress, or where transformers' bars are switched off.
-    """
-    hidden = report is not silent or not is_progress_bar_enabled()
-    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # not transformers', which has hooks
-        yield
-        bar.update()
-
-
-def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
+def _read(name: str, folder: Path, **options: Any) -> PreTrainedModel:
+    options |= {"use_safetensors": True, "local_files_only": True, "trust_remote_code": False}
     try:
         read: Any = AutoModelForCausalLM.from_pretrained(folder, **options, output_loading_info=True)
     except torch.OutOfMemoryError:

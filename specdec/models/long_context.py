@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from specdec.models.base import Capability, SessionKind
 from specdec.models.selfcheck import SCRIPTS, Check, PlainForwards, Script, ScriptedForward, in_words, tried
 from specdec.models.session_kinds import unchecked
-from specdec.models.shrink import ROOM, SMALL, lengths, small_model, unknown
+from specdec.models.shrink import ROOM, SMALL, lengths, small_model
 
 STRIDES: dict[Capability, Script] = {
     "tree": (ScriptedForward((-1, 0, 0, 2, 3, 4), (0, 2, 3)), ScriptedForward((-1, 0, 0, 1), (0, 1))),
@@ -48,21 +48,13 @@ _checks: dict[tuple, LongContextCheck] = {}
 class LongContextCheck:
     """Judges kinds of sessions by a small copy of a model, along its whole context.
 
-    Without a copy the check finds no fault. notes: what it could not check, each with the reason.
+    missing: why there is no copy, in words; None if there is one. Without a copy the check finds no fault.
     """
 
     def __init__(self, module: PreTrainedModel):
-        self.notes: list[tuple[str, str]] = []
         self._faults: dict[str, str | None] = {}
         self._check = tried(lambda: _check_of(module))  # each architecture fails in its own way
-        if isinstance(self._check, Exception):
-            unchecked_beyond = f"unchecked beyond {CHECKED} tokens, as it has no small copy"
-            self.notes.append((unchecked_beyond, in_words(self._check)))
-        if large := unknown(module.config):
-            named = ", ".join(f"{key} = {value:,}" for key, value in large.items())
-            self.notes.append(
-                ("integers of unknown meaning in its configuration, unchecked as lengths", named)
-            )
+        self.missing = in_words(self._check) if isinstance(self._check, Exception) else None
 
     def fault(self, kind: SessionKind) -> str | None:
         """The fault of a kind of session on longer texts, in words; None if it passes."""

@@ -33,7 +33,7 @@ ROWS = 65
 BYTES_PER_LOGIT = 36
 """Logits in the model's dtype and in float32, probabilities, and races in float64 (measured: 36)."""
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
-"""Types of layers whose caches hold keys and values alone."""
+"""Types of layers whose caches hold only keys and values."""
 
 
 class Sizes(NamedTuple):
@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Bytes that a model takes, by what they are for."""
+    """Bytes that a model takes, by their use."""
 
     weights: int
     packed: int

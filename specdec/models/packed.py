@@ -16,13 +16,12 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
 from specdec.models.converted_folders import LIST
-from specdec.models.gguf.matrices import PackedMatrices
+from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
-from specdec.models.kernels.frequent_first import FrequentFirst
-from specdec.models.kernels.packed_decoder import EMBEDDING, PackedDecoder
 from specdec.models.long_context import long_context_check
 from specdec.models.packed_check import packed_fault, skeleton
+from specdec.models.packed_decoder import FrequentFirst, PackedDecoder
 from specdec.models.packed_file import HEAD, read_packed
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.prepare import TREES, explained_model
@@ -31,7 +30,7 @@ from specdec.models.session_kinds import COMPILED, unchecked
 
 
 class PackedError(ValueError):
-    """The compiled forward on packed weights does not give what the model's weights give."""
+    """The logits of the compiled forward on packed weights are too far from those of the model's weights."""
 
 
 class PackedModel(HFModel):
@@ -76,7 +75,6 @@ class PackedModel(HFModel):
         """The matrices of the file."""
         decoder = self._prepared.decoder
         assert isinstance(decoder, PackedDecoder)
-        assert isinstance(decoder.matrices, PackedMatrices)
         return decoder.matrices
 
     @property
@@ -116,7 +114,6 @@ def _again(in_parts: bool, *arguments: Any) -> PackedModel:
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
     """The checked model with the rows of these ids as its output matrix."""
     assert isinstance(model.decoder, PackedDecoder)
-    assert isinstance(model.decoder.matrices, PackedMatrices)
     ids = chosen_ids(output_ids, model.vocab_size, ends_of(model.module))
     restrict(model.module, ids)
     return replace(model, decoder=PackedDecoder(model.module, model.decoder.matrices.with_rows(HEAD, ids)))

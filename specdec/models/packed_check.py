@@ -21,12 +21,13 @@ from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.kernels.layout import LANES
 from specdec.models.memory import without_weights
 from specdec.models.selfcheck import (
+    PREFIX_LENGTH,
+    SCRIPTS,
     Line,
     in_words,
     ordinary_tokens,
     relative_error,
     session_fault,
-    short_scripts,
     tried,
 )
 from specdec.theory import total_variation
@@ -54,7 +55,7 @@ def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
     fault = tried(text_fault)
     if isinstance(fault, Exception):
         return f"raises {in_words(fault)}"
-    return fault or session_fault(model, _Paths(model, tokens), short_scripts("tree"), limit=0.0)
+    return fault or session_fault(model, _Paths(model, tokens), [(SCRIPTS["tree"], PREFIX_LENGTH)], limit=0.0)
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:

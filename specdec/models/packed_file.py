@@ -19,23 +19,21 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from transformers import PreTrainedConfig
 
-from specdec.models.gguf.fields import fields
+from specdec.models.gguf.fields import fields, rows_of
 from specdec.models.gguf.header import BrokenFileError
-from specdec.models.gguf.matrices import PackedMatrices
-from specdec.models.gguf.rows import rows_of
+from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
 from specdec.models.gguf.weights import Stored, rows_in_halves
 from specdec.models.kernels.layout import LANES, QUANTISED
-from specdec.models.kernels.packed_decoder import EMBEDDING
 from specdec.models.kernels.quantised import blocks_of, rounded_fields
-from specdec.models.memory import tensor_shapes
 
 FILE, KINDS, HEAD = "packed.safetensors", "kinds", "lm_head.weight"
 ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
 """The kind to which matrices of more bits are rounded, by the name of `dtype`."""
 AT_ONCE = 1 << 22
 """Numbers of a matrix that are packed at once."""
+SMALLEST_SCALE = 2.0**-20
+"""The largest scale of some rows must be at least this. A float16 scale below it has few digits, or none."""
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _SAFE = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
@@ -50,17 +48,13 @@ class _Entry(NamedTuple):
     pieces: Callable[[], Iterator[Callable[[], np.ndarray]]]
 
 
-def write_packed(
-    folder: Path, tensors: Iterable[Stored], config: PreTrainedConfig, kind: str | None, report: Any
-) -> None:
+def write_packed(folder: Path, tensors: Iterable[Stored], kind: str | None, report: Any) -> None:
     """Writes the file with all matrices of a model into a folder.
 
     kind: a value of `ROUNDED_KINDS`, or None to keep all bits. report(done, total): called with the number of
-    written tensors. BrokenFileError where the tensors are not those of the configuration.
+    written tensors. BrokenFileError where weights are not numbers, or can't be rounded.
     """
-    tensors = list(tensors)
-    _check_tensors(tensors, config)
-    entries = list(_entries(tensors, kind))
+    entries = list(_entries(list(tensors), kind))
     table: dict[str, Any] = {
         "__metadata__": {KINDS: json.dumps({entry.name: entry.kind for entry in entries if entry.kind})}
     }
@@ -76,15 +70,6 @@ def write_packed(
             report(number, len(entries))
             for piece in pool.map(lambda make: make(), entry.pieces()):
                 file.write(piece.data)
-
-
-def _check_tensors(tensors: Iterable[Stored], config: PreTrainedConfig) -> None:
-    wanted = tensor_shapes(config)
-    there = {tensor.name: tensor.shape for tensor in tensors}
-    for name in sorted({*wanted, *there}):
-        has, wants = there.get(name), wanted.get(name)
-        if has != wants:
-            raise BrokenFileError(f"has {has or 'nothing'} as {name}, where {wants or 'nothing'} belongs")
 
 
 def read_packed(folder: Path) -> PackedMatrices:
@@ -148,8 +133,10 @@ def _packed(raw: np.ndarray, rows: Any, own: str, kind: str, name: str) -> np.nd
         values = rows_of(raw, _SAFE.get(own, own))
         _check_finite(values, name)
         numbers = rounded_fields(values, kind)
-        if not np.isfinite(numbers.factors).all():
-            raise BrokenFileError(f"has weights that are too large to be rounded to {kind}: {name}")
+        if values.any() and not SMALLEST_SCALE <= np.abs(numbers.factors).max() < np.inf:
+            raise BrokenFileError(
+                f"has weights that are too large or too small to be rounded to {kind}: {name}"
+            )
     _check_finite(numbers.factors, name)
     return blocks_of(numbers, kind).reshape(-1)
 

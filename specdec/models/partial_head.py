@@ -55,7 +55,7 @@ def ends_of(model: PreTrainedModel) -> list[int]:
 
 
 def restrict(model: PreTrainedModel, output_ids: Tensor) -> None:
-    """Make a model score these ids alone. ValueError where its output is not an ordinary linear layer."""
+    """Make a model score only these ids. ValueError where its output is not an ordinary linear layer."""
     head = model.get_output_embeddings()
     if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
         raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")
@@ -72,12 +72,3 @@ def spread(logits: Tensor, head: nn.Module) -> Tensor:
     full = logits.new_full((*logits.shape[:-1], head.vocab_size), -torch.inf)
     full[..., head.output_ids] = logits
     return full
-
-
-def linear_of(head: nn.Linear) -> nn.Linear:
-    """The output layer as an ordinary linear layer; `spread` takes its logits."""
-    if not isinstance(head, PartialHead):
-        return head
-    linear = nn.Linear(head.weight.shape[1], head.weight.shape[0], bias=False, device="meta")
-    linear.weight = head.weight
-    return linear

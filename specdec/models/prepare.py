@@ -1,4 +1,4 @@
-"""The check at load: which kind of session scores what plain forwards of the model score.
+"""The check at load: it finds the kind of session that gives the logits of plain forwards.
 
 The kinds are tried from the most capable and fastest on. Each is tried on a small copy of the model along a
 whole context (`long_context`), and on the model itself behind a few tokens (`selfcheck`).
@@ -20,7 +20,7 @@ from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
-from specdec.models.long_context import long_context_check
+from specdec.models.long_context import CHECKED, long_context_check
 from specdec.models.selfcheck import PlainForwards, explained, short_check
 from specdec.models.session_kinds import (
     COMPILED,
@@ -44,8 +44,6 @@ SEQUENCES = (
     "copy that has read a rejected token is dropped"
 )
 """Why a model with a recurrent, convolution or compressed state takes sequences, in words."""
-SELECTIVE_SCANS = ("falcon_mamba", "jamba", "mamba")
-"""Types whose selective scan over several tokens takes no state, a fault of transformers 5.23."""
 
 
 def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
@@ -105,8 +103,8 @@ def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
     if model.kind is PLAIN:
         slow = "each token is a forward over all text, which is slow"
         model = _noted(model, f"its own cache {faults[STEPPING.name]}", slow)
-    for fact, detail in long.notes:
-        model = _noted(model, fact, detail)
+    if long.missing is not None:
+        model = _noted(model, f"unchecked beyond {CHECKED} tokens, as it has no small copy", long.missing)
     return model
 
 
@@ -141,8 +139,6 @@ def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
     if fault is None or fault.startswith("raises"):
         # An error on our cache says less than a wrong result on the model's own.
         fault = faults[STATES.name]
-        if model.config.model_type in SELECTIVE_SCANS:
-            fault += ", because transformers then starts its selective scan from an empty state"
     return f"goes on token by token and can't verify drafts: scoring several tokens at once, it {fault}"
 
 

@@ -41,7 +41,7 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Answer the requests of this work, each alone, and return the next value that is none, or its result."""
+    """Answers the requests of this work one by one, up to its next value of another kind, or its result."""
     answer = None
     while True:
         try:

@@ -12,12 +12,13 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from specdec.models.converted_folders import folder_name, made
 from specdec.models.gguf.header import BrokenFileError
-from specdec.models.gguf.weights import Stored
+from specdec.models.gguf.matrices import EMBEDDING
+from specdec.models.gguf.weights import Stored, check_shapes
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
 from specdec.models.lean import check_architecture
 from specdec.models.memory import tensor_shapes, without_weights
-from specdec.models.packed_file import ROUNDED_KINDS, write_packed
+from specdec.models.packed_file import HEAD, ROUNDED_KINDS, write_packed
 from specdec.models.progress import Progress, Report
 from specdec.models.weight_files import named_files
 
@@ -25,7 +26,7 @@ NEEDED = (
     "a Llama, Mistral, Qwen 2 or Qwen 3 whose widths are multiples of 32, without a sliding window, and the "
     "compiled forward on a CPU"
 )
-"""What a model has to be, in words."""
+"""The models that can be rounded, in words."""
 _TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
@@ -66,7 +67,9 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
         def tell(done: int, total: int) -> None:
             report(Progress("converting", name, done, total))
 
-        write_packed(new, _stored(files, config), config, ROUNDED_KINDS[form], tell)
+        tensors = list(_stored(files, config))
+        check_shapes({tensor.name: tensor.shape for tensor in tensors}, config)
+        write_packed(new, tensors, ROUNDED_KINDS[form], tell)
         config.save_pretrained(new)
         if texts[1:]:
             GenerationConfig.from_pretrained(folder).save_pretrained(new)
@@ -84,10 +87,18 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
 
 def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
     """The tensors of these files that a model of this configuration has, mapped into memory."""
+    tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
+    if not any(name.startswith("model.") for name in tensors):  # saved from the model without its head
+        tensors = {name if name == HEAD else f"model.{name}": tensor for name, tensor in tensors.items()}
+    if config.tie_word_embeddings and EMBEDDING not in tensors and HEAD in tensors:
+        tensors[EMBEDDING] = tensors[HEAD]
     wanted = tensor_shapes(config)
-    tensors = {name: tensor for file in files for name, tensor in load_file(file).items() if name in wanted}
     for name, tensor in tensors.items():
+        if name not in wanted:
+            continue
+        if tensor.dtype == torch.float64:
+            tensor = tensor.float()
         if tensor.dtype not in _TYPES:
-            raise BrokenFileError(f"has {name} in {tensor.dtype}, which is not rounded")
+            raise BrokenFileError(f"has {name} in {tensor.dtype}; only floating-point numbers are rounded")
         raw = tensor.reshape(len(tensor), -1).view(torch.uint8).numpy()
         yield Stored(name, _TYPES[tensor.dtype], tuple(tensor.shape), raw)

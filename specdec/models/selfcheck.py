@@ -1,12 +1,12 @@
-"""The self-check: a session must score what plain forwards of the model score.
+"""The self-check: a session must give the logits of plain forwards of the model.
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
 model, without a cache, on that row's own line of tokens. A model in half precision is compared with its own
 code in float32 (`widened`): a session is right if it is no further from that than the model's own forward in
-half precision. A tree session must also *fail* under a wrong mask,
-and a session that restores states must fail when it does not restore them. Where it does not fail, the model
-ignores masks, or its logits do not depend on earlier tokens, and the comparison has proved nothing.
+half precision. A tree session must also *fail* under a wrong mask, and a session that restores states must
+fail when it does not restore them. Where it does not fail, the model ignores masks, or its logits do not
+depend on earlier tokens, and the comparison has proved nothing.
 
 `short_check` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
 the length act on longer texts only: `long_context` checks those on a small copy.
@@ -77,11 +77,6 @@ SCRIPTS: dict[Capability, Script] = {
     ),
     "ar": (ScriptedForward((-1,), (0,)), ScriptedForward((-1,), (0,)), ScriptedForward((-1,), ())),
 }
-UNPREFIXED: dict[Capability, Script] = {
-    "tree": (ScriptedForward((-1, 0, 0), ()),),
-    "sequence": (ScriptedForward((-1, 0), ()),),
-    "ar": (ScriptedForward((-1,), ()),),
-}
 
 
 class Rows(Protocol):
@@ -147,7 +142,7 @@ class PlainForwards:
             with Widened():
                 wide = self._own([line]).logits
             return wide.dtype == torch.float32 and relative_error(own.float(), wide) < LIMITS[own.dtype][1]
-        except Exception:  # kernels for half precision alone, or no memory for a wide matrix on a GPU
+        except Exception:  # kernels that take only half precision, or no memory for a wide matrix on a GPU
             return False
 
     def _checked_vocab_size(self) -> int:
@@ -237,12 +232,7 @@ def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
     prefix = max(1, min(PREFIX_LENGTH, model.context_length - 12))
     always, most = LIMITS.get(model.dtype, LIMITS[torch.bfloat16])
     own = ROUNDING[plain.in_float32] * plain.own_error(model, prefix)
-    return Check(model, plain, lambda of: short_scripts(of, prefix), min(most, max(always, own)))
-
-
-def short_scripts(capability: Capability, prefix_length: int = PREFIX_LENGTH) -> Scripts:
-    """The scripts behind a few tokens, and from the first token on."""
-    return (SCRIPTS[capability], prefix_length), (UNPREFIXED[capability], 0)
+    return Check(model, plain, lambda of: [(SCRIPTS[of], prefix)], min(most, max(always, own)))
 
 
 def session_fault(model: PreparedModel, plain: Rows, scripts: Scripts, limit: float) -> str | None:

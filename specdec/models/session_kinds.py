@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,7 @@ from specdec.models.sessions.stepping import PlainSession, SteppingSession
 from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
-WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {
-    "full_attention": lambda window: None,  # noqa: ARG005
-    "sliding_attention": lambda window: window,
-}
+WINDOWED = {"full_attention": False, "sliding_attention": True}
 """Types of layers whose masks are known here; a model with any other type fails the self-check."""
 
 COMPILED = SessionKind(
@@ -75,7 +72,7 @@ def layouts(config: PretrainedConfig) -> dict[str, Layout]:
     if layer_types is None:
         result = {"one mask": Layout((window,) * getattr(config, "num_hidden_layers", 0), None)}
     else:
-        by_type = {name: WINDOW_OF_TYPE[name](window) for name in set(layer_types) if name in WINDOW_OF_TYPE}
+        by_type = {name: window if WINDOWED[name] else None for name in set(layer_types) & WINDOWED.keys()}
         windows = tuple(by_type.get(name) for name in layer_types)
         result = {"a mask per type": Layout(windows, by_type)}
         if len(set(layer_types)) == 1:

@@ -9,7 +9,7 @@ lengths stay equal.
     becomes        18,                                    20,                           22 and some room
 
 `NAMES` says what an integer counts. Integers that it does not name stay as they are, so that a length among
-them is not tried; `unknown` finds them.
+them is not tried.
 """
 
 from __future__ import annotations
@@ -64,22 +64,11 @@ NAMES = {
     "encoder_hash_byte_group_vocab org_vocab_size",
     "experts": "num_experts n_routed_experts num_local_experts moe_num_experts zero_expert_num",
     "chosen": "num_experts_per_tok num_experts_per_token moe_topk moe_top_k moe_k experts_per_token",
-    "unchanged": "head_dim v_head_dim qk_head_dim qk_nope_head_dim qk_rope_head_dim index_head_dim "
-    "swa_head_dim global_head_dim kv_channels d_head attention_head_dim linear_head_dim "
-    "linear_key_head_dim linear_value_head_dim mamba_d_head mamba_head_dim mamba_headdim mamba_d_state "
-    "state_size ssm_state_size rotary_dim adapter_rank index_n_heads max_window_layers moe_layer_end_index "
-    "query_pre_attn_scalar dim_model_base block_multiple_of hc_sinkhorn_iters laurel_rank "
-    "ffn_round_up_to_multiple_of image_size patch_size mm_tokens_per_image num_kv_shared_layers "
-    "attn_rotary_emb offset_alibi",
-    "number": "rope_theta rope_local_base_freq global_rope_theta local_rope_theta rotary_emb_base "
-    "rotary_pct factor beta_fast beta_slow attention_factor final_logit_softcapping attn_logit_softcapping "
-    "swiglu_limit embedding_multiplier logits_scaling routed_scaling_factor",
 }
 """Names of a configuration's integers by what they count.
 
-unchanged: also the heads that score tokens for sparse attention. With few of them many scores are 0, and the
-choice between equal scores depends on the length of a forward. number: floating-point numbers, which a
-config.json may hold as integers.
+The heads that score tokens for sparse attention are left out and stay as they are. With few of them many
+scores are 0, and the choice between equal scores depends on the length of a forward.
 """
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 TOKENS = ("_id", "_ids", "_token_index")
@@ -103,16 +92,6 @@ def context_length(config: PretrainedConfig) -> int:
 def lengths(config: PretrainedConfig) -> set[int]:
     """All integers above `SMALL` in a configuration at which something may change."""
     return {v for part in _parts(config) for _, key, v in _entries(part) if _is_length(key, v)}
-
-
-def unknown(config: PretrainedConfig) -> dict[str, int]:
-    """The integers above `SMALL` that a configuration has under names which are not in `NAMES`."""
-    entries = (entry for part in _parts(config) for entry in _entries(part))
-    return {
-        key: v
-        for _, key, v in entries
-        if type(v) is int and v > SMALL and key not in KINDS and not key.endswith(TOKENS)
-    }
 
 
 def shrunken(config: PretrainedConfig) -> PretrainedConfig:

@@ -30,7 +30,7 @@ from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, inde
 TIMEOUT = 5
 """Seconds that the hub may take to begin an answer."""
 _UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError)
-"""What the hub's client raises without a network; the HTTP library below it differs between its versions."""
+"""Errors of the hub's client without a network; its versions use different HTTP libraries."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
@@ -98,7 +98,9 @@ class FolderSource:
 
     def __init__(self, name: str, folder: Path):
         self.name, self._folder = name, folder
-        _check_folder(folder, name)
+        if not (folder / "config.json").is_file():
+            raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
+        check_weight_files(folder, name)
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json is broken or unknown."""
@@ -195,8 +197,8 @@ def _downloaded(name: str, file: str, revision: str | None, bar: type[tqdm] | No
         raise ValueError(_gated(name)) from error
     except _UNREACHABLE as error:
         raise ValueError(
-            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; what has come is "
-            "kept, so try again"
+            f"{file} of {name!r} could not be fetched: {_obstacle(error)}; the part "
+            "that has come is kept, so try again"
         ) from error
 
 
@@ -244,12 +246,6 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
             """Ignores the speed of these bytes."""
 
     return Bar
-
-
-def _check_folder(folder: Path, name: str) -> None:
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
-    check_weight_files(folder, name)
 
 
 def _read_config(folder: Path, name: str) -> PreTrainedConfig:

@@ -2,8 +2,8 @@
 
 A verdict is about bytes: the files of the weights, the code of the forward, the versions of the libraries and
 the processor. Its file is named by a checksum of all of these and lies in a private folder. It holds a
-checksum of the logits that the checked forward gave, and one of the packed weights; a start compares them
-with what it finds. Where anything differs, the model is checked again.
+checksum of the logits that the checked forward gave, and one of the packed weights. A start compares them
+with the present ones. Where anything differs, the model is checked again.
 
 Beside it lie the weights as the forward reads them. A start maps them into memory instead of packing them, so
 that they take no memory of their own and the model's own weights are not read.
@@ -81,7 +81,7 @@ def remember(path: Path, model: PreparedModel) -> None:
     new, text = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}"), fingerprint(model)
     try:
         for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
-            old.unlink(missing_ok=True)  # also what a stopped process left
+            old.unlink(missing_ok=True)  # also the files of a process that was stopped
         if type(model.decoder) is CompiledDecoder:
             if 2 * model.decoder.nbytes > shutil.disk_usage(path.parent).free:
                 return

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-
-_lock = threading.Lock()
-_evaluated: dict[nn.Module, tuple[int, list[nn.Module]]] = {}
-"""Modules in evaluation mode for the time of a call: the number of such calls, and the parts that were
-training."""
 
 
 def check_sound(module: PreTrainedModel) -> None:
@@ -39,25 +33,12 @@ def _is_finite(weight: Tensor) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Sets evaluation mode inside the block, and restores training mode afterwards. Threads may overlap."""
-    if not module.training and module not in _evaluated:
-        yield
-        return
-    with _lock:
-        count, training = _evaluated.get(module) or (0, [part for part in module.modules() if part.training])
-        _evaluated[module] = count + 1, training
-        _set_training(training, False)
+    """Sets evaluation mode inside the block, and restores training mode afterwards."""
+    training = [part for part in module.modules() if part.training] if module.training else []
+    for part in training:
+        part.training = False
     try:
         yield
     finally:
-        with _lock:
-            count, training = _evaluated.pop(module)
-            if count > 1:
-                _evaluated[module] = count - 1, training
-            else:
-                _set_training(training, True)
-
-
-def _set_training(parts: list[nn.Module], training: bool) -> None:
-    for part in parts:
-        part.training = training
+        for part in training:
+            part.training = True

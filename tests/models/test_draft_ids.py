@@ -11,9 +11,9 @@ import torch
 import specdec
 from specdec.decoding.engine import Engine
 from specdec.methods import DRAFTING
+from specdec.models import packed_decoder
 from specdec.models.gguf.fields import fields
 from specdec.models.gguf.matrices import PackedMatrices
-from specdec.models.kernels import frequent_first
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.quantised import blocks_of
 from specdec.models.partial_head import chosen_ids, ends_of
@@ -95,23 +95,23 @@ def chances(path):
 def in_parts(monkeypatch, tmp_path):
     """Files of a pair whose draft scores its first 32 tokens first, and half of the time all others too."""
     files = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
-    monkeypatch.setattr(frequent_first, "FIRST", 32)
+    monkeypatch.setattr(packed_decoder, "FIRST", 32)
     ordered = chances(files[1]).sort().values
     between = ordered[len(ordered) // 2 - 1 :][:2].mean().item()
-    monkeypatch.setattr(frequent_first, "SURE", between)
+    monkeypatch.setattr(packed_decoder, "SURE", between)
     return files
 
 
 def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts):
     whole = specdec.load_pair(*in_parts).target  # a target scores all tokens
-    assert not isinstance(whole.decoder, frequent_first.FrequentFirst)
+    assert not isinstance(whole.decoder, packed_decoder.FrequentFirst)
     want = scored(specdec.load_pair(in_parts[1]).target, IDS, range(-1, len(IDS) - 2))
     draft = specdec.load_pair(*in_parts).draft
-    assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, frequent_first.FrequentFirst)
+    assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, packed_decoder.FrequentFirst)
     have = scored(draft, IDS, range(-1, len(IDS) - 2))
     assert torch.equal(have[:, :32], want[:, :32])
     missing = have[:, 32:].isneginf().all(-1)
-    assert missing.tolist() == (chances(in_parts[1]) > frequent_first.SURE).tolist()
+    assert missing.tolist() == (chances(in_parts[1]) > packed_decoder.SURE).tolist()
     assert 0 < missing.sum() < len(missing)
     assert torch.equal(have[~missing], want[~missing])
     alone = torch.cat([scored(draft, IDS[: n + 2], range(-1, n))[n:] for n in range(len(have))])

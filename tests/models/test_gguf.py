@@ -243,9 +243,9 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
     ("change", "message"),
     [
         ({"llama.block_count": 10**9}, "claims 1,000,000,000 layers"),
-        ({"llama.block_count": 1}, "keys describe a model with"),
+        ({"llama.block_count": 1}, "configuration describes a model with"),
         ({"llama.attention.head_count": 0}, "0 attention heads"),
-        ({"llama.embedding_length": 1 << 31}, "keys describe a model with"),
+        ({"llama.embedding_length": 1 << 31}, "configuration describes a model with"),
         ({"llama.attention.head_count_kv": 0}, "can't be read"),
         ({"llama.feed_forward_length": "many"}, "where a number belongs"),
         ({"llama.expert_count": 8}, "mixture of experts"),

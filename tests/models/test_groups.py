@@ -17,8 +17,8 @@ import pytest
 
 from specdec.models.gguf.fields import fields
 from specdec.models.kernels import compiled
-from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED
-from specdec.models.kernels.quantised import blocks_of, rounded_rows, values_of
+from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED, SMALLEST
+from specdec.models.kernels.quantised import blocks_of, fields_of
 from specdec.models.kernels.rounding import round_groups
 from tests.helpers.file_blocks import random_blocks
 from tests.models.test_lean import ROOT
@@ -37,6 +37,22 @@ def numbers(rows: int, seed: int = 1) -> np.ndarray:
     x *= np.exp2(np.arange(INPUTS) // GROUP - 5, dtype=np.float32)
     x[:, GROUP : 2 * GROUP] = 0
     return x
+
+
+def rounded_rows(x: np.ndarray, kind: str) -> np.ndarray:
+    """x [rows, inputs] as `groups` takes it for this kind: uint8 [rows, bytes of a row]."""
+    quantised, rows = QUANTISED[kind], len(x)
+    groups = x.astype(np.float32).reshape(rows, -1, GROUP)
+    largest = np.abs(groups).max(-1)
+    usable = largest > SMALLEST
+    with np.errstate(divide="ignore"):
+        turned = np.where(usable, np.float32(127) / largest, np.float32(0))
+    whole = np.rint(groups * turned[..., None]).astype(np.int8)
+    steps = largest * np.float32(1 / 127)
+    sums = whole.reshape(rows, -1, quantised.scaled).sum(-1, dtype=np.int32)
+    words = steps * sums.astype(np.float32) if quantised.minima else -quantised.offset * sums
+    parts = (whole.reshape(rows, -1), steps, words)
+    return np.concatenate([np.ascontiguousarray(part).view(np.uint8).reshape(rows, -1) for part in parts], 1)
 
 
 @lru_cache
@@ -95,7 +111,7 @@ def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
     assert np.array_equal(fields(raw, kind).values(kind), want)
     blocks = blocks_of(fields(raw, kind), kind)
     assert blocks.shape == (3, INPUTS // QUANTISED[kind].span, QUANTISED[kind].unit_bytes)
-    assert np.array_equal(values_of(blocks, kind)[:33], want)
+    assert np.array_equal(fields_of(blocks, kind).values(kind)[:33], want)
     assert blocks.nbytes <= raw.nbytes * 48 / 33 * 1.03  # at most as many bits as in the file
 
 

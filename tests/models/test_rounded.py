@@ -58,7 +58,6 @@ def test_no_number_is_rounded_by_much_more_than_half_a_step(kind, steps):
     assert np.array_equal(rounded_fields(have, kind).values(kind), have)
 
 
-@pytest.mark.filterwarnings("ignore:.*Qwen2Tokenizer cuts texts")  # the tokenizer is not Qwen's
 @pytest.mark.parametrize("dtype", ROUNDED_KINDS)
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
 def test_a_folder_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, dtype):
@@ -128,7 +127,8 @@ def test_weights_that_do_not_fit_or_are_no_numbers_are_refused_by_name(tmp_path)
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(config | {"intermediate_size": 128}))
     with pytest.raises(
-        ValueError, match=r"model' has \(.*\) as model\.layers\.0\.mlp\.down_proj\.weight, where"
+        ValueError,
+        match=r"model' has model\.layers\.0\.mlp\.down_proj\.weight of shape .*; its config",
     ):
         specdec.load_pair(path, dtype="int4")
     broken = model_of("llama", vocab_size=2048)
@@ -176,7 +176,7 @@ def test_a_broken_folder_is_refused_by_its_name(tmp_path, damage):
         specdec.load_pair(path, dtype="int4")
 
 
-def test_weights_too_large_for_a_scale_are_named_and_a_tensor_may_lie_in_two_files(tmp_path):
+def test_weights_too_large_or_small_for_a_scale_are_named_and_a_tensor_may_lie_in_two_files(tmp_path):
     path = folder(tmp_path / "model", tied=False)
     weights = load_file(path / "model.safetensors")
     names = sorted(weights)
@@ -188,7 +188,34 @@ def test_weights_too_large_for_a_scale_are_named_and_a_tensor_may_lie_in_two_fil
     text = json.dumps({"metadata": {"total_size": 1}, "weight_map": index})
     (path / "model.safetensors.index.json").write_text(text)
     assert type(specdec.load_pair(path, dtype="int8", device="cpu:0").target) is PackedModel
-    weights["model.layers.0.mlp.up_proj.weight"] *= 1e9
-    save_file(weights, path / "b.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"too large to be rounded to Q4_0: model\.layers\.0\.mlp\.up_proj"):
-        specdec.load_pair(path, dtype="int4")
+    good = weights["model.layers.0.mlp.up_proj.weight"]
+    for factor in (1e9, 1e-6):
+        weights["model.layers.0.mlp.up_proj.weight"] = good * factor
+        save_file(weights, path / "b.safetensors", metadata={"format": "pt"})
+        with pytest.raises(
+            ValueError, match=r"too small to be rounded to Q4_0: model\.layers\.0\.mlp\.up_proj"
+        ):
+            specdec.load_pair(path, dtype="int4")
+
+
+def of_the_base_model(weights):
+    return {name.removeprefix("model."): value for name, value in weights.items()}
+
+
+def under_the_name_of_the_head(weights):
+    return {name.replace("model.embed_tokens", "lm_head"): value for name, value in weights.items()}
+
+
+def in_double_precision(weights):
+    return {name: value.double() for name, value in weights.items()}
+
+
+@pytest.mark.parametrize("change", [of_the_base_model, under_the_name_of_the_head, in_double_precision])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_folder_may_name_or_store_its_weights_otherwise(tmp_path, change, dtype):
+    path = folder(tmp_path / "model", dtype=torch.float32)
+    before = scored(specdec.load_pair(path, dtype=dtype).target, IDS, range(-1, len(IDS) - 2))
+    weights = change(load_file(path / "model.safetensors"))
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+    after = scored(specdec.load_pair(path, dtype=dtype).target, IDS, range(-1, len(IDS) - 2))
+    assert torch.equal(before, after)

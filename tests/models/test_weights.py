@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 
 import pytest
 import torch
@@ -155,25 +154,6 @@ def test_a_run_that_training_interrupts_drops_nothing():
         assert module.training == (len(rounds) > 1)
         module.train()
     assert [token.id for round in rounds for token in round.tokens] == whole.token_ids
-
-
-def test_two_threads_leave_the_mode_as_the_first_found_it():
-    module = tiny_model("llama").train()
-    inside, leave = threading.Event(), threading.Event()
-
-    def first():
-        with evaluating(module):
-            inside.set()
-            leave.wait(10)
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    inside.wait(10)
-    with evaluating(module):
-        leave.set()
-        thread.join()
-        assert not module.training
-    assert module.training
 
 
 @pytest.mark.parametrize("family", FAMILIES)

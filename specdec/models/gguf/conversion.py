@@ -19,8 +19,15 @@ from specdec.models.converted_folders import folder_name, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.keys import check_keys
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
-from specdec.models.gguf.weights import CONFIGS, config_of, dtype_of, names_of, stored, weights_of
-from specdec.models.memory import tensor_shapes
+from specdec.models.gguf.weights import (
+    CONFIGS,
+    check_shapes,
+    config_of,
+    dtype_of,
+    names_of,
+    stored,
+    weights_of,
+)
 from specdec.models.packed_file import ROUNDED_KINDS, write_packed
 from specdec.models.progress import READING
 from specdec.models.weight_files import INDEX
@@ -32,7 +39,7 @@ SHARD = 1 << 30
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of the model in a file; BrokenFileError if a key is neither used nor ignored."""
     if header.architecture in CONFIGS:
-        config = _checked_config(path, header)
+        config = _transformers(lambda: _checked_config(path, header), header)
     else:
         options = {"gguf_file": path.name}
         config = _transformers(lambda: AutoConfig.from_pretrained(path.parent, **options), header)
@@ -63,7 +70,7 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
     config = read_config(path, header)
     if header.architecture in CONFIGS:
         if form:
-            write_packed(folder, stored(path, header, config), config, ROUNDED_KINDS.get(form), report)
+            write_packed(folder, stored(path, header, config), ROUNDED_KINDS.get(form), report)
         else:
             _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
         config.save_pretrained(folder)
@@ -89,16 +96,9 @@ def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
 
 def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
-    config = _transformers(lambda: config_of(path, header), header)
-
-    wanted = _transformers(lambda: tensor_shapes(config), header)
-    names = names_of(header)
+    config, names = config_of(path, header), names_of(header)
     have = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
-    for name in sorted(wanted.keys() | have.keys()):
-        if wanted.get(name) != have.get(name):
-            raise BrokenFileError(
-                f"has {name} of shape {have.get(name)}; its keys describe a model with {wanted.get(name)}"
-            )
+    check_shapes(have, config)
     return config
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a GGUF file as numbers: whole numbers of few bits, and their scales.
+"""The rows of a GGUF file's matrices as numbers: whole numbers of few bits with their scales, or float32.
 
 The layouts of the blocks are those of ggml (`ggml-common.h`).
 """
@@ -10,7 +10,24 @@ from collections.abc import Callable
 import numpy as np
 
 from specdec.models.gguf.header import BLOCKS
+from specdec.models.kernels.layout import QUANTISED
 from specdec.models.kernels.quantised import Fields
+
+PLAIN = ("F32", "F16", "BF16")
+"""Types that store one number after the other."""
+
+
+def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
+    """float32 [rows, numbers] of rows as a file has them, uint8 [rows, bytes].
+
+    kind: one of `PLAIN` or `QUANTISED`.
+    """
+    if kind in QUANTISED:
+        return fields(raw, kind).values(kind)
+    raw = np.ascontiguousarray(raw)
+    if kind == "BF16":
+        return (raw.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return raw.view("<f4" if kind == "F32" else "<f2").astype(np.float32)
 
 
 def fields(raw: np.ndarray, kind: str) -> Fields:

@@ -1,4 +1,4 @@
-"""Whether a configuration says what a GGUF file's keys about positions and attention say.
+"""Compares a configuration with a GGUF file's keys about positions and attention.
 
 Nothing is dropped in silence: each key below `rope` and `attention`, and the few others that change logits,
 stands in the configuration with its value, or has the value of a file without it (`NEUTRAL`), or changes
@@ -121,7 +121,7 @@ def _head_size(config: PreTrainedConfig) -> list[int]:
 
 
 def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
-    """How many numbers of a head may be rotated, by what the configuration says about it."""
+    """The possible numbers of rotated dimensions of a head, by a configuration."""
     shares = {entry for name, entry in entries if name == "partial_rotary_factor" and entry} or {1.0}
     heads = {entry for name, entry in entries if name == "head_dim" and entry}
     whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from specdec.models.gguf.rows import rows_of
+from specdec.models.gguf.fields import rows_of
 from specdec.models.kernels.layout import LANES, QUANTISED
-from specdec.models.kernels.packed_decoder import EMBEDDING
-from specdec.models.kernels.quantised import chosen_outputs, values_of
+from specdec.models.kernels.quantised import chosen_outputs, fields_of
+
+EMBEDDING = "model.embed_tokens.weight"
 
 
 class PackedMatrices:
@@ -37,7 +38,7 @@ class PackedMatrices:
         return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
 
     def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
-        """The same matrices, but of one these outputs alone, in this order and padded to whole blocks."""
+        """The same matrices, one of them with only these outputs, in this order, padded to whole blocks."""
         blocks, kind = self.tensors[name], self.kinds[name]
         ids = torch.nn.functional.pad(ids[None], (0, -len(ids) % LANES), mode="replicate")[0]
         if kind in QUANTISED:
@@ -53,5 +54,5 @@ class PackedMatrices:
         """
         blocks, kind = self.tensors[name][first:end], self.kinds[name]
         if kind in QUANTISED:
-            return torch.from_numpy(values_of(blocks.numpy(), kind))
+            return torch.from_numpy(fields_of(blocks.numpy(), kind).values(kind))
         return blocks.float().transpose(1, 2).reshape(len(blocks) * LANES, -1)

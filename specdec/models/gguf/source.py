@@ -13,8 +13,8 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from specdec.models.converted_folders import PACKED, folder_name, kept
 from specdec.models.gguf.conversion import converted, read_config
+from specdec.models.gguf.fields import PLAIN
 from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
-from specdec.models.gguf.rows import PLAIN
 from specdec.models.gguf.weights import CONFIGS
 from specdec.models.kernels.compiled import compile_ahead, expected
 from specdec.models.kernels.layout import GROUP, QUANTISED

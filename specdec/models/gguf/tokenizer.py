@@ -227,7 +227,7 @@ def _id(keys: dict[str, Any], key: str, usual: int | None = None) -> int | None:
 
 
 def _post_processor(keys: dict[str, Any], ids: dict[str, int], tokens: list[str]) -> Any:
-    """What adds the tokens that begin and end a text; BrokenFileError if the file names no such token."""
+    """The step that adds tokens at the ends of a text; BrokenFileError if the file names no such token."""
     kind = keys["model"]
     begins = RULES[keys["pre"]].begins if kind == BYTE_LEVEL else True
     wanted = {"bos": keys.get("add_bos_token", begins), "eos": keys.get("add_eos_token", False)}

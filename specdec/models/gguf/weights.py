@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +17,9 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
+from specdec.models.gguf.fields import PLAIN, rows_of
 from specdec.models.gguf.header import BrokenFileError, Header
-from specdec.models.gguf.rows import PLAIN, rows_of
+from specdec.models.memory import tensor_shapes
 
 CONFIGS: dict[str, type[PreTrainedConfig]] = {
     "llama": LlamaConfig,
@@ -49,34 +51,16 @@ _YARN = {
     "yarn_log_multiplier": "mscale_all_dim",
 }
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
-"""What Llama 3.1 and 3.2 were made with: a file holds only the factors that follow from it."""
+"""Settings of Llama 3.1 and 3.2. A file holds only the factors that follow from them."""
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration that a file's keys describe; BrokenFileError if a key is missing or no number."""
     keys, kind = header.keys, header.architecture
-    names = {tensor.name for tensor in header.tensors}
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
-    if keys.get(f"{kind}.expert_count"):
-        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not read")
-    if "token_embd.weight" not in shapes:
-        raise BrokenFileError("has no embedding (token_embd.weight)")
-
-    def number(name: str, default: Any = None) -> Any:
-        value = keys.get(f"{kind}.{name}", default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BrokenFileError(f"has {kind}.{name} = {value!r:.40}, where a number belongs")
-        return value
-
-    if number("block_count") > len(header.tensors):
-        raise BrokenFileError(
-            f"claims {number('block_count'):,} layers and has {len(header.tensors):,} tensors"
-        )
-    if number("context_length") < 1:
-        raise BrokenFileError(f"has a context of {number('context_length')} tokens")
+    number = partial(_number, header)
+    _check_sizes(header, number)
     heads, width = number("attention.head_count"), number("embedding_length")
-    if not heads or not width:
-        raise BrokenFileError(f"has {heads} attention heads and the width {width}")
     head_size = number("attention.key_length", number("rope.dimension_count", width // heads))
     ids = {f"{name}_token_id": keys.get(f"tokenizer.ggml.{key}_token_id") for name, key in _TOKENS.items()}
     entries: dict[str, Any] = dict(
@@ -90,14 +74,39 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
         max_position_embeddings=number("context_length"),
         rms_norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_parameters=_rope(path, header, number, head_size),
-        tie_word_embeddings="output.weight" not in names,
+        tie_word_embeddings="output.weight" not in shapes,
         architectures=[CONFIGS[kind].__name__.replace("Config", "ForCausalLM")],
         dtype=dtype_of(header),
         **ids,
     )
     if kind == "llama":
-        entries["attention_bias"] = "blk.0.attn_q.bias" in names
+        entries["attention_bias"] = "blk.0.attn_q.bias" in shapes
     return CONFIGS[kind](**entries)
+
+
+def _number(header: Header, name: str, default: Any = None) -> Any:
+    """The number at a key of the file's architecture; BrokenFileError if there is none."""
+    key = f"{header.architecture}.{name}"
+    value = header.keys.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BrokenFileError(f"has {key} = {value!r:.40}, where a number belongs")
+    return value
+
+
+def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
+    """BrokenFileError if the file is of another kind, or has sizes of which no model can be built."""
+    layers, context = number("block_count"), number("context_length")
+    heads, width = number("attention.head_count"), number("embedding_length")
+    if header.keys.get(f"{header.architecture}.expert_count"):
+        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not read")
+    if all(tensor.name != "token_embd.weight" for tensor in header.tensors):
+        raise BrokenFileError("has no embedding (token_embd.weight)")
+    if layers > len(header.tensors):
+        raise BrokenFileError(f"claims {layers:,} layers and has {len(header.tensors):,} tensors")
+    if context < 1:
+        raise BrokenFileError(f"has a context of {context} tokens")
+    if not heads or not width:
+        raise BrokenFileError(f"has {heads} attention heads and the width {width}")
 
 
 def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, Any]:
@@ -187,10 +196,21 @@ def names_of(header: Header) -> dict[str, str]:
     return named
 
 
+def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) -> None:
+    """BrokenFileError if tensors of these names and shapes are not those of a configuration's model."""
+    wanted = tensor_shapes(config)
+    for name in sorted(wanted.keys() | have.keys()):
+        if wanted.get(name) != have.get(name):
+            raise BrokenFileError(
+                f"has {name} of shape {have.get(name)}; its configuration describes a model with "
+                f"{wanted.get(name)}"
+            )
+
+
 class Stored(NamedTuple):
     """A tensor of a model's file.
 
-    name: transformers' name. type: one of `rows.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
+    name: transformers' name. type: one of `fields.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
     [outputs, bytes of a row]. heads: whose rows are reordered; None for none.
     """
 

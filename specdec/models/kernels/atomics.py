@@ -31,9 +31,6 @@ def _at_address(kind):
     return read
 
 
-_float_pointer, _int16_pointer, _int32_pointer, _int64_pointer = (
-    _at_address(types.CPointer(kind)) for kind in (types.float32, types.int16, types.int32, types.int64)
-)
 plan_record, layer_record, matrix_record, call_record, row_record = (
     _at_address(from_dtype(dtype))
     for dtype in (layout.PLAN, layout.LAYER, layout.MATRIX, layout.CALL, layout.ROW)
@@ -121,25 +118,24 @@ def wait_for(address, value):
             _leave()
 
 
-@inner()
-def floats(address, count):
-    """float32 [count] at an address."""
-    return carray(_float_pointer(address), (count,), np.float32)
+def _array_at(kind, dtype):
+    """A function that takes an address and a count for an array of numbers."""
+    pointer = _at_address(types.CPointer(kind))
+
+    @inner()
+    def read(address, count):
+        return carray(pointer(address), (count,), dtype)
+
+    return read
 
 
-@inner()
-def ints(address, count):
-    """int64 [count] at an address."""
-    return carray(_int64_pointer(address), (count,), np.int64)
-
-
-@inner()
-def shorts(address, count):
-    """int16 [count] at an address."""
-    return carray(_int16_pointer(address), (count,), np.int16)
-
-
-@inner()
-def small_ints(address, count):
-    """int32 [count] at an address."""
-    return carray(_int32_pointer(address), (count,), np.int32)
+floats, ints, shorts, small_ints = (
+    _array_at(kind, dtype)
+    for kind, dtype in (
+        (types.float32, np.float32),
+        (types.int64, np.int64),
+        (types.int16, np.int16),
+        (types.int32, np.int32),
+    )
+)
+"""Arrays of float32, int64, int16 and int32."""

@@ -16,9 +16,9 @@ from numba.extending import intrinsic
 
 from specdec.models.kernels.atomics import floats, inner, scaled_by_two, small_ints
 from specdec.models.kernels.layout import LANES
-from specdec.models.kernels.sums import fma, fused, halved, in_halves, total
+from specdec.models.kernels.sums import fused, halved, in_halves, total
+from specdec.models.kernels.vectors import FLOAT, I64, NOTHING, constant, fma, load, splat, store
 
-_INT, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _ONE, _HALF = np.float32(1), np.float32(0.5)
 _LOG2E, _LN2_HIGH, _LN2_LOW = (
     np.float32(1.4426950408889634),
@@ -101,21 +101,16 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
     def codegen(_context, builder, signature, values):
         size, (query, keys, count, scores) = signature.args[0].dtype.count, values
-        asked = [
-            builder.load(piece, align=4) for piece in _pieces(builder, size, builder.ptrtoint(query, _I64))
-        ]
+        asked = [load(builder, *piece) for piece in _pieces(builder, size, builder.ptrtoint(query, I64))]
         with for_range(builder, count) as loop:
-            numbers = _pieces(builder, size, _behind(builder, keys, loop.index, size))
-            total = ir.Constant(ir.VectorType(_FLOAT, LANES), [0.0] * LANES)
-            for part, number in zip(asked, numbers, strict=True):
+            total = constant(ir.VectorType(FLOAT, LANES), 0.0)
+            pieces = _pieces(builder, size, _head(builder, keys, loop.index, size))
+            for part, piece in zip(asked, pieces, strict=True):
                 while total.type.count > part.type.count:
                     total = halved(builder, total)
-                total = fma(builder, part, builder.load(number, align=4), total)
-            score = in_halves(builder, total)
-            builder.store(
-                score, builder.inttoptr(_behind(builder, scores, loop.index, 1), _FLOAT.as_pointer())
-            )
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
+                total = fma(builder, part, load(builder, *piece), total)
+            store(builder, in_halves(builder, total), _head(builder, scores, loop.index, 1))
+        return NOTHING
 
     return types.void(query, *(types.int64,) * 3), codegen
 
@@ -127,40 +122,32 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
     def codegen(_context, builder, signature, values):
         size, (_, heads, count, weights, out) = signature.args[0].dtype.count, values
         places = _pieces(builder, size, out)
-        sums = [alloca_once_value(builder, builder.load(place, align=4)) for place in places]
+        sums = [alloca_once_value(builder, load(builder, *place)) for place in places]
         with for_range(builder, count) as loop:
-            place = builder.inttoptr(_behind(builder, weights, loop.index, 1), _FLOAT.as_pointer())
-            weight = builder.load(place)
-            for number, total in zip(
-                _pieces(builder, size, _behind(builder, heads, loop.index, size)), sums, strict=True
-            ):
-                number = builder.load(number, align=4)
-                spread = _splat(builder, weight, number.type)
+            weight = load(builder, _head(builder, weights, loop.index, 1), FLOAT)
+            pieces = _pieces(builder, size, _head(builder, heads, loop.index, size))
+            for piece, total in zip(pieces, sums, strict=True):
+                number = load(builder, *piece)
+                spread = splat(builder, weight, number.type.count)
                 builder.store(fma(builder, number, spread, builder.load(total)), total)
-        for place, total in zip(places, sums, strict=True):
-            builder.store(builder.load(total), place, align=4)
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
+        for (address, _), total in zip(places, sums, strict=True):
+            store(builder, builder.load(total), address)
+        return NOTHING
 
     return types.void(query, *(types.int64,) * 4), codegen
 
 
 def _pieces(builder, size, address):
-    """Pointers to the vectors of a head: as many of `LANES` numbers as fit, and the rest in powers of 2."""
-    lanes, pointers = LANES, []
+    """Addresses and types of the vectors of a head: as many of `LANES` numbers as fit, then smaller ones."""
+    lanes, pieces = LANES, []
     while size:
         while size < lanes:
             lanes //= 2
-        pointers.append(builder.inttoptr(address, ir.VectorType(_FLOAT, lanes).as_pointer()))
-        address, size = builder.add(address, _I64(4 * lanes)), size - lanes
-    return pointers
+        pieces.append((address, ir.VectorType(FLOAT, lanes)))
+        address, size = builder.add(address, I64(4 * lanes)), size - lanes
+    return pieces
 
 
-def _behind(builder, address, index, size):
+def _head(builder, address, index, size):
     """The address of the head with this index."""
-    return builder.add(address, builder.mul(index, _I64(4 * size)))
-
-
-def _splat(builder, number, kind):
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, _INT(0))
-    zeros = ir.Constant(ir.VectorType(_INT, kind.count), [0] * kind.count)
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+    return builder.add(address, builder.mul(index, I64(4 * size)))

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from specdec.devices import one_thread, usual_threads
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.compiled import crew
-from specdec.models.kernels.crew import MOST_LAYERS, Crew
+from specdec.models.kernels.crew import MOST_LAYERS
 from specdec.models.kernels.packing import Packed, kind_of, pack, side_by_side
 from specdec.models.lean import check_known, has_room
 from specdec.models.partial_head import spread
@@ -135,8 +135,11 @@ class CompiledDecoder:
         if len(layers) > MOST_LAYERS:
             raise ValueError(f"the compiled forward has at most {MOST_LAYERS} layers, not {len(layers)}")
         if config.hidden_act != "silu":
-            raise ValueError(f"the compiled forward has silu alone, not {config.hidden_act!r}")
-        self._crew = _crew()
+            raise ValueError(f"the compiled forward has only silu, not {config.hidden_act!r}")
+        threads = crew()
+        if threads is None:
+            raise ValueError("there is no compiled forward")
+        self._crew = threads
         self.heads, self.kv_heads, self.size = (
             config.num_attention_heads,
             config.num_key_value_heads,
@@ -300,7 +303,7 @@ class CompiledDecoder:
         return self.scored_ids + -self.scored_ids % at.LANES
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # a draft may score again
-        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: what a call wrote."""
+        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: the results of a call."""
         return spread(logits[:, : self.scored_ids], self._output)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:
@@ -339,13 +342,6 @@ def _record(dtype: np.dtype, **fields: Any) -> np.ndarray:
     for name, value in fields.items():
         record[name] = value
     return record
-
-
-def _crew() -> Crew:
-    threads = crew()
-    if threads is None:
-        raise ValueError("there is no compiled forward")
-    return threads
 
 
 def _in_lines(count: int) -> int:

@@ -38,7 +38,7 @@ from specdec.models.kernels.rounding import rounded
 from specdec.models.kernels.sums import total_of_squares
 
 SET, ADD, GATE = range(3)
-"""What is done with the sums of a product."""
+"""Uses of a product's sums: they are written, added, or taken as gates and ups."""
 
 _ONE = np.float32(1)
 

@@ -108,7 +108,7 @@ def row_steps(weight: Tensor) -> Tensor:
 
 
 def round_matrices(model: nn.Module) -> None:
-    """Round the weights of all linear layers; what is tied to them follows."""
+    """Round the weights of all linear layers, and with them an embedding that is tied to one."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             round_rows(module.weight)

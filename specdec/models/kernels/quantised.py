@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,40 +101,33 @@ def _lines(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray:
-    """Blocks of these outputs, int64 [n], of a matrix in blocks [blocks, units, bytes]; n is whole blocks."""
-    quantised, units = QUANTISED[kind], np.arange(blocks.shape[1])
-    parts, at, places = 1 + quantised.minima, 0, []
-    wholes = parts * quantised.scales * quantised.factored
-    lines = quantised.bits * quantised.span // 32
-    for count, size in ((parts, 2), (wholes, 1), (lines, 4)):  # that an output has in a unit, and their bytes
-        numbers = np.arange(at, at + count * LANES * size).reshape(count, LANES, size)
-        places.append(numbers.transpose(1, 0, 2).reshape(LANES, -1))
-        at += numbers.size
-    offsets = np.concatenate(places, 1)  # [LANES, bytes of an output in a unit]
-    rows = blocks[ids[:, None, None] // LANES, units[:, None], offsets[ids % LANES][:, None]]
-    result = np.empty((len(ids) // LANES, *blocks.shape[1:]), np.uint8)
-    result[:, :, offsets] = rows.reshape(-1, LANES, *rows.shape[1:]).transpose(0, 2, 1, 3)
-    return result
+    """Blocks of these outputs, int64 [n], of a matrix in blocks [blocks, units, bytes]."""
+    needed, places = np.unique(ids // LANES, return_inverse=True)
+    rows = places * LANES + ids % LANES
+    q, factors, wholes = fields_of(blocks[needed], kind)
+    return blocks_of(Fields(q[rows], factors[rows], None if wholes is None else wholes[rows]), kind)
 
 
-def values_of(blocks: np.ndarray, kind: str) -> np.ndarray:
-    """The weights of blocks [blocks, units, bytes], float32 [outputs, inputs]: the reverse of `blocks_of`."""
+def fields_of(blocks: np.ndarray, kind: str) -> Fields:
+    """The numbers of blocks [blocks, units, bytes]: the reverse of `blocks_of`. Outputs fill whole blocks."""
     quantised, (count, units, _) = QUANTISED[kind], blocks.shape
-    parts = 1 + quantised.minima
-    scales = blocks[..., : 2 * LANES * parts].copy().view(np.float16).reshape(count, units, parts, 1, LANES)
-    scales = scales.astype(np.float32)
+    parts, outputs = 1 + quantised.minima, count * LANES
+    end_of_factors = 2 * LANES * parts
+
+    def by_output(numbers: np.ndarray) -> np.ndarray:
+        """[outputs, units, numbers] of [blocks, units, numbers, LANES]."""
+        sides = numbers.reshape(count, units, -1, LANES)
+        return np.ascontiguousarray(sides.transpose(0, 3, 1, 2)).reshape(outputs, units, -1)
+
+    factors = by_output(blocks[..., :end_of_factors].copy().view(np.float16))
+    wholes = None
     if quantised.factored:
-        wholes = blocks[..., 2 * LANES * parts : quantised.head_bytes].view(np.int8)
-        scales = scales * wholes.reshape(count, units, parts, quantised.scales, LANES)
+        wholes = by_output(blocks[..., end_of_factors : quantised.head_bytes].view(np.int8))
+        wholes = wholes.reshape(outputs, units, parts, -1).swapaxes(2, 3).reshape(outputs, -1, parts)
     groups = blocks[..., quantised.head_bytes :].reshape(count, units, -1, quantised.group_bytes)
-    q = _q(np.ascontiguousarray(groups).view(np.uint32).reshape(*groups.shape[:3], -1, LANES), quantised.bits)
-    q = q.view(np.uint8).reshape(count, units, quantised.scales, quantised.scaled // 4, LANES, 4)
-    weights = q.astype(np.float32)
-    weights -= np.float32(quantised.offset)
-    weights *= scales[:, :, 0, :, None, :, None]
-    if quantised.minima:
-        weights += scales[:, :, 1, :, None, :, None]
-    return weights.transpose(0, 4, 1, 2, 3, 5).reshape(count * LANES, units * quantised.span)
+    lines = np.ascontiguousarray(groups).view(np.uint32).reshape(*groups.shape[:3], -1, LANES)
+    q = by_output(_q(lines, quantised.bits)).view(np.uint8)
+    return Fields(q.reshape(outputs, -1), factors, wholes)
 
 
 def _q(lines: np.ndarray, bits: int) -> np.ndarray:
@@ -151,19 +143,3 @@ def _q(lines: np.ndarray, bits: int) -> np.ndarray:
         high = lines[..., 4 + line, :] >> np.uint32(place * more)
         words[..., vector, :] |= (high & np.uint32(0x01010101 * ((1 << more) - 1))) << np.uint32(4)
     return words
-
-
-def rounded_rows(x: np.ndarray, kind: str) -> np.ndarray:
-    """x [rows, inputs] as `groups` takes it for this kind: uint8 [rows, bytes of a row]."""
-    quantised, rows = QUANTISED[kind], len(x)
-    groups = x.astype(np.float32).reshape(rows, -1, GROUP)
-    largest = np.abs(groups).max(-1)
-    usable = largest > SMALLEST
-    with np.errstate(divide="ignore"):
-        turned = np.where(usable, np.float32(127) / largest, np.float32(0))
-    whole = np.rint(groups * turned[..., None]).astype(np.int8)
-    steps = largest * np.float32(1 / 127)
-    sums = whole.reshape(rows, -1, quantised.scaled).sum(-1, dtype=np.int32)
-    words = steps * sums.astype(np.float32) if quantised.minima else -quantised.offset * sums
-    parts: Sequence[np.ndarray] = (whole.reshape(rows, -1), steps, words)
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8).reshape(rows, -1) for part in parts], 1)

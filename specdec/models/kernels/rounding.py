@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.atomics import floats, inner, shorts, small_ints
 from specdec.models.kernels.tiles import DOTS
-from specdec.models.kernels.vectors import FLOAT, INT, call, load, splat
+from specdec.models.kernels.vectors import FLOAT, INT, call, constant, load, splat, store
 
 _STEP = np.float32(1 / 127)
 _WHOLE = 3 << 22
@@ -76,17 +76,16 @@ def _round_group(typingctx, source, out):  # noqa: ARG001
         source, out = values
         words, numbers = ir.VectorType(INT, at.GROUP), ir.VectorType(FLOAT, at.GROUP)
         bits = load(builder, source, words)
-        unsigned = builder.and_(bits, ir.Constant(words, [0x7FFFFFFF] * at.GROUP))
+        unsigned = builder.and_(bits, constant(words, 0x7FFFFFFF))
         # as numbers without signs are ordered
-        largest = builder.bitcast(
-            call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned), FLOAT
-        )
+        highest = call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned)
+        largest = builder.bitcast(highest, FLOAT)
         usable = builder.fcmp_ordered(">", largest, ir.Constant(FLOAT, float(at.SMALLEST)))
         turned = builder.select(usable, builder.fdiv(FLOAT(127.0), largest), FLOAT(0.0))
         scaled = builder.fmul(builder.bitcast(bits, numbers), splat(builder, turned, at.GROUP))
-        moved = builder.fadd(scaled, ir.Constant(numbers, [float(_WHOLE)] * at.GROUP))
+        moved = builder.fadd(scaled, constant(numbers, float(_WHOLE)))
         whole = builder.trunc(builder.bitcast(moved, words), ir.VectorType(_BYTE, at.GROUP))
-        builder.store(whole, builder.inttoptr(out, whole.type.as_pointer()), align=1)
+        store(builder, whole, out, align=1)
         return largest
 
     return types.float32(types.int64, types.int64), codegen

@@ -15,8 +15,8 @@ from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 
 from specdec.models.kernels.layout import LANES
+from specdec.models.kernels.vectors import FLOAT, I64, INT, constant, floats_behind, fma, load
 
-_I64, _FLOAT = ir.IntType(64), ir.FloatType()
 _SUMS, _FEW = 4, 8
 """Sums of `LANES` lanes, and the lanes of the numbers that are left."""
 
@@ -50,21 +50,21 @@ def total_of_squares(typingctx, address, count):  # noqa: ARG001
 def _summed(builder, address, count, add):
     """The sum in the order of this file. add: takes numbers and a sum, one or a vector of each."""
     at_once = _SUMS * LANES
-    places = [alloca_once_value(builder, ir.Constant(_vector(LANES), [0.0] * LANES)) for _ in range(_SUMS)]
-    rounds = builder.udiv(count, _I64(at_once))
+    places = [alloca_once_value(builder, constant(ir.VectorType(FLOAT, LANES), 0.0)) for _ in range(_SUMS)]
+    rounds = builder.udiv(count, I64(at_once))
     _repeat(builder, address, rounds, places, add)
     sums = [builder.load(place) for place in places]
     while len(sums) > 1:
         sums = [builder.fadd(*pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
-    zeros = ir.Constant(_vector(_FEW), [0.0] * _FEW)
-    begun = builder.insert_element(zeros, in_halves(builder, sums[0]), ir.IntType(32)(0))
+    zeros = constant(ir.VectorType(FLOAT, _FEW), 0.0)
+    begun = builder.insert_element(zeros, in_halves(builder, sums[0]), INT(0))
     place = alloca_once_value(builder, begun)
-    done = builder.mul(rounds, _I64(at_once))
-    few = builder.udiv(builder.sub(count, done), _I64(_FEW))
-    _repeat(builder, _behind(builder, address, done), few, [place], add)
+    done = builder.mul(rounds, I64(at_once))
+    few = builder.udiv(builder.sub(count, done), I64(_FEW))
+    _repeat(builder, floats_behind(builder, address, done), few, [place], add)
     last = alloca_once_value(builder, in_halves(builder, builder.load(place)))
-    done = builder.add(done, builder.mul(few, _I64(_FEW)))
-    _repeat(builder, _behind(builder, address, done), builder.sub(count, done), [last], add)
+    done = builder.add(done, builder.mul(few, I64(_FEW)))
+    _repeat(builder, floats_behind(builder, address, done), builder.sub(count, done), [last], add)
     return builder.load(last)
 
 
@@ -73,10 +73,9 @@ def _repeat(builder, address, times, places, add):
     kind = places[0].type.pointee
     size = getattr(kind, "count", 1)
     with for_range(builder, times) as loop:
-        start = builder.mul(loop.index, _I64(size * len(places)))
+        start = builder.mul(loop.index, I64(size * len(places)))
         for i, place in enumerate(places):
-            piece = _behind(builder, address, builder.add(start, _I64(i * size)))
-            number = builder.load(builder.inttoptr(piece, kind.as_pointer()), align=4)
+            number = load(builder, floats_behind(builder, address, builder.add(start, I64(i * size))), kind)
             builder.store(add(number, builder.load(place)), place)
 
 
@@ -84,32 +83,15 @@ def in_halves(builder, vector):
     """The sum of a vector's lanes: one half is added to the other until one number is left."""
     while vector.type.count > 1:
         vector = halved(builder, vector)
-    return builder.extract_element(vector, ir.IntType(32)(0))
+    return builder.extract_element(vector, INT(0))
 
 
 def halved(builder, vector):
     """The sum of a vector's two halves."""
     half = vector.type.count // 2
-    kind = ir.VectorType(ir.IntType(32), half)
+    kind = ir.VectorType(INT, half)
     low, high = (
         builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(first, first + half))))
         for first in (0, half)
     )
     return builder.fadd(low, high)
-
-
-def fma(builder, a, b, c):
-    """a * b + c with a single rounding, for floats or vectors of floats."""
-    kind = a.type
-    name = f"llvm.fma.v{kind.count}f32" if isinstance(kind, ir.VectorType) else "llvm.fma.f32"
-    function = ir.FunctionType(kind, [kind] * 3)
-    return builder.call(builder.module.declare_intrinsic(name, (), function), [a, b, c])
-
-
-def _vector(lanes):
-    return ir.VectorType(_FLOAT, lanes)
-
-
-def _behind(builder, address, count):
-    """The address behind `count` float32 numbers."""
-    return builder.add(address, builder.mul(count, _I64(4)))

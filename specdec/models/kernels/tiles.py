@@ -24,8 +24,22 @@ from torch import Tensor
 
 from specdec.models.kernels.layout import BYTES, LANES, PAIRS, PART
 from specdec.models.kernels.processor import has
-from specdec.models.kernels.sums import fma
-from specdec.models.kernels.vectors import FLOAT, I64, INT, NOTHING, splat
+from specdec.models.kernels.vectors import (
+    FLOAT,
+    I64,
+    INT,
+    NOTHING,
+    call,
+    call_one,
+    constant,
+    fma,
+    function,
+    load,
+    loop,
+    prefetch,
+    splat,
+    store,
+)
 
 WIDE = has("avx512f")
 DOTS = has("avx512bf16")
@@ -88,87 +102,56 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
     def codegen(_context, builder, signature, values):
         kind = next(kind for kind, pointer in POINTERS.items() if pointer == signature.args[0])
         first, start, rows, blocks, *rest = values
-        rest = [builder.add(builder.ptrtoint(first, I64), start), *rest]
-        done = builder.append_basic_block("tile_done")
-        switch = builder.switch(builder.add(builder.mul(rows, I64(8)), blocks), done)
-        for count in range(1, MOST_ROWS + 1):
-            for side in _sides(count):
-                case = builder.append_basic_block(f"tile_{count}_{side}")
-                switch.add_case(I64(8 * count + side), case)
-                builder.position_at_end(case)
-                builder.call(_function(builder.module, kind, count, side), rest)
-                builder.branch(done)
-        builder.position_at_end(done)
+        functions = {
+            8 * count + side: _function(builder.module, kind, count, side)
+            for count in range(1, MOST_ROWS + 1)
+            for side in _sides(count)
+        }
+        address = builder.add(builder.ptrtoint(first, I64), start)
+        call_one(builder, builder.add(builder.mul(rows, I64(8)), blocks), functions, [address, *rest])
         return NOTHING
 
     return types.void(weights, *(types.int64,) * 8), codegen
 
 
 def _sides(rows: int) -> set[int]:
-    """Blocks that tiles of so many rows have: their own, those beside one row more, one at the end."""
+    """Numbers of blocks of tiles with so many rows: their own, that of one row more, and 1 at the end."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
 def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Function:
     """The loop over the steps of one tile."""
-    name = f"specdec_tile_{kind}_{rows}_{blocks}"
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(_ARGUMENTS)), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    given = dict(zip(_ARGUMENTS, function.args, strict=True))
-    block_bytes = builder.mul(given["steps"], I64(LANES * BYTES[kind]))
-    starts = [builder.add(given["weights"], builder.mul(block_bytes, I64(i))) for i in range(blocks)]
-    lines = [builder.add(given["x"], builder.mul(given["x_stride"], I64(i))) for i in range(rows)]
-    whole = builder.and_(given["steps"], I64(-UNROLLED))
-    sums = [ir.Constant(_SUMS, [0.0] * LANES)] * (rows * blocks)
-    sums = _loop(builder, I64(0), whole, UNROLLED, sums, kind, starts, lines)
-    sums = _loop(builder, whole, given["steps"], 1, sums, kind, starts, lines)
-    for row, block in product(range(rows), range(blocks)):
-        place = builder.add(given["out"], builder.mul(given["out_stride"], I64(row)))
-        place = builder.add(place, I64(4 * LANES * block))
-        builder.store(sums[row * blocks + block], builder.inttoptr(place, _SUMS.as_pointer()), align=4)
-    builder.ret_void()
-    return function
+
+    def write(builder, given):
+        block_bytes = builder.mul(given["steps"], I64(LANES * BYTES[kind]))
+        starts = [builder.add(given["weights"], builder.mul(block_bytes, I64(i))) for i in range(blocks)]
+        lines = [builder.add(given["x"], builder.mul(given["x_stride"], I64(i))) for i in range(rows)]
+        whole = builder.and_(given["steps"], I64(-UNROLLED))
+        sums = [constant(_SUMS, 0.0)] * (rows * blocks)
+        sums = _summed(builder, (I64(0), whole, UNROLLED), sums, kind, starts, lines)
+        sums = _summed(builder, (whole, given["steps"], 1), sums, kind, starts, lines)
+        for row, block in product(range(rows), range(blocks)):
+            place = builder.add(given["out"], builder.mul(given["out_stride"], I64(row)))
+            store(builder, sums[row * blocks + block], builder.add(place, I64(4 * LANES * block)))
+
+    return function(module, f"specdec_tile_{kind}_{rows}_{blocks}", _ARGUMENTS, write)
 
 
-def _loop(builder, first, end, unrolled, sums, kind, starts, lines):
-    """Sums after the steps from `first` to `end`, some of them per iteration."""
-    before = builder.block
-    head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
-    builder.branch(head)
-    builder.position_at_end(head)
-    at = builder.phi(I64)
-    at.add_incoming(first, before)
-    carried = [builder.phi(_SUMS) for _ in sums]
-    for phi, value in zip(carried, sums, strict=True):
-        phi.add_incoming(value, before)
-    builder.cbranch(builder.icmp_signed("<", at, end), body, after)
-    builder.position_at_end(body)
-    current = list(carried)
-    for offset in range(unrolled):
-        if unrolled > 1 and offset * LANES * BYTES[kind] % LINE == 0:
-            _ask_ahead(builder, builder.add(at, I64(offset)), kind, starts)
-        current = _step(builder, builder.add(at, I64(offset)), current, kind, starts, lines)
-    at.add_incoming(builder.add(at, I64(unrolled)), builder.block)
-    for phi, value in zip(carried, current, strict=True):
-        phi.add_incoming(value, builder.block)
-    builder.branch(head)
-    builder.position_at_end(after)
-    return carried
+def _summed(builder, numbers, sums, kind, starts, lines):
+    """Sums after a range of steps, some of them per iteration of the loop."""
+    bytes_, unrolled = LANES * BYTES[kind], numbers[2]
 
+    def steps(at, sums):
+        for offset in range(unrolled):
+            step = builder.add(at, I64(offset))
+            if unrolled > 1 and offset * bytes_ % LINE == 0:
+                ahead = builder.add(builder.mul(step, I64(bytes_)), I64(AHEAD))
+                for start in starts:
+                    prefetch(builder, builder.add(start, ahead))
+            sums = _step(builder, step, sums, kind, starts, lines)
+        return sums
 
-def _ask_ahead(builder, at, kind, starts):
-    """Prefetch the weights `AHEAD` bytes after this step; an address beyond the end does no harm."""
-    address = ir.IntType(8).as_pointer()
-    asked = ir.FunctionType(ir.VoidType(), [address, INT, INT, INT])
-    prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), asked)
-    offset = builder.add(builder.mul(at, I64(LANES * BYTES[kind])), I64(AHEAD))
-    for start in starts:
-        read, near, data = INT(0), INT(3), INT(1)
-        builder.call(prefetch, [builder.inttoptr(builder.add(start, offset), address), read, near, data])
+    return loop(builder, numbers, sums, steps)
 
 
 def _step(builder, at, sums, kind, starts, lines):
@@ -177,15 +160,14 @@ def _step(builder, at, sums, kind, starts, lines):
     offset = builder.mul(at, I64(LANES * BYTES[kind]))
     weights = []
     for start in starts:
-        pointer = builder.inttoptr(builder.add(start, offset), stored.as_pointer())
-        weights.append(_factors(builder, kind, builder.load(pointer, align=BYTES[kind])))
+        vector = load(builder, builder.add(start, offset), stored, BYTES[kind])
+        weights.append(_factors(builder, kind, vector))
     result = list(sums)
     numbers = _numbers(kind)
     for i in reversed(range(len(numbers))):
         for row, line in enumerate(lines):
             place = builder.add(builder.mul(at, I64(4 * len(numbers))), I64(4 * i))
-            pointer = builder.inttoptr(builder.add(line, place), numbers[i].as_pointer())
-            number = splat(builder, builder.load(pointer), LANES)
+            number = splat(builder, load(builder, builder.add(line, place), numbers[i]), LANES)
             for block, weight in enumerate(weights):
                 total = row * len(weights) + block
                 result[total] = _added(builder, result[total], weight[i], number)
@@ -202,16 +184,14 @@ def _numbers(kind):
 def _added(builder, total, weights, numbers):
     """The sum plus the product of weights and numbers, or plus their two products if these are pairs."""
     if DOTS and weights.type == _PAIRED:
-        given = ir.FunctionType(_SUMS, [_SUMS, _PAIRED, _PAIRED])
-        add = builder.module.declare_intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", (), given)
-        return builder.call(add, [total, weights, builder.bitcast(numbers, _PAIRED)])
+        pairs = builder.bitcast(numbers, _PAIRED)
+        return call(builder, "llvm.x86.avx512bf16.dpbf16ps.512", _SUMS, total, weights, pairs)
     return fma(builder, weights, numbers, total)
 
 
 def _factors(builder, kind, stored):
     """The weights of a step as vectors of float32, one for each input, or as the pairs that they are."""
     wide = ir.VectorType(INT, LANES)
-    sixteen = ir.Constant(wide, [16] * LANES)
     if kind == "float32":
         return [stored]
     if kind == "float16":
@@ -219,11 +199,11 @@ def _factors(builder, kind, stored):
     if kind == "int8":
         return [builder.sitofp(builder.sext(stored, wide), _SUMS)]
     if kind == "bfloat16":
-        return [builder.bitcast(builder.shl(builder.zext(stored, wide), sixteen), _SUMS)]
+        return [builder.bitcast(builder.shl(builder.zext(stored, wide), constant(wide, 16)), _SUMS)]
     if DOTS:
         return [builder.bitcast(stored, _PAIRED)]
-    second = builder.and_(stored, ir.Constant(wide, [-1 << 16] * LANES))
-    return [builder.bitcast(each, _SUMS) for each in (builder.shl(stored, sixteen), second)]
+    second = builder.and_(stored, constant(wide, -1 << 16))
+    return [builder.bitcast(each, _SUMS) for each in (builder.shl(stored, constant(wide, 16)), second)]
 
 
 def rounded_inputs(x: Tensor, kind: str) -> Tensor:

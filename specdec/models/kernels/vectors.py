@@ -1,20 +1,28 @@
-"""Operations on vectors that the generators of compiled loops share."""
+"""Operations on vectors, loops and functions that the generators of compiled code share."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
 INT, I64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 NOTHING = ir.Constant(ir.IntType(8).as_pointer(), None)
-"""What an intrinsic of Numba without a result returns."""
+"""The value that an intrinsic of Numba without a result returns."""
+
+
+def constant(kind: ir.VectorType, number: float) -> ir.Constant:
+    """A vector of this type with one number in all lanes."""
+    return ir.Constant(kind, [number] * kind.count)
 
 
 def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
     """A vector with this number in all lanes."""
     kind = ir.VectorType(number.type, lanes)
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, INT(0))
-    zeros = ir.Constant(ir.VectorType(INT, lanes), [0] * lanes)
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+    return builder.shuffle_vector(
+        first, ir.Constant(kind, ir.Undefined), constant(ir.VectorType(INT, lanes), 0)
+    )
 
 
 def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
@@ -23,11 +31,100 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value
     return builder.call(builder.module.declare_intrinsic(name, (), kind), arguments)
 
 
+def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """a * b + c with a single rounding, for float32 numbers or vectors of them."""
+    lanes = f"v{a.type.count}" if isinstance(a.type, ir.VectorType) else ""
+    return call(builder, f"llvm.fma.{lanes}f32", a.type, a, b, c)
+
+
 def behind(builder: ir.IRBuilder, address: ir.Value, count: int) -> ir.Value:
     """The address some bytes further."""
     return builder.add(address, I64(count)) if count else address
 
 
+def floats_behind(builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
+    """The address behind `count` float32 numbers."""
+    return builder.add(address, builder.mul(count, I64(4)))
+
+
 def load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type, align: int = 4) -> ir.Value:
     """The value of this type at an address."""
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=align)
+
+
+def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, align: int = 4) -> None:
+    """Write a value to an address."""
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=align)
+
+
+def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Ask for the processor's cache line at an address to be read; one beyond the end does no harm."""
+    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT, INT, INT])
+    asked = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
+    read, near, data = INT(0), INT(3), INT(1)
+    builder.call(asked, [pointer, read, near, data])
+
+
+def loop(
+    builder: ir.IRBuilder,
+    numbers: tuple[ir.Value, ir.Value, int],
+    values: Sequence[ir.Value],
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """The values after `values = body(number, values)` for each number of a range.
+
+    numbers: the first number and the end, int64, and the step.
+    """
+    first, end, step = numbers
+    before = builder.block
+    head, inside, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    number, *carried = phis = [builder.phi(each.type) for each in (first, *values)]
+    for phi, value in zip(phis, (first, *values), strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", number, end), inside, after)
+    builder.position_at_end(inside)
+    done = body(number, carried)
+    for phi, value in zip(phis, (builder.add(number, I64(step)), *done), strict=True):
+        phi.add_incoming(value, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return carried
+
+
+def function(
+    module: ir.Module,
+    name: str,
+    arguments: Sequence[str],
+    write: Callable[[ir.IRBuilder, dict[str, ir.Value]], None],
+) -> ir.Function:
+    """A function of a module, made once. Its arguments are int64; `write` makes its body from their names."""
+    if name in module.globals:
+        return module.globals[name]
+    made = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
+    made.linkage = "internal"
+    made.attributes.add("noinline")
+    builder = ir.IRBuilder(made.append_basic_block("entry"))
+    write(builder, dict(zip(arguments, made.args, strict=True)))
+    builder.ret_void()
+    return made
+
+
+def call_one(
+    builder: ir.IRBuilder,
+    number: ir.Value,
+    functions: Mapping[int, ir.Function],
+    arguments: Sequence[ir.Value],
+) -> None:
+    """Call the function that has this number, an int64."""
+    done = builder.append_basic_block("called")
+    switch = builder.switch(number, done)
+    for each, chosen in functions.items():
+        case = builder.append_basic_block(f"case_{each}")
+        switch.add_case(I64(each), case)
+        builder.position_at_end(case)
+        builder.call(chosen, arguments)
+        builder.branch(done)
+    builder.position_at_end(done)

@@ -128,7 +128,7 @@ def _between_letters(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int])
 
     def string(token: str, text: str) -> bytes:
         if text == both and len(token) == 1 and ord(token) < 256:
-            return bytes([ord(token)])  # a byte that alone is no character, of a tokenizer like ByT5's
+            return bytes([ord(token)])  # a byte that is no whole character, of a tokenizer like ByT5's
         fits = text.startswith(head) and text.endswith(tail) and len(text) > len(both)
         return text[len(head) : len(text) - len(tail)].encode(errors="replace") if fits else b""
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specdec.models.attention import TextRows
-from specdec.models.cache import CHUNK, StackedCache
+from specdec.models.cache import StackedCache
 from specdec.models.kernels.decoder import CompiledDecoder, RowTable, ancestors_of, prompt_rows, tree_rows
 from specdec.models.lean import LeanDecoder
 from specdec.models.sessions.cached import TreeSession
@@ -32,7 +32,7 @@ class LeanSession(TreeSession):
         super().__init__(model, ancestors_only=ancestors_only)
 
     def _new_cache(self) -> StackedCache:
-        return StackedCache(self._decoder.kv_shape, self.model.dtype, self.model.device, CHUNK)
+        return StackedCache(self._decoder.kv_shape, self.model.dtype, self.model.device)
 
     def _append(self, token_ids: Tensor) -> None:
         first, end = self.length, self.length + len(token_ids)
@@ -75,7 +75,7 @@ class CompiledSession(TreeSession):
         super().__init__(model, ancestors_only=ancestors_only)
 
     def _new_cache(self) -> StackedCache:
-        return StackedCache(self._decoder.kv_shape, torch.float32, self.model.device, CHUNK)
+        return StackedCache(self._decoder.kv_shape, torch.float32, self.model.device)
 
     def _append(self, token_ids: Tensor) -> None:
         end = self.length + len(token_ids)

@@ -1,0 +1,99 @@
+"""Decoders whose matrices lie in a file as the compiled forward reads them, each of a kind of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
+from specdec.models.kernels import layout as at
+from specdec.models.kernels.decoder import CompiledDecoder
+from specdec.models.kernels.packing import Packed
+from specdec.models.lean import check_architecture
+
+FIRST = 1 << 15
+"""Tokens that a `FrequentFirst` scores first. Tokenizers of byte pairs number their strings in the order in
+which they were merged, the most frequent first. Vocabularies of fewer than twice as many tokens are scored at
+once."""
+SURE = 0.9
+"""A token stands out if it has at least this probability among the first tokens."""
+
+
+class PackedDecoder(CompiledDecoder):
+    """A `CompiledDecoder` on the matrices of a file.
+
+    model: a Llama, Mistral, Qwen 2 or Qwen 3 without matrices, but with norms, biases and rotary angles.
+    """
+
+    def __init__(self, model: PreTrainedModel, matrices: PackedMatrices):
+        check_architecture(model)
+        self._names = {module: name for name, module in model.named_modules()}
+        self.matrices = matrices
+        self.kind = ", ".join(sorted({kind for name, kind in matrices.kinds.items() if name != EMBEDDING}))
+        self._set_up(model)
+
+    def _product(self, linears: Sequence[nn.Linear], gated: bool = False) -> int:
+        return self._records([self._matrix(linear) for linear in linears], gated)
+
+    def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
+        """A linear layer's matrix, its kind, and the number of its sums that are handed on."""
+        name = f"{self._names[linear]}.weight"
+        weights = self.matrices.tensors[name]
+        outputs, bias = len(weights) * at.LANES, None
+        if linear.bias is not None:
+            bias = nn.functional.pad(linear.bias.detach(), (0, outputs - len(linear.bias)))
+        packed = Packed(weights, None, bias)
+        limit = outputs if linear is self._output else linear.weight.shape[0]
+        return packed, self.matrices.kinds[name], limit
+
+    def _embedded(self, token_ids: Tensor) -> Tensor:
+        return self.matrices.embedded(token_ids)
+
+    @property
+    def _rounds(self) -> bool:
+        return True
+
+
+class FrequentFirst(PackedDecoder):
+    """A draft that scores frequent tokens first, and the others only in rows where none of these stands out.
+
+    Where one of the first tokens stands out, the logits of the other tokens are -inf. That is another q,
+    which changes the speed of decoding and never its law. A row's logits do not depend on other rows.
+    """
+
+    def __init__(self, model: PreTrainedModel, matrices: PackedMatrices):
+        super().__init__(model, matrices)
+        whole, kind, _ = self._matrix(self._output)
+        parts = (whole.weights[: FIRST // at.LANES], whole.weights[FIRST // at.LANES :])
+        packed = [whole._replace(weights=weights) for weights in parts]
+        first, others = (self._records([(part, kind, part.outputs)], gated=False) for part in packed)
+        self._others = self._plan.copy()
+        self._others["layers"], self._others["head"] = 0, others
+        self._plan["head"] = first
+
+    @staticmethod
+    def fits(output: nn.Module) -> bool:
+        """Whether an output layer is read in two parts: an ordinary one with a large vocabulary."""
+        if type(output) is not nn.Linear or getattr(output, "bias", None) is not None:
+            return False
+        return output.out_features >= 2 * FIRST
+
+    @property
+    def _columns(self) -> int:
+        return FIRST
+
+    def _logits(self, x: Tensor, logits: Tensor) -> Tensor:
+        """The logits of the first tokens, and those of the others of each row in which none stands out."""
+        full = logits.new_full((len(logits), super()._columns), -torch.inf)
+        full[:, :FIRST] = logits
+        unsure = (logits.amax(-1) - logits.logsumexp(-1) < math.log(SURE)).nonzero()[:, 0]
+        if len(unsure):
+            count, columns = len(unsure), super()._columns - FIRST
+            table = np.zeros(0, dtype=at.ROW)  # no layer, no text
+            full[unsure, FIRST:] = self._run(self._others, x[unsure], count, columns, table, 0)
+        return full[:, : self.scored_ids]
