@@ -304,6 +304,7 @@ def test_a_folder_whose_tokenizer_is_of_two_parts_is_refused(folders, tmp_path):
     shutil.copytree(folders / "target", tmp_path / "two")
     for part in ("question_encoder_tokenizer", "generator_tokenizer"):
         TOKENIZER.save_pretrained(tmp_path / "two" / part)
+    (tmp_path / "two" / "tokenizer.json").unlink()
     settings = json.loads((tmp_path / "two" / "tokenizer_config.json").read_text())
     (tmp_path / "two" / "tokenizer_config.json").write_text(
         json.dumps(settings | {"tokenizer_class": "RagTokenizer"})
