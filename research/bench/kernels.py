@@ -41,9 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     crew = compiled.crew()
     if crew is None:
-        parser.error(
-            "the compiled forward is missing: pip install numba, and unset SPECDEC_KERNELS"
-        )
+        parser.error("the compiled forward is missing: pip install numba, and unset SPECDEC_KERNELS")
     torch.set_num_threads(1)
     rows = [row for shape in SHAPES for row in _measured(crew.multiply, shape, options.times)]
     for row in rows:
