@@ -38,7 +38,6 @@ RACES = 8
 INDICES = 64
 """Number of child indices of R. The probability of later indices is missing from R."""
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
-LIMITS = ("tunstall", "lemma", "renewal", "stated", "deterministic")
 CONTEXTS = 4
 """Contexts of each text whose own limits are compared."""
 SAMPLES = 128
