@@ -17,7 +17,7 @@ GUESS = RIGHT - 11
 def with_room(page):
     """The page on which a lecturer has opened a room. Its code is visible."""
     ready(page)
-    page.get_by_text("Teach", exact=True).click()
+    page.locator("summary", has_text="Teach").click()
     page.get_by_role("button", name="Open a room").click()
     page.wait_for_selector(".class-join[open] .qr svg")
     return page

@@ -47,7 +47,7 @@ def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, belo
     page.route("https://huggingface.co/**", lambda route: route.fulfill(body=FRAME.format(below, SANDBOX)))
     page.goto(SPACE)
     lecturer = page.frame_locator("iframe")
-    lecturer.get_by_text("Teach", exact=True).click()
+    lecturer.locator("summary", has_text="Teach").click()
     lecturer.get_by_role("button", name="Open a room").click()
     expect(lecturer.locator(".class-join .qr svg")).to_be_visible()
     expect(lecturer.locator(".class-join .link")).to_have_text(f"{below.removeprefix('http://')}/class")

@@ -294,7 +294,7 @@ def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):
 def test_a_link_offers_its_run_and_shows_a_recorded_one_at_rest(tab):
     page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
     expect(page.locator(".look")).to_have_text(re.compile("The settings of this link"))
-    page.wait_for_function("document.querySelectorAll('#tree .node').length > 0")
+    page.wait_for_selector("#tree .drawing .node")
     expect(page.locator("#stepper .play .word")).to_have_text("play")
     expect(page.locator("#prompt textarea")).to_have_value(
         page.evaluate("window.specdec.store.state.setup.prompt")
