@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
 from itertools import product
 from random import Random
 
@@ -21,6 +20,7 @@ from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Planted
 from tests.helpers.distributions import random_table
+from tests.theory.test_optimal import all_trees
 
 
 def joint(seconds):
@@ -30,22 +30,6 @@ def joint(seconds):
 
 NOTHING = {1: costs.Overhead(empty=0.0, drafting=0.0, node=0.0, level=0.0)}
 FREE = joint(lambda rows: 1e-12 * rows)
-
-
-@cache
-def all_trees(k: int, indices: int) -> list[Topology]:
-    """All trees of at most k nodes."""
-    found, new = {Topology([])}, {Topology([])}
-    for _ in range(k):
-        grown = set()
-        for tree in new:
-            for path in [(), *tree.paths]:
-                child = sum(other[:-1] == path for other in tree.paths)
-                if child < indices:
-                    grown.add(Topology([*tree.paths, (*path, child)]))
-        new = grown
-        found |= new
-    return list(found)
 
 
 def rate(acceptances, trees, cost):
@@ -77,7 +61,8 @@ def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed
         acceptances.append(np.array([first, random.uniform(0, min(first, 1 - first))]))
     slope, level = random.uniform(0.05, 0.4), random.choice([0.0, 0.1, 0.3])
     cost = costs.RoundCost(joint(lambda n: 1 + slope * n), joint(lambda n: level + 1e-9 * n), NOTHING)
-    best = max(rate(acceptances, trees, cost) for trees in product(all_trees(3, 2), repeat=2))
+    shapes = [Topology(tree) for k in range(4) for tree in all_trees(k, 2)]
+    best = max(rate(acceptances, trees, cost) for trees in product(shapes, repeat=2))
     assert rate(acceptances, grown(acceptances, cost, 6), cost) >= best * (1 - 1e-6)
 
 

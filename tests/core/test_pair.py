@@ -10,6 +10,7 @@ import transformers
 
 import specdec
 from specdec.models import MarkovModel
+from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import change_config, save_checkpoint, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -31,9 +32,7 @@ def folders(tmp_path_factory):
 def test_a_pair_from_folders_decodes_text_and_cuts_padding(folders):
     pair = specdec.load_pair(folders / "target", draft=folders / "draft", dtype="float32")
     assert pair.vocab_size == SIZE
-    plain = specdec.generate(pair, "the cat", method="ar", max_new_tokens=30, seed=2)
-    g = specdec.generate(pair, "the cat", method="ersd", max_new_tokens=30, seed=2)
-    assert g.token_ids == plain.token_ids
+    [g] = ersd_as_plain(pair, "the cat", [None], [2], max_new_tokens=30)
     assert g.prompt_ids == tuple(TOKENIZER.encode("the cat"))
     assert all(node.token_id < SIZE for round in g.rounds for node in round.nodes)
 
@@ -81,31 +80,11 @@ def test_the_name_of_a_pair_is_also_that_of_a_draft_for_other_targets(folders, m
         specdec.load_pair("smollm2", "smollm2")
 
 
-def test_models_in_memory_are_wrapped():
-    pair = specdec.ModelPair(
-        target=tiny_model("llama", vocab_size=SIZE),
-        draft=tiny_model("gpt2", vocab_size=SIZE),
-        tokenizer=TOKENIZER,
-    )
-    assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")
-    assert specdec.generate(pair, "the dog", max_new_tokens=5, seed=0).text
-
-
-def test_a_target_alone_is_autoregressive(folders):
-    pair = specdec.load_pair(folders / "target")
-    assert pair.draft is None
-    assert specdec.generate(pair, "the", method="ar", max_new_tokens=4, seed=0).token_ids
-
-
 def test_a_folder_with_another_tokenizer_drafts_too(folders, tmp_path):
     save_checkpoint(tmp_path / "other", "llama", vocab_size=280)
     byte_level_tokenizer(280).save_pretrained(tmp_path / "other")
     pair = specdec.load_pair(folders / "target", draft=tmp_path / "other")
-    plain, drafted = (
-        specdec.generate(pair, "the dog", method=method, max_new_tokens=60, seed=0)
-        for method in ("ar", "ersd")
-    )
-    assert drafted.token_ids == plain.token_ids
+    [drafted] = ersd_as_plain(pair, "the dog", [None], max_new_tokens=60)
     assert any(round.nodes for round in drafted.rounds)
 
 

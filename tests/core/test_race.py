@@ -15,11 +15,10 @@ from specdec.race import (
     log_exponentials,
     race_of,
     splitmix,
-    uniform,
 )
 from specdec.race import sparse as sparse_race
 from specdec.race.keys import key_of
-from specdec.race.races import DeviceRace, RaceOfEach
+from specdec.race.races import DeviceRace
 from specdec.race.sparse import SparseRace
 from tests.helpers.distributions import FALSE_ALARM
 
@@ -33,14 +32,6 @@ def splitmix64(state, count):
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
         out.append(z ^ (z >> 31))
     return out
-
-
-def test_tensor_noise_equals_scalar_noise():
-    rows = log_exponentials(11, [0, 5, 1000], 7)
-    for row, position in zip(rows, [0, 5, 1000], strict=True):
-        for i in range(7):
-            u = uniform(11, position, i, Stream.RACE)
-            assert float(row[i]) == pytest.approx(math.log(-math.log1p(-u)), rel=1e-12)
 
 
 def test_noise_of_one_position_is_a_run_of_splitmix64():
@@ -124,13 +115,6 @@ def test_arrivals_under_several_distributions_are_in_order(kind, count):
     assert [kind(e).winner(row) for row in log_q] == order[:, 0].tolist()
     assert kind(e).arrivals(log_q, count) == order[:, :count].tolist()
     assert kind(e).log_e([7, 3]) == e[[7, 3]].tolist()
-
-
-def test_each_node_can_have_a_race_of_its_own():
-    log_q = torch.log_softmax(torch.randn(2, 40, generator=torch.Generator().manual_seed(0)), -1)
-    each = [race_of(e) for e in log_exponentials(4, range(2), 40)]
-    orders = [race.arrivals(row[None], 3)[0] for race, row in zip(each, log_q, strict=True)]
-    assert RaceOfEach(each).arrivals(log_q, 3) == orders
 
 
 def test_exponentials_are_exponential():

@@ -130,15 +130,14 @@ def test_bytes_that_fit_no_character_end_no_run():
     assert [TokenTexts(FALLBACK)[i] for i in ids[:2]] == ["\n", "<C3>"]
 
 
-@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
-def test_a_random_model_with_any_tokenizer_ends_its_text(tokenizers, method):
+def test_a_random_model_with_any_tokenizer_ends_its_text(tokenizers):
     for tokenizer in tokenizers.values():
         generator = torch.Generator().manual_seed(1)
         table = torch.rand(len(tokenizer), len(tokenizer), generator=generator, dtype=torch.float64) ** 4
         model = MarkovModel(table / table.sum(-1, keepdim=True))
         pair = specdec.ModelPair(model, model, tokenizer)
         pair.eos_ids = frozenset()
-        g = specdec.generate(pair, [2, 1], method=method, max_new_tokens=60, seed=0, detail=True)
+        g = specdec.generate(pair, [2, 1], method="gsd", max_new_tokens=60, seed=0, detail=True)
         assert len(g.token_ids) == 60
         assert g.text == added_text(tokenizer, [2, 1], g.token_ids)
         assert type(g).from_json(g.to_json()) == g

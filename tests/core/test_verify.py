@@ -1,7 +1,5 @@
 """Verification by hand: small trees whose outcome can be computed with a pencil."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -25,35 +23,20 @@ def gsd(topology, token_ids, uniforms, last=0.5):
     )
 
 
-def ersd(topology, token_ids, *races):
-    rows = len(topology.parents)
-    return verify_ersd(topology, token_ids, P.log().expand(rows, 3), torch.tensor(races).log())
-
-
-def test_gsd_accepts_below_the_ratio_and_emits_a_bonus_at_the_leaf():
-    verdict = gsd(sequence(1), [9, 0], [[1 / 6 - 1e-9]])
-    assert verdict[:3] == ((1,), 1, "bonus")
-    assert verdict.attempts[0][1:5] == pytest.approx((1 / 6 - 1e-9, 0.1, 0.6, True))
-
-
 @pytest.mark.parametrize(
-    ("last", "token_id"), [(1e-17, 1), (0.4 - 1e-9, 1), (0.4 + 1e-9, 2), (1 - 2**-53, 2)]
+    ("topology", "uniforms", "last", "outcome"),
+    [
+        (sequence(1), [1 / 6 - 1e-9], 0.5, ((1,), 1, "bonus")),
+        (sequence(1), [1 / 6 + 1e-9], 1e-17, ((), 1, "residual")),  # the residual is (0, .4, .6)
+        (sequence(1), [1 / 6 + 1e-9], 0.4 - 1e-9, ((), 1, "residual")),
+        (sequence(1), [1 / 6 + 1e-9], 0.4 + 1e-9, ((), 2, "residual")),
+        (sequence(1), [1 / 6 + 1e-9], 1 - 2**-53, ((), 2, "residual")),
+        (batch(2), [0.5, 0.4 / 0.75 - 1e-9], 0.5, ((2,), 1, "bonus")),  # the second child's ratio is .4/.75
+        (batch(2), [0.5, 0.4 / 0.75 + 1e-9], 0.5, ((), 2, "residual")),  # its residual is all on token 2
+    ],
 )
-def test_gsd_rejects_above_the_ratio_and_samples_the_residual(last, token_id):
-    verdict = gsd(sequence(1), [9, 0], [[1 / 6 + 1e-9]], last=last)
-    assert verdict[:3] == ((), token_id, "residual")  # the residual is (0, .4, .6)
-
-
-def test_gsd_tries_the_next_child_against_the_residual_and_the_renormalised_draft():
-    verdict = gsd(batch(2), [9, 0, 1], [[0.5, 0.5]])
-    first, second = verdict.attempts
-    assert (second.p, second.q) == pytest.approx((0.4, 0.75))
-    assert (first.accepted, second.accepted, verdict.rows) == (False, True, (2,))
-
-
-def test_gsd_after_two_rejections_is_left_with_the_second_residual():
-    verdict = gsd(batch(2), [9, 0, 1], [[0.5, 0.6]])
-    assert verdict[:3] == ((), 2, "residual")  # max((0,.4,.6) - (0,.75,.25), 0) is all on token 2
+def test_gsd_decides_as_computed_with_a_pencil(topology, uniforms, last, outcome):
+    assert gsd(topology, [9, 0, 1][: len(topology.parents)], [uniforms], last)[:3] == outcome
 
 
 NEVER = 1 - 2**-53
@@ -72,15 +55,6 @@ def rejecting(tokens, log_p, log_q, last=0.5):
     )
     assert [attempt.accepted for attempt in verdict.attempts] == [False] * len(tokens)
     return verdict
-
-
-def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
-    """After two rejections q is smaller than float64 allows. A token is still drawn from its rest."""
-    log_q = torch.tensor([0.0, -900.0, -2000.0, -2000.0 + math.log(3)], dtype=torch.float64)
-    log_p = torch.tensor([0.1, 0.1, 0.1, 0.7], dtype=torch.float64).log()
-    attempts = rejecting([0, 1, 2], log_p, log_q).attempts
-    assert [attempt.q for attempt in attempts] == pytest.approx([1, 1, 0.25])
-    assert [attempt.p for attempt in attempts] == pytest.approx([0.1, 1 / 9, 1 / 8])
 
 
 def distributions(vocab_size):
@@ -124,12 +98,6 @@ def test_a_sample_of_a_residual_that_is_zero_everywhere_is_one_of_p():
     assert (second.p, second.q) == pytest.approx((0.5, 0.5 / 0.9))
 
 
-def test_gsd_with_equal_models_accepts_everything():
-    rows = [P.log()] * 4
-    verdict = verify_gsd(sequence(3), [9, 0, 1, 2], rows, rows, lambda *_: 1 - 1e-12, lambda _: 0.5)
-    assert verdict.rows == (1, 2, 3)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_gsd_leaves_both_distributions_as_they_were(dtype):
     p, q = P.log().to(dtype), Q.log().to(dtype)
@@ -139,24 +107,20 @@ def test_gsd_leaves_both_distributions_as_they_were(dtype):
     assert torch.equal(log_q, q)
 
 
-def test_ersd_accepts_the_child_that_wins_under_p():
-    verdict = ersd(batch(2), [9, 0, 1], (1.0, 1.0, 1.0), (1.0, 1.0, 0.1))
-    assert verdict[:3] == ((2,), 2, "bonus")
-
-
-def test_ersd_corrects_with_the_winner_nobody_drafted():
-    verdict = ersd(sequence(1), [9, 0], (1.0, 1.0, 0.1), (1.0, 1.0, 1.0))
-    assert verdict[:3] == ((), 2, "correction")
-
-
-def test_ersd_walks_down_the_tree_with_the_race_of_each_depth():
-    tree = Topology([(0,), (1,), (1, 0), (1, 0, 0)])
-    races = [(1.0, 0.01, 1.0), (0.001, 1.0, 1.0), (1.0, 1.0, 0.01), (1.0, 1.0, 1.0)]
-    verdict = ersd(tree, [9, 0, 1, 0, 1], *races)
-    assert verdict[:3] == ((2, 3), 2, "correction")
-
-
-def test_ersd_never_emits_a_token_without_probability():
-    p = torch.tensor([0.0, 1.0]).log()
-    verdict = verify_ersd(sequence(1), [9, 0], [p, p], torch.full((2, 2), -5.0))
-    assert verdict[:3] == ((), 1, "correction")
+@pytest.mark.parametrize(
+    ("tree", "token_ids", "races", "outcome"),
+    [
+        (batch(2), [9, 0, 1], [(1.0, 1.0, 1.0), (1.0, 1.0, 0.1)], ((2,), 2, "bonus")),
+        (sequence(1), [9, 0], [(1.0, 1.0, 0.1), (1.0, 1.0, 1.0)], ((), 2, "correction")),
+        (
+            Topology([(0,), (1,), (1, 0), (1, 0, 0)]),
+            [9, 0, 1, 0, 1],
+            [(1.0, 0.01, 1.0), (0.001, 1.0, 1.0), (1.0, 1.0, 0.01), (1.0, 1.0, 1.0)],
+            ((2, 3), 2, "correction"),
+        ),
+    ],
+    ids=["an accepted child", "a winner that was not drafted", "the race of each depth"],
+)
+def test_ersd_follows_the_winners_under_p(tree, token_ids, races, outcome):
+    log_p = P.log().expand(len(tree.parents), 3)
+    assert verify_ersd(tree, token_ids, log_p, torch.tensor(races).log())[:3] == outcome

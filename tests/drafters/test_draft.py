@@ -72,11 +72,3 @@ def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag, monkeypatch)
     whole = model.session()
     whole.prefill(text_ids[:-1])
     assert torch.allclose(logits, whole.forward(torch.tensor(text_ids[-1:]), [-1]), atol=1e-5)
-
-
-def test_a_token_without_probability_is_not_drafted():
-    model = markov_pair(8).draft
-    model.log_table[3, 2:] = -math.inf
-    _, tokens, log_q, *_ = drafted(model, Sampling(), batch(4))
-    assert sorted(tokens[1:]) == [0, 1]
-    assert float(log_q[0].exp().sum()) == pytest.approx(1)

@@ -21,6 +21,7 @@ from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
+from tests.helpers.texts import ersd_as_plain
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TARGET = MarkovModel(random_table(8, 1, seed=3), "target")
@@ -75,21 +76,15 @@ def generated(method, drafter, topology=TREE, pair=PAIR, seed=0, tokens=150, **o
 
 @pytest.mark.parametrize("drafter", DRAFTERS, ids=lambda drafter: drafter.name)
 def test_ersd_gives_the_text_of_autoregressive_decoding_whoever_drafts(drafter):
-    for seed, topology in enumerate([sequence(4), batch(3), TREE]):
-        plain = generated("ar", None, seed=seed)
-        assert generated("ersd", drafter, topology, seed=seed).token_ids == plain.token_ids
+    ersd_as_plain(PAIR, [0], [sequence(4), batch(3), TREE], drafter=drafter, max_new_tokens=150)
 
 
 @pytest.mark.parametrize("drafter", [NGram(), Suffix(0)], ids=lambda drafter: drafter.name)
 def test_ersd_on_the_embedded_target_alone_writes_its_text_letter_by_letter(drafter):
     embedded = specdec.load_pair("stories")
     alone = specdec.ModelPair(embedded.target, tokenizer=embedded.tokenizer)
-    texts = [
-        specdec.generate(alone, "The cat, the cat,", method=method, drafter=who, max_new_tokens=60, seed=7)
-        for method, who in (("ar", None), ("ersd", drafter))
-    ]
-    assert texts[1].text == texts[0].text
-    assert texts[1].num_target_calls < texts[0].num_target_calls
+    [run] = ersd_as_plain(alone, "The cat, the cat,", [None], [7], drafter=drafter, max_new_tokens=60)
+    assert run.num_target_calls < len(run.token_ids)
 
 
 def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=None):
@@ -233,10 +228,8 @@ def test_n_grams_propose_nothing_where_no_suffix_that_is_long_enough_was_there_b
 
 @pytest.mark.parametrize("paths", [[(0,), (1,), (1, 0)], [(0,), (1,), (0, 0), (1, 0), (1, 0, 0)]])
 def test_n_grams_fill_the_path_of_first_children_of_any_tree(paths):
-    tree, settings = Topology(paths), {"drafter": NGram(), "max_new_tokens": 20, "seed": 0}
-    pair = markov_pair(3)
-    drafted = specdec.generate(pair, [0, 1, 0, 1, 0], topology=tree, **settings)
-    assert drafted.token_ids == specdec.generate(pair, [0, 1, 0, 1, 0], method="ar", **settings).token_ids
+    settings = {"drafter": NGram(), "max_new_tokens": 20}
+    ersd_as_plain(markov_pair(3), [0, 1, 0, 1, 0], [Topology(paths)], **settings)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Logits processors that remember their calls: the text is that of transformers, or a ValueError."""
 
-import copy
 import threading
 
 import pytest
@@ -10,7 +9,7 @@ from transformers import LogitsProcessor
 import specdec
 from specdec.ecosystem.memory import Watched, isolated
 from specdec.topology import specinfer
-from tests.helpers.tiny_checkpoints import tiny_model
+from tests.helpers.tiny_checkpoints import noisy, tiny_model
 
 PROMPT = torch.tensor([[39, 44, 20, 57, 58, 38]])
 ODD = torch.arange(61) % 2 == 1
@@ -78,14 +77,8 @@ def closure(marker):
 
 @pytest.fixture(scope="module")
 def models():
-    torch.manual_seed(0)
     target = tiny_model("llama")
-    draft = copy.deepcopy(target)
-    with torch.no_grad():
-        for parameter in draft.parameters():
-            if parameter.dim() == 2:
-                parameter += 0.3 * parameter.std() * torch.randn_like(parameter)
-    return target, draft
+    return target, noisy(target, 0.3)
 
 
 def texts(models, make, marker):

@@ -1,14 +1,13 @@
 """The audit of servers with the completions protocol: valid answers, and the message for invalid ones."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 import specdec
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.openai import completions
+from tests.helpers import posts
 from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
@@ -22,26 +21,15 @@ def embedded():
 @pytest.fixture(scope="module")
 def served():
     """A small server of the completions protocol. `answers` decides its answers."""
-    state = {}
+    state = {"status": 200}
 
-    class Completions(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = state["answer"](asked)
-            body = answer if isinstance(answer, bytes) else json.dumps({"choices": [answer]}).encode()
-            self.send_response(state.get("status", 200))
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(asked):
+        given = state["answer"](asked)
+        body = given if isinstance(given, bytes) else json.dumps({"choices": [given]}).encode()
+        return state["status"], body
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Completions)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", state
-    server.shutdown()
-    server.server_close()
+    with posts.answering(answer) as url:
+        yield f"{url}/v1", state
 
 
 def answering(pair, form, change=lambda asked: asked):

@@ -2,7 +2,6 @@
 number."""
 
 import json
-import random
 import re
 
 import numpy as np
@@ -13,20 +12,17 @@ import specdec
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.command import main
 from specdec.exactness.audit.engines import ours
+from tests.exactness.test_audit import PAIR, categorical
 from tests.helpers.distributions import markov_pair
 
-PAIR = markov_pair(6, seed=2)
-TABLE = PAIR.target.log_table.exp().tolist()
 ENDS = (1, 4)
 
 
 def sampled(prompt_ids, seed, count, ends=()):
     """Plain sampling of the target, up to a token that ends the text."""
-    generator, last, tokens = random.Random(seed), prompt_ids[-1], []
-    while len(tokens) < count and last not in ends:
-        (last,) = generator.choices(range(6), TABLE[last])
-        tokens.append(last)
-    return tokens
+    tokens = categorical(prompt_ids, seed, count)
+    end = next((place for place, token in enumerate(tokens) if token in ends), count)
+    return tokens[: end + 1]
 
 
 def audited(change, pair=PAIR, ends=(), **settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
@@ -137,6 +138,17 @@ def tiny_model(
         model = _causal_class(prefix)(config)
         _scale_up(model)
     return model.to(dtype).eval()
+
+
+@torch.no_grad()
+def noisy(model: transformers.PreTrainedModel, noise: float) -> transformers.PreTrainedModel:
+    """A draft for a model: its copy with normal noise in the matrices, as a share of their spread."""
+    draft, generator = copy.deepcopy(model), torch.Generator().manual_seed(0)
+    for weight in draft.parameters():
+        if weight.dim() >= 2:
+            drawn = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+            weight.add_(drawn * weight.std() * noise)
+    return draft
 
 
 def save_checkpoint(

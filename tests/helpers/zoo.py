@@ -35,6 +35,7 @@ from specdec.models import HFModel, shrink
 from specdec.models.sessions.stepping import PlainSession
 from specdec.models.shrink import SMALL, context_length, lengths, small_model
 from specdec.topology import Topology, sequence, specinfer
+from tests.helpers.tiny_checkpoints import noisy
 
 OUT = Path("assets/results/zoo.json")
 LENGTH = 28
@@ -145,7 +146,7 @@ def examine(model: PreTrainedModel) -> dict[str, Any]:
     start = time.process_time()
     target = HFModel(model, name=model.config.model_type)
     seconds = time.process_time() - start
-    draft = None if target.capability == "ar" else HFModel(noisy(model))
+    draft = None if target.capability == "ar" else HFModel(noisy(model, NOISE))
     result = {
         "capability": target.capability,
         "reason": target.capability_reason,
@@ -213,18 +214,6 @@ def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any
         "tokens_per_call": efficiency,
         "deviating_texts": dict(wrong),
     }
-
-
-@torch.no_grad()
-def noisy(model: PreTrainedModel) -> PreTrainedModel:
-    """A draft: the same model with noise in its weights."""
-    draft = copy.deepcopy(model)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in draft.parameters():
-        if parameter.dim() >= 2:
-            noise = torch.randn(parameter.shape, generator=generator) * parameter.std() * NOISE
-            parameter.add_(noise)
-    return draft
 
 
 def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:

@@ -16,6 +16,7 @@ from specdec.race import Races
 from specdec.topology import sequence, specinfer
 from tests.helpers.context_trees import capricious
 from tests.helpers.distributions import markov_pair
+from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
 
 PROMPTS = ([1], [3, 4, 5], [7] * 150)
@@ -84,37 +85,33 @@ def test_models_without_a_lean_forward_answer_one_by_one(family):
     model = HFModel(tiny_model(family))
     pair = specdec.ModelPair(model, None if model.capability == "ar" else model)
     settings = {"method": "ar"} if pair.draft is None else {"method": "gsd", "topology": sequence(3)}
-    prompts, seeds = [[3], [4, 5], [6] * 90], [1, 2, 3]
-    many = specdec.generate_many(pair, prompts, seeds=seeds, max_new_tokens=12, **settings)
-    for prompt, seed, g in zip(prompts, seeds, many, strict=True):
-        alone = specdec.generate(pair, prompt, seed=seed, max_new_tokens=12, **settings)
-        assert g.token_ids == alone.token_ids
+    together_as_alone(pair, [[3], [4, 5], [6] * 90], [1, 2, 3], max_new_tokens=12, **settings)
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_trees_grown_from_what_the_draft_shows_batch_too(pair, method):
     tree = ContextTree(capricious(method), 5)
-    settings = {"method": method, "max_new_tokens": 20}
-    many = specdec.generate_many(pair, [[3], [4]], seeds=[1, 2], topology=[tree, sequence(2)], **settings)
-    for prompt, seed, topology, g in zip(([3], [4]), (1, 2), (tree, sequence(2)), many, strict=True):
-        assert (
-            g.token_ids == specdec.generate(pair, prompt, seed=seed, topology=topology, **settings).token_ids
-        )
+    settings = {"method": method, "topology": [tree, sequence(2)], "max_new_tokens": 20}
+    together_as_alone(pair, [[3], [4]], [1, 2], **settings)
 
 
-def test_one_forward_of_the_target_scores_the_trees_of_all(pair, monkeypatch):
-    rows, forward = {}, LeanDecoder.hidden
+@pytest.mark.parametrize("forward", ["lean", "compiled"])
+def test_one_forward_of_the_target_scores_the_trees_of_all(pair, forward, monkeypatch):
+    if forward == "compiled":
+        pair = specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1))
+        pair.eos_ids = frozenset()
+    calls, score = {}, batching._scored
 
-    def counted(self, token_ids, rotation, texts):
-        rows.setdefault(self, []).append([text.n for text in texts])
-        return forward(self, token_ids, rotation, texts)
+    def counted(parts):
+        calls.setdefault(parts[0].session.model, []).append([part.rows for part in parts])
+        return score(parts)
 
     batch, _ = joined(pair, [3], [4], [5], topology=sequence(3), max_new_tokens=50)
     batch.step()
-    monkeypatch.setattr(LeanDecoder, "hidden", counted)
+    monkeypatch.setattr(batching, "_scored", counted)
     batch.step()
-    assert rows[pair.target.decoder] == [[4, 4, 4]]
-    assert [len(counts) for counts in rows[pair.draft.decoder]] == [3, 3, 3]
+    assert calls[pair.target._prepared] == [[4, 4, 4]]
+    assert [len(rows) for rows in calls[pair.draft._prepared]] == [3, 3, 3]
 
 
 def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch):
@@ -196,10 +193,7 @@ def test_a_forward_that_fails_for_all_is_tried_for_each(pair, monkeypatch):
         return hidden(self, token_ids, rotation, texts)
 
     monkeypatch.setattr(LeanDecoder, "hidden", short_of_memory)
-    settings = {"topology": specinfer(8), "max_new_tokens": 20}
-    many = specdec.generate_many(pair, [[3], [7] * 90], seeds=[1, 2], **settings)
-    for prompt, seed, g in zip(([3], [7] * 90), (1, 2), many, strict=True):
-        assert g.token_ids == specdec.generate(pair, prompt, seed=seed, **settings).token_ids
+    together_as_alone(pair, [[3], [7] * 90], [1, 2], topology=specinfer(8), max_new_tokens=20)
 
 
 def test_a_session_s_own_error_is_its_run_s(pair, monkeypatch):
@@ -216,16 +210,9 @@ def test_a_session_s_own_error_is_its_run_s(pair, monkeypatch):
 
 def test_generate_many_takes_one_setting_for_all_or_one_for_each():
     pair = markov_pair(6)
-    seeds, methods = [5, 6, 7], ["ar", "gsd", "ersd"]
-    many = specdec.generate_many(
-        pair, [[0], [1], [2]], seeds=seeds, method=methods, topology=sequence(2), max_new_tokens=9, at_once=2
-    )
-    assert [g.method for g in many] == methods
-    for number, g in enumerate(many):
-        alone = specdec.generate(
-            pair, [number], seed=seeds[number], method=methods[number], topology=sequence(2), max_new_tokens=9
-        )
-        assert g.token_ids == alone.token_ids
+    settings = {"method": ["ar", "gsd", "ersd"], "topology": sequence(2), "max_new_tokens": 9}
+    many = together_as_alone(pair, [[0], [1], [2]], [5, 6, 7], at_once=2, **settings)
+    assert [g.method for g in many] == settings["method"]
     assert [g.seed for g in specdec.generate_many(pair, [[0], [1]], seed=8, max_new_tokens=2)] == [8, 8]
     assert specdec.generate_many(pair, []) == []
 

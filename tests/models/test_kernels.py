@@ -6,8 +6,6 @@ import ctypes
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -22,20 +20,21 @@ from numba import cfunc, types
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
-from specdec.decoding.batch import Batch
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
 from specdec.models.kernels import CompiledDecoder, compiled, layout, processor, rounding, tiles
 from specdec.models.kernels.crew import Crew
 from specdec.models.kernels.layout import PAIRS
-from specdec.models.kernels.packing import kind_of, round_rows, row_steps, side_by_side
+from specdec.models.kernels.packing import kind_of, round_rows, row_steps
 from specdec.models.kernels.product import product
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.private_cache import VARIABLE
+from tests.helpers.processes import printed
+from tests.helpers.texts import together_as_alone
 from tests.helpers.tiny_checkpoints import tiny_model
-from tests.models.test_lean import MODELS, ROOT, deviation
+from tests.models.test_lean import MODELS, deviation
 
 pytest.importorskip("numba")
 
@@ -143,13 +142,6 @@ def test_weights_rounded_to_int8_stay_as_they_are_when_rounded_again():
     once = rounded(weight, "int8")
     assert torch.equal(rounded(once, "int8"), once)
     assert ((once - weight).abs() <= row_steps(weight)[:, None] * 0.51).all()
-
-
-def test_gates_and_ups_lie_half_a_part_each():
-    gate, up = torch.arange(40.0)[:, None], -torch.arange(40.0)[:, None]
-    both = side_by_side(gate, up).view(-1, layout.PART)
-    assert both[:, : layout.PART // 2].flatten()[:40].tolist() == gate.flatten().tolist()
-    assert both[:, layout.PART // 2 :].flatten()[:40].tolist() == up.flatten().tolist()
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "float64"])
@@ -327,26 +319,6 @@ def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.T
     return torch.cat(rows)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_ersd_writes_the_text_of_autoregressive_decoding(dtype):
-    """Also in bfloat16, in which rounding once made two of three texts differ: now nothing depends on the
-    tree."""
-    pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
-    for seed in range(4):
-        options = {"max_new_tokens": 40, "seed": seed, "temperature": 1.0}
-        want = specdec.generate(pair, "Once upon a time", method="ar", **options)
-        for tree in (specdec.topology.sequence(4), specdec.topology.batch(4)):
-            have = specdec.generate(pair, "Once upon a time", method="ersd", topology=tree, **options)
-            assert have.token_ids == want.token_ids
-
-
-def test_the_switch_leaves_the_lean_forward(monkeypatch):
-    monkeypatch.setenv(compiled.SWITCH, "0")
-    model = HFModel(tiny_model("llama"))
-    assert type(model.session()) is LeanSession
-    assert "lean forward" in model.arithmetic
-
-
 @pytest.mark.parametrize("lacking", ["numba", "multiply-add", "compiler"])
 def test_whatever_is_lacking_leaves_the_lean_forward(lacking, monkeypatch, caplog):
     def broken(*_):
@@ -472,10 +444,7 @@ print(found)
 
 def test_a_process_that_compiles_computes_the_bits_of_those_that_read_its_cache(tmp_path):
     """Code that LLVM may reorder must exist only once: not both as a function and inlined in another."""
-    options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 300, "check": True}
-    environment = os.environ | {VARIABLE: str(tmp_path)}
-    command = [sys.executable, "-c", _LOGITS]
-    compiling, reading = (subprocess.run(command, env=environment, **options).stdout for _ in range(2))
+    compiling, reading = (printed(_LOGITS, {VARIABLE: str(tmp_path)}) for _ in range(2))
     assert compiling == reading
     assert compiling.startswith("[")
 
@@ -501,35 +470,12 @@ def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
         "method": ["ar", "ersd", "gsd", "ersd"],
         "topology": [None, *map(specdec.topology.Topology, ([(0,), (1,), (0, 0)], [(0,), (0, 0)], [(0,)]))],
     }
-    many = specdec.generate_many(pair, prompts, seeds=[1, 2, 3, 4], max_new_tokens=30, **settings)
-    for number, prompt in enumerate(prompts):
-        own = {name: values[number] for name, values in settings.items()}
-        alone = specdec.generate(pair, prompt, seed=number + 1, max_new_tokens=30, **own)
-        assert many[number].token_ids == alone.token_ids
-
-
-def test_rows_of_many_runs_are_one_call(monkeypatch):
-    pair = specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1))
-    pair.eos_ids = frozenset()
-    calls, forward = [], CompiledDecoder.forward
-
-    def counted(self, token_ids, texts, scored):
-        if self is pair.target.decoder:
-            calls.append([len(text.table) for text in texts])
-        return forward(self, token_ids, texts, scored)
-
-    batch = Batch(pair)
-    for prompt in ([3], [4], [5]):
-        batch.add(specdec.stream(pair, prompt, seed=0, topology=specdec.topology.sequence(3)))
-    batch.step()
-    monkeypatch.setattr(CompiledDecoder, "forward", counted)
-    batch.step()
-    assert calls == [[4, 4, 4]]
+    together_as_alone(pair, prompts, [1, 2, 3, 4], max_new_tokens=30, **settings)
 
 
 def test_a_draft_of_int8_changes_no_text_of_ersd():
     """The draft's weights and its drafts change, but the decoded text does not."""
-    pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
+    pair = specdec.load_pair("stories", device="cpu", draft_dtype=torch.int8)
     plain = specdec.load_pair("stories", device="cpu")
     assert (pair.draft.decoder.kind, pair.target.decoder.kind) == ("Q8_0", "float16")
     for seed in range(3):

@@ -4,9 +4,6 @@ for."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,9 +16,9 @@ from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions.cached import TreeSession
 from specdec.models.sessions.own_forward import LeanSession
+from tests.helpers.processes import printed
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
 
 
@@ -103,19 +100,6 @@ def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatc
         assert relative_error(rows[0], other) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("shape", "dtype", "transposed"),
-    [
-        ((8, 4), torch.float32, True),
-        ((1024, 1024), torch.float32, True),
-        ((1025, 1024), torch.float32, False),
-        ((8, 4), torch.bfloat16, False),
-    ],
-)
-def test_a_matrix_is_transposed_or_packed_by_its_shape_and_dtype(shape, dtype, transposed):
-    assert lean.better_transposed(shape, dtype) == transposed
-
-
 def test_the_record_of_a_run_says_how_its_logits_were_computed():
     pair = specdec.ModelPair(tiny_model("llama"), tiny_model("gpt2"))
     run = specdec.generate(pair, [3], max_new_tokens=4, seed=0)
@@ -127,39 +111,31 @@ def test_the_record_of_a_run_says_how_its_logits_were_computed():
     assert specdec.Generation.from_json(json.dumps(before)).arithmetic == ""
 
 
-_LOGITS = """
-import random, sys, time
+def logits() -> list[float]:
+    """Sums of logits of both models of the embedded pair."""
+    pair, found = specdec.load_pair("stories"), []
+    for model in (pair.target, pair.draft):
+        session = model.session()
+        session.prefill([3, 4, 5])
+        for count in (1, 2, 5):
+            rows = session.forward(torch.arange(6, 6 + count), [-1] * count)
+            found += rows.double().sum(1).tolist()
+    return found
+
+
+_BUSY = """
+import random, time, torch
 clock = time.perf_counter
 time.perf_counter = lambda: clock() + random.random() / 1000  # a machine that is busy now and then
-import specdec, torch
+from tests.models.test_lean import logits
 torch.set_num_threads(1)
-pair = specdec.load_pair("stories")
-found = []
-for model in (pair.target, pair.draft):
-    session = model.session()
-    session.prefill([3, 4, 5])
-    for count in (1, 2, 5):
-        found += session.forward(torch.arange(6, 6 + count), [-1] * count).double().sum(1).tolist()
-print(found)
+print(logits())
 """
 
 
 def test_every_process_computes_the_same_bits():
     """Other work on the machine changes nothing: no choice between ways to multiply depends on a clock."""
-    command = [sys.executable, "-c", _LOGITS]
-    outputs = {
-        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True).stdout
-        for _ in range(2)
-    }
-    assert len(outputs) == 1
-    assert "[" in outputs.pop()
-
-
-@pytest.mark.parametrize("window", [8, 300])
-def test_a_window_short_or_long_takes_the_models_own_forward(window):
-    model = HFModel(tiny_model("mistral", sliding_window=window))
-    assert type(model.session()) is TreeSession
-    assert model.decoder is None
+    assert printed(_BUSY) == f"{logits()}\n"
 
 
 def _subclass() -> transformers.PreTrainedModel:

@@ -17,12 +17,11 @@ from specdec.models import HFModel
 from specdec.models.base import SessionKind
 from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import relative_error
-from specdec.models.session_kinds import switch_length, tree_kinds
+from specdec.models.session_kinds import switch_length
 from specdec.models.sessions.cached import TreeSession
 from specdec.models.sessions.stepping import PlainSession
 from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import (
-    ENDLESS,
     NAMES,
     ROOM,
     SMALL,
@@ -32,7 +31,7 @@ from specdec.models.shrink import (
     small_model,
 )
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
-from tests.helpers.zoo import OUT, examine, table, variations
+from tests.helpers.zoo import OUT, examine, variations
 from tests.models.test_models import Replay, random_line, random_tree
 
 BEYOND = {
@@ -153,11 +152,6 @@ def test_a_length_in_a_dictionary_is_one_too():
     assert (config.sliding_window, config.max_position_embeddings) == (300, 4096)
 
 
-def test_each_name_counts_one_thing():
-    names = [name for names in NAMES.values() for name in names.split()]
-    assert sorted(names) == sorted(set(names))
-
-
 def test_equal_lengths_stay_equal_and_all_keep_their_order():
     rng = random.Random(0)
     for _ in range(50):
@@ -229,25 +223,7 @@ def test_a_rotary_switch_is_read_wherever_it_stands():
         assert switch_length(config) == switch
 
 
-def test_without_a_key_no_window_is_tried():
-    names = [kind.name for kind in tree_kinds(tiny_config("llama"))]
-    assert len(names) == len(set(names)) <= 2
-    assert context_length(tiny_config("mamba")) == ENDLESS
-
-
 def test_no_text_of_the_committed_zoo_deviates():
     found = json.loads((Path(__file__).parent.parent.parent / OUT).read_text())["rows"]
     assert {row["capability"] for row in found if "capability" in row} == {"tree", "sequence", "ar"}
     assert [row["type"] for row in found if any(row.get("deviating_texts", {}).values())] == []
-
-
-def test_the_table_counts_what_deviates():
-    rows = [
-        {"type": "a", "variation": "default", "capability": "tree", "reason": "", "texts": 2, "tokens": 80}
-        | {"deviating_texts": {"ar": 0, "bush": 1}},
-        {"type": "b", "variation": "default", "skipped": "no config"},
-    ]
-    text = table(rows)
-    assert "| tree | 1 | 1 | 4 | 160 | 1 |" in text
-    assert "deviates: a, default: bush 1 wrong" in text
-    assert "not tried: b, default: no config" in text

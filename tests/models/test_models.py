@@ -10,7 +10,7 @@ import transformers
 
 import specdec
 from specdec.models import HFModel, load_hf_model
-from specdec.models.cache import BufferLayer, TreeCache, tree_masks
+from specdec.models.cache import TreeCache
 from specdec.models.selfcheck import PlainForwards, relative_error
 from specdec.models.sessions.cached import SequenceSession, TreeSession
 from specdec.models.sessions.own_forward import CompiledSession
@@ -121,23 +121,10 @@ def test_tree_logits_equal_plain_forwards_over_each_line(models, family, prefix)
 
 
 @pytest.mark.parametrize("family", ["llama", "mistral", "gemma3", "gpt2"])
-def test_a_tree_level_by_level_equals_one_forward(models, family):
-    model = model_of(models, family, torch.float64)
-    parents = [-1, -1, 0, 0, 1, 2, 2, 4]
-    token_ids = torch.arange(10, 18)
-    whole, levels = model.session(), model.session()
-    for session in (whole, levels):
-        session.prefill(list(range(3, 3 + WINDOW + 4)))
-    together = whole.forward(token_ids, parents)
-    slices = [slice(0, 2), slice(2, 5), slice(5, 8)]
-    apart = torch.cat([levels.forward(token_ids[s], parents[s]) for s in slices])
-    assert relative_error(apart, together) < 1e-12
-
-
-@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3", "gpt2"])
-def test_200_rounds_of_trees_and_keeps_leave_the_cache_of_a_fresh_forward(models, family):
+def test_400_rounds_of_trees_and_keeps_leave_the_cache_of_a_fresh_forward(models, family):
+    """Long enough for the cache to grow."""
     replay = Replay(model_of(models, family, torch.float64), seed=1, prefix=3)
-    for _ in range(200):
+    for _ in range(400):
         parents = random_tree(replay.rng, 2)
         replay.advance(parents)
         if replay.rng.random() < 0.5:
@@ -146,7 +133,7 @@ def test_200_rounds_of_trees_and_keeps_leave_the_cache_of_a_fresh_forward(models
             parents += more
         replay.commit(random_line(replay.rng, parents) if len(replay.committed) < 450 else [])
     have, want = replay.forward([-1, 0, 0])
-    assert len(replay.committed) > 150
+    assert len(replay.committed) > 300
     assert relative_error(have, want) < 1e-9
 
 
@@ -236,29 +223,12 @@ def test_the_check_leaves_the_random_state_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_two_sessions_of_one_model_do_not_meet(models):
-    model = model_of(models, "llama")
-    replays = [Replay(model, seed, prefix=4 + seed) for seed in range(2)]
-    for _ in range(3):
-        for replay in replays:
-            have, want = replay.forward([-1, 0, 0])
-            assert relative_error(have, want) < 2e-5
-            replay.commit([0, 2])
-
-
 def test_a_long_prefill_in_chunks_equals_one_forward(models, monkeypatch):
     monkeypatch.setattr("specdec.models.sessions.cached.PREFILL_CHUNK", 7)
     for family in ("llama", "gemma3", "mistral", "gpt2", "mpt"):
         replay = Replay(model_of(models, family), seed=0, prefix=40)
         have, want = replay.forward([-1])
         assert relative_error(have, want) < 2e-5, family
-
-
-def test_kept_nodes_that_are_no_line_of_descent_are_our_own_mistake(models):
-    session = model_of(models, "llama").session()
-    session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0])
-    with pytest.raises(AssertionError, match="line of descent"):
-        session.commit([1])
 
 
 def test_a_full_context_is_refused():
@@ -268,30 +238,6 @@ def test_a_full_context_is_refused():
     assert session.forward(torch.tensor([5]), [-1]).shape == (1, VOCAB_SIZE)
     with pytest.raises(ValueError, match="context of 32"):
         session.forward(torch.tensor([5]), [0])
-
-
-def test_masks_show_prefix_ancestors_and_self():
-    masks = tree_masks((-1, 0, 0, 2), 1, 4, (None, 3), torch.float32, torch.device("cpu"))
-    seen = (masks.at(2, None)[0, 0] == 0).int().tolist()
-    #        prefix  nodes
-    assert seen == [[1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], [1, 1, 1, 0, 1, 1]]
-    assert masks.depths.tolist() == [[1, 1, 2]]
-    # A window of 3 tokens: a token and the two before it. So the deepest node no longer attends to the
-    # prefix.
-    seen = (masks.at(9, 3)[0, 0] == 0).int().tolist()
-    assert seen == [[0, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 1]]
-
-
-def test_a_buffer_keeps_in_place_and_grows():
-    cache = TreeCache()
-    rows = torch.arange(300.0).view(1, 1, 300, 1)
-    cache.update(rows[:, :, :4], rows[:, :, :4], 0)
-    cache.commit_all(4)
-    cache.update(rows[:, :, 4:10], -rows[:, :, 4:10], 0)
-    cache.commit(4, [0, 2, 5])
-    keys, values = cache.update(rows[:, :, 10:], -rows[:, :, 10:], 0)
-    assert keys.flatten().tolist() == [0, 1, 2, 3, 4, 6, 9, *range(10, 300)]
-    assert values.flatten().tolist() == [0, 1, 2, 3, -4, -6, -9, *range(-10, -300, -1)]
 
 
 @pytest.mark.parametrize("largest", [1, 1 << 28])
@@ -309,16 +255,6 @@ def test_layers_of_any_shape_keep_the_same_rows(monkeypatch, largest):
         assert layer.get_seq_length() == 6
         assert layer.keys[0, -1, :6, -1].tolist() == [0, 1, 2, 4, 5, 7]
         assert layer.values[0, -1, :6, -1].tolist() == [0, -1, -2, -4, -5, -7]
-
-
-def test_a_windowed_buffer_shows_what_the_window_reaches():
-    layer = BufferLayer(window=4)
-    rows = torch.arange(12.0).view(1, 1, 12, 1)
-    layer.update(rows[:, :, :8], rows[:, :, :8])
-    layer.committed = 8
-    assert layer.get_mask_sizes(2) == (5, 5)
-    keys, _ = layer.update(rows[:, :, 8:10], rows[:, :, 8:10])
-    assert keys.flatten().tolist() == [5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "mamba"])
@@ -344,21 +280,6 @@ def test_dtype_is_taken_by_name_or_as_it_was_saved(tmp_path):
     assert load_hf_model(folder, device="cpu").dtype == torch.bfloat16
     assert load_hf_model(folder, device="cpu", dtype="float32").dtype == torch.float32
     assert load_hf_model(folder, device="cpu", dtype=torch.float16).dtype == torch.float16
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"device": "gpu"}, "device = 'gpu'"),
-        ({"device": "cuda:99"}, "device = 'cuda:99'"),
-        ({"dtype": "int3"}, "dtype = 'int3'"),
-        ({"dtype": torch.int8}, r"dtype = torch\.int8"),
-    ],
-)
-def test_unknown_devices_and_dtypes_are_named(tmp_path, arguments, message):
-    save_checkpoint(tmp_path, "llama")
-    with pytest.raises(ValueError, match=message):
-        load_hf_model(tmp_path, **arguments)
 
 
 @pytest.mark.parametrize("load", [load_hf_model, specdec.load_pair])

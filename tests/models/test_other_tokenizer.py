@@ -15,7 +15,6 @@ import pytest
 import tokenizers
 import torch
 import transformers
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
 from research.audit.openvino_graph import convert_pair
@@ -34,7 +33,8 @@ from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.terminal import command as terminal
 from specdec.topology import Topology, batch, sequence, specinfer
 from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
-from tests.helpers.tiny_checkpoints import save_checkpoint
+from tests.helpers.texts import ersd_as_plain, together_as_alone
+from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
 
 PYTHON = "bytes, in Python"
@@ -66,21 +66,9 @@ def kinds():
 
 def small_model(tokenizer, seed):
     """A small Llama over a tokenizer's ids, and a few ids of padding."""
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer) + 3,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    model = LlamaForCausalLM(config).eval()
-    torch.nn.init.normal_(model.lm_head.weight, std=0.4)
-    return model
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id"))
+    sizes = {"num_hidden_layers": 1, "max_position_embeddings": 1024}
+    return tiny_model("llama", seed=seed, vocab_size=len(tokenizer) + 3, **sizes, **ends)
 
 
 @pytest.fixture(scope="session")
@@ -127,12 +115,8 @@ def test_ersd_writes_the_text_of_plain_decoding(pairs, kind):
     trees = [sequence(4), specinfer(8), Topology([(0,), (1,), (0, 0), (1, 0), (0, 0, 0)])]
     shared = set(pair.draft.shared_ids.tolist())
     for seed, prompt in enumerate(prompts):
-        settings = {"max_new_tokens": 100, "seed": seed}
-        plain = specdec.generate(pair, prompt, method="ar", **settings)
         for drafter, tree in ((None, trees[seed % 3]), ("strings", sequence(1 + seed % 4))):
-            drafted = specdec.generate(pair, prompt, drafter=drafter, topology=tree, **settings)
-            assert drafted.token_ids == plain.token_ids
-            assert drafted.text == plain.text
+            [drafted] = ersd_as_plain(pair, prompt, [tree], [seed], drafter=drafter, max_new_tokens=100)
             drafted_ids = {node.token_id for round in drafted.rounds for node in round.nodes}
             assert drafted_ids
             assert drafter or drafted_ids <= shared
@@ -243,10 +227,7 @@ def test_a_long_text_is_remembered_as_far_as_the_drafts_context_reaches(kinds):
     pair = without_end(specdec.ModelPair(target, draft, kinds["metaspace"], kinds["byte-level"]))
     prompts = ["the cat and the dog sat on the mat " * n for n in (1, 9, 30)]
     for settings in ({"method": "gsd", "topology": TREE}, {"drafter": "strings"}):
-        settings |= {"max_new_tokens": 90}
-        alone = [specdec.generate(pair, prompt, seed=n, **settings) for n, prompt in enumerate(prompts)]
-        together = generate_many(pair, prompts, seeds=[0, 1, 2], **settings)
-        assert [g.token_ids for g in alone] == [g.token_ids for g in together]
+        together_as_alone(pair, prompts, [0, 1, 2], max_new_tokens=90, **settings)
     session = pair.draft.session()
     session.prefill(pair.encode(prompts[2]))
     assert session.length == len(pair.encode(prompts[2]))
@@ -288,9 +269,8 @@ def test_ids_that_a_model_does_not_score_are_neither_read_nor_proposed(kinds, ro
     tokenizers[role].add_tokens([" the cat"])
     pair = without_end(specdec.ModelPair(*models, *tokenizers.values()))
     prompt = pair.encode("a the dog")
-    plain = specdec.generate(pair, prompt, method="ar", seed=1)
     for drafter in (None, "strings"):
-        assert specdec.generate(pair, prompt, drafter=drafter, seed=1).token_ids == plain.token_ids
+        ersd_as_plain(pair, prompt, [None], [1], drafter=drafter)
     reader = pair.draft.retokenizer
     context = reader.after(reader.start, tokenizers["target"]("say the cat")["input_ids"])
     assert max(reader.ids(context)) < models[1].vocab_size
@@ -329,11 +309,8 @@ def test_the_draft_reads_the_targets_chat_template_without_tokens_that_it_lacks(
     read = theirs.convert_ids_to_tokens(reader.ids(reader.after(reader.start, prompt)))
     text = "".join(read).replace(SPACE, " ").replace("<0x0A>", "\n").replace("<0x3F>", "?")
     assert text == "<|user|>the dog\nthe mat\n<|user|>the cat?\n"
-    settings = {"max_new_tokens": 80, "seed": 1}
-    plain = specdec.generate(pair, prompt, method="ar", **settings)
     for drafter in (None, "strings"):
-        drafted = specdec.generate(pair, prompt, drafter=drafter, topology=sequence(3), **settings)
-        assert drafted.token_ids == plain.token_ids
+        ersd_as_plain(pair, prompt, [sequence(3)], [1], drafter=drafter, max_new_tokens=80)
 
 
 def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
@@ -450,18 +427,8 @@ def test_every_command_takes_a_draft_of_another_tokenizer(kinds, tmp_path, monke
         kinds[kind].save_pretrained(tmp_path / role)
     Path("prompts.txt").write_text("once upon a time\n")
     pair = ["--target", "target", "--draft", "draft"]
-    settings = [
-        "--tokens",
-        "9",
-        "--topology",
-        "sequence(2)",
-        "--seed",
-        "1",
-        "--compare",
-        "--explain",
-        "--json",
-    ]
-    terminal.main(["the cat", *pair, *settings])
+    settings = ["--tokens", "9", "--topology", "sequence(2)", "--seed", "1"]
+    terminal.main(["the cat", *pair, *settings, "--compare", "--explain", "--json"])
     out, err = capsys.readouterr()
     assert {"ar", "ersd"} <= {each["method"] for each in json.loads(out) if each["same_text"]}
     assert "another tokenizer" in err
@@ -469,18 +436,8 @@ def test_every_command_takes_a_draft_of_another_tokenizer(kinds, tmp_path, monke
     bench_command.main([*options, *pair, "--prompt-file", "prompts.txt", "--json", "bench.json"])
     names = {row["name"] for row in json.loads(Path("bench.json").read_text())["rows"]}
     assert {"specdec ERSD sequence(2)", "specdec ERSD strings(2)", "transformers assisted, k = 2"} <= names
-    audited = [
-        "--engine",
-        "transformers-assisted",
-        "ours-ersd",
-        "--decodes",
-        "100",
-        "--tokens",
-        "2",
-        "--top-k",
-        "4",
-    ]
-    audit_command.main([*audited, *pair, "--json", "audit.json"])
+    audited = ["--engine", "transformers-assisted", "ours-ersd", "--tokens", "2", "--top-k", "4"]
+    audit_command.main([*audited, *pair, "--decodes", "100", "--json", "audit.json"])
     reports = json.loads(Path("audit.json").read_text())
     assert reports["ours-ersd, top_k 4"]["verdict"] == "no difference found"
     assert reports.keys() == {"ours-ersd, top_k 4", "transformers-assisted, top_k 4"}

@@ -22,7 +22,7 @@ from specdec.bench import bandwidth
 from specdec.bench.contestants import Contestant
 from specdec.models import HFModel, converted_folders, packed, packed_check, partial, prepare
 from specdec.models.gguf import conversion, source
-from specdec.models.gguf.header import read_header
+from specdec.models.gguf.header import BLOCKS, read_header
 from specdec.models.gguf.matrices import EMBEDDING
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
@@ -36,6 +36,7 @@ from specdec.theory import total_variation
 from specdec.topology import Topology
 from tests.helpers.compiled_code import copy_code
 from tests.helpers.file_blocks import random_blocks
+from tests.helpers.texts import ersd_as_plain, together_as_alone
 from tests.models.test_gguf import IDS, K_SIZES, KINDS, model_of, own_cache, written  # noqa: F401
 
 MIXED = {
@@ -57,6 +58,22 @@ OTHER = MIXED | {
     "v_proj": "BF16",
     "down_proj": "F32",
 }
+TIED = {name: kind for name, kind in MIXED.items() if name != "lm_head"} | {"embed_tokens": "Q6_K"}
+NARROW = MIXED | {"o_proj": "Q5_0"}
+"""The inputs of no matrix are multiples of 256."""
+MODELS = {
+    "llama": ("llama", MIXED, {}),
+    "qwen2": ("qwen2", OTHER, {}),
+    "qwen3": ("qwen3", OTHER, {}),
+    "tied": ("llama", TIED, {}),
+    "Llama 3": ("llama", NARROW, {"num_attention_heads": 16, "num_key_value_heads": 4}),
+    "Nemo": ("llama", NARROW, {"num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 331}),
+    "Qwen 2": ("qwen2", NARROW, {"num_attention_heads": 14, "num_key_value_heads": 2}),
+    "Qwen 3": ("qwen3", NARROW, {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 304}),
+}
+"""Some with fewer heads of keys and values than of queries, with heads that together are narrower or wider
+than the model, and with vocabularies that do not fill their last block of sixteen."""
+TREE = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
 
 
 @pytest.fixture(autouse=True)
@@ -98,27 +115,22 @@ def scored(model, ids, parents):
     return session.forward(torch.tensor(ids[1:]), parents)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
-@pytest.mark.parametrize("kinds", [MIXED, OTHER], ids=["mixed", "with wide ones"])
-def test_a_file_of_any_mixture_gives_nearly_the_logits_of_its_weights(tmp_path, architecture, kinds):
+@pytest.mark.parametrize(("architecture", "kinds", "sizes"), MODELS.values(), ids=list(MODELS))
+def test_a_file_is_near_its_weights_and_keeps_plain_decoding_s_text(tmp_path, architecture, kinds, sizes):
     """The unpacked model is exact. The packed one differs only by the rounding of inputs, and does differ."""
-    path = file(tmp_path / "model.gguf", architecture, kinds)
-    model = specdec.load_pair(path).target
-    assert type(model) is PackedModel
-    assert model.capability == "tree"
+    path = file(tmp_path / "model.gguf", architecture, kinds, **sizes)
+    pair = specdec.load_pair(
+        path, file(tmp_path / "draft.gguf", architecture, kinds, **sizes, num_hidden_layers=1)
+    )
+    assert type(pair.target) is type(pair.draft) is PackedModel
+    assert pair.target.capability == "tree"
     want = unpacked(path)
-    exact = exact_logits(model._prepared.module.config, model.decoder.matrices, IDS)
+    exact = exact_logits(pair.target._prepared.module.config, pair.target.decoder.matrices, IDS)
     assert relative_error(exact, want) < 1e-5
-    have = scored(model, IDS, range(-1, len(IDS) - 2))
+    have = scored(pair.target, IDS, range(-1, len(IDS) - 2))
     assert 1e-4 < relative_error(have, want[1:]) < 0.05
     assert total_variation(have.softmax(-1), want[1:].softmax(-1)).max() < 0.05
-
-
-def test_tied_matrices_are_packed_once_more_and_looked_up_as_rows(tmp_path):
-    kinds = {name: kind for name, kind in MIXED.items() if name != "lm_head"} | {"embed_tokens": "Q6_K"}
-    path = file(tmp_path / "model.gguf", kinds=kinds)
-    have = scored(specdec.load_pair(path).target, IDS, range(-1, len(IDS) - 2))
-    assert relative_error(have, unpacked(path)[1:]) < 0.05
+    check_texts(pair)
 
 
 def test_a_node_has_the_same_bits_in_every_tree(tmp_path):
@@ -138,15 +150,10 @@ def test_ersd_writes_the_text_of_plain_decoding_alone_and_beside_others(tmp_path
     pair = specdec.load_pair(path, draft)
     pair.eos_ids = frozenset()
     prompts, seeds = [[3, 4], [5] * 40, [6, 7, 8]], [1, 2, 3]
-    plain = [
-        specdec.generate(pair, p, method="ar", seed=s, max_new_tokens=30) for p, s in zip(prompts, seeds)
-    ]
-    tree = specdec.topology.Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
-    many = specdec.generate_many(pair, prompts, seeds=seeds, max_new_tokens=30, method="ersd", topology=tree)
-    for prompt, seed, want, beside in zip(prompts, seeds, plain, many, strict=True):
-        have = specdec.generate(pair, prompt, method="ersd", topology=tree, seed=seed, max_new_tokens=30)
-        assert have.token_ids == want.token_ids == beside.token_ids
-    assert "int8 inputs" in plain[0].arithmetic
+    together_as_alone(pair, prompts, seeds, max_new_tokens=30, topology=TREE)
+    for prompt, seed in zip(prompts, seeds, strict=True):
+        [run] = ersd_as_plain(pair, prompt, [TREE], [seed], max_new_tokens=30)
+        assert "int8 inputs" in run.arithmetic
 
 
 def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
@@ -221,16 +228,6 @@ def test_a_file_without_few_bits_is_read_as_before(tmp_path, kind):
         specdec.load_pair(path, dtype="packed")
 
 
-def test_scales_that_are_no_numbers_are_refused(tmp_path):
-    path = file(tmp_path / "model.gguf")
-    tensor = next(each for each in read_header(path).tensors if "ffn_down" in each.name)
-    data = bytearray(path.read_bytes())
-    data[tensor.start : tensor.start + 2] = np.float16(np.nan).tobytes()
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"down_proj.*NaN or infinity"):
-        specdec.load_pair(path, dtype="packed")
-
-
 def test_the_model_of_transformers_is_made_when_it_is_asked_for(tmp_path):
     pair = specdec.load_pair(file(tmp_path / "model.gguf"))
     again = pickle.loads(pickle.dumps(pair.target))
@@ -255,15 +252,19 @@ def test_a_file_that_lacks_a_tensor_is_refused(tmp_path, name):
         specdec.load_pair(without(file(tmp_path / "m.gguf"), name), dtype="packed")
 
 
-def test_an_embedding_with_a_scale_that_is_no_number_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("tensor", "block", "named"), [("blk.0.ffn_down", 0, "down_proj"), ("token_embd", -1, "embed_tokens")]
+)
+def test_a_scale_that_is_no_number_is_refused(tmp_path, tensor, block, named):
     path = file(tmp_path / "m.gguf")
-    tensor = next(each for each in read_header(path).tensors if each.name == "token_embd.weight")
+    [stored_as] = [each for each in read_header(path).tensors if each.name == f"{tensor}.weight"]
+    size = BLOCKS[stored_as.type][2]
     content = bytearray(path.read_bytes())
-    last = tensor.start + tensor.nbytes - gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.Q5_0][1]
-    content[last : last + 2] = np.float16("nan").tobytes()  # the scale of the last row's last block
+    at = range(stored_as.start, stored_as.start + stored_as.nbytes, size)[block]
+    content[at : at + 2] = np.float16("nan").tobytes()
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"embed_tokens\.weight holds NaN or infinity"):
-        specdec.load_pair(path)
+    with pytest.raises(ValueError, match=rf"{named}\.weight holds NaN or infinity"):
+        specdec.load_pair(path, dtype="packed")
 
 
 def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
@@ -280,37 +281,11 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
     assert len(folders) == 2  # the cache of the replaced file is removed
 
 
-TREE = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
-FAMILIES = {
-    "Llama 3": ("llama", {"num_attention_heads": 16, "num_key_value_heads": 4}),
-    "Mistral Nemo": ("llama", {"num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 331}),
-    "Qwen 2": ("qwen2", {"num_attention_heads": 14, "num_key_value_heads": 2}),
-    "Qwen 3": ("qwen3", {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 304}),
-}
-"""Fewer heads of keys and values than of queries, heads that together are narrower or wider than the model,
-and vocabularies that fill their last block of sixteen and that do not."""
-
-
 def check_texts(pair):
     """ERSD's texts are those of plain decoding. The draft is used, and its tree is not always empty."""
     pair.eos_ids = frozenset()
-    for seed in (1, 2):
-        options = {"seed": seed, "max_new_tokens": 20}
-        plain = specdec.generate(pair, IDS[:5], method="ar", **options)
-        have = specdec.generate(pair, IDS[:5], method="ersd", topology=TREE, **options)
-        assert have.token_ids == plain.token_ids
-        assert "int8 inputs" in have.arithmetic
-
-
-@pytest.mark.parametrize(("architecture", "sizes"), FAMILIES.values(), ids=list(FAMILIES))
-def test_every_family_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_path, architecture, sizes):
-    kinds = MIXED | {"o_proj": "Q5_0"}  # models in which the inputs of all matrices are not multiples of 256
-    path = file(tmp_path / "model.gguf", architecture, kinds, **sizes)
-    draft = file(tmp_path / "draft.gguf", architecture, kinds, **sizes, num_hidden_layers=1)
-    pair = specdec.load_pair(path, draft, dtype="packed")
-    have = scored(pair.target, IDS, range(-1, len(IDS) - 2))
-    assert relative_error(have, unpacked(path)[1:]) < 0.05
-    check_texts(pair)
+    runs = ersd_as_plain(pair, IDS[:5], [TREE], (1, 2), max_new_tokens=20)
+    assert all("int8 inputs" in run.arithmetic for run in runs)
 
 
 @pytest.mark.parametrize("dtype", ["auto", "packed", "int4"])

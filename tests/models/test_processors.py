@@ -2,18 +2,14 @@
 same."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import specdec
 from specdec.models.kernels.compiled import SWITCH
 from specdec.models.kernels.processor import has
+from tests.helpers.processes import printed
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 WITHOUT_NUMBA = {SWITCH: "0"}
 WITH_AVX2 = {
     "NUMBA_CPU_NAME": "haswell",
@@ -53,16 +49,7 @@ print(json.dumps([pair.arithmetic, texts, text("gsd", sequence(3))]))
     ids=["without Numba", "with AVX2", "without AVX2"],
 )
 def test_ersd_s_text_is_that_of_this_processor(environment, forward):
-    result = subprocess.run(
-        [sys.executable, "-c", _DECODED],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=True,
-    )
-    arithmetic, texts, gsd = json.loads(result.stdout)
+    arithmetic, texts, gsd = json.loads(printed(_DECODED, environment))
     assert arithmetic.startswith(f"target: {forward}")
     pair = specdec.load_pair("stories", device="cpu")
     here = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=24, seed=5)
@@ -123,19 +110,6 @@ print(json.dumps([found, noise[:, :50].tolist()]))
 """
 
 
-def bits_in(environment):
-    result = subprocess.run(
-        [sys.executable, "-c", _BITS],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=True,
-    )
-    return json.loads(result.stdout)
-
-
 @pytest.mark.slow
 def test_the_compiled_forward_has_the_same_bits_on_other_processors():
     """Logits after prompts, products and uniforms are equal. The logarithms of the noise differ only in their
@@ -143,12 +117,12 @@ def test_the_compiled_forward_has_the_same_bits_on_other_processors():
     pytest.importorskip("numba")
     if not has("fma"):
         pytest.skip("a processor without fused multiply-add has no compiled forward")
-    here, noise = bits_in({})
+    here, noise = json.loads(printed(_BITS))
     others = [{name: value for name, value in WITH_AVX2.items() if "NUMBA" in name} | OTHER_LIBRARIES]
     if has("avx512vl") and has("avx512dq"):
         others.append(WITH_AVX512)
     for environment in others:
-        bits, there = bits_in(environment)
+        bits, there = json.loads(printed(_BITS, environment))
         assert bits == here
         assert there == [pytest.approx(row, rel=1e-14, abs=1e-15) for row in noise]
     assert len(set(here.values())) == len(here)

@@ -19,6 +19,7 @@ from specdec.models.selfcheck import LIMITS, relative_error
 from specdec.models.session_kinds import STATES
 from specdec.models.sessions.states import MOST_REPEATED, StateSession
 from specdec.topology import sequence
+from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.models.test_models import STATES as FAMILIES
 from tests.models.test_models import Replay
@@ -178,12 +179,7 @@ def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch)
 def test_texts_of_ersd_are_those_of_plain_decoding(family, draft):
     other = {"lfm2": "qwen3_next", "qwen3_next": "mamba2", "mamba2": "lfm2"}[family]
     pair = specdec.ModelPair(model_of(family), model_of(family if draft == "same family" else other, 1))
-    for seed in range(2):
-        settings = {"seed": seed, "max_new_tokens": 70}
-        plain = specdec.generate(pair, [5, 6, 7], method="ar", **settings)
-        for k in (1, 5):
-            run = specdec.generate(pair, [5, 6, 7], method="ersd", topology=sequence(k), **settings)
-            assert run.token_ids == plain.token_ids
+    ersd_as_plain(pair, [5, 6, 7], [sequence(1), sequence(5)], range(2), max_new_tokens=70)
 
 
 def test_runs_that_join_and_leave_a_batch_write_the_texts_that_they_write_alone():

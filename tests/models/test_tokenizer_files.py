@@ -1,6 +1,7 @@
 """A folder's tokenizer.json and the tokenizer class that transformers takes for the folder: the file is
 used."""
 
+import itertools
 import json
 
 import pytest
@@ -61,9 +62,8 @@ def folder_of(path, own, model_type, **entries):
     return path
 
 
-@pytest.mark.parametrize("model_type", CONFIGS)
 @pytest.mark.parametrize("declared", [None, "PreTrainedTokenizerFast", "TokenizersBackend", *CLASSES])
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(("file", "model_type"), [*zip(FILES, itertools.cycle(CONFIGS), strict=False)])
 def test_the_file_wins_over_the_class(tmp_path, model_type, declared, file):
     own = own_tokenizer(*FILES[file])
     entries = {} if declared is None else {"tokenizer_class": declared}

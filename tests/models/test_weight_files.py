@@ -9,13 +9,12 @@ from safetensors.torch import load_file, save_file
 
 import specdec
 from specdec.models import load_hf_model
-from tests.helpers.small_hub import serving
+from tests.helpers.small_hub import COMMIT, ask_only, serving
 from tests.helpers.tiny_checkpoints import change_config, save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 TOKENIZER = byte_level_tokenizer()
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -134,13 +133,7 @@ def test_nothing_is_opened_of_a_cached_snapshot_that_leads_elsewhere(folder, ope
 @pytest.fixture
 def hub(folder, monkeypatch):
     with serving({"tests/model": folder}) as hub:
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
-        monkeypatch.setattr(
-            "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
-            f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-        )
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder.parent / "cache"))
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+        ask_only(hub, monkeypatch, folder.parent / "cache")
         yield hub
 
 

@@ -13,7 +13,7 @@ import specdec
 from specdec.models import HFModel
 from specdec.models.selfcheck import relative_error
 from specdec.models.weights import evaluating
-from tests.helpers.tiny_checkpoints import FAMILIES, tiny_model
+from tests.helpers.tiny_checkpoints import tiny_model
 
 PROMPT = [3, 4, 5, 6]
 
@@ -43,12 +43,10 @@ def uncounted(module):
         parameter.data.mul_(1.1)
 
 
-@torch.no_grad()
 def counted(module):
     module.model.layers[1].mlp.up_proj.weight[0, 0] += 1.0
 
 
-@torch.no_grad()
 def one_norm(module):
     module.model.norm.weight.mul_(-1)
 
@@ -61,21 +59,49 @@ def replaced(module):
     module.model.embed_tokens.weight = tiny_model("llama", seed=2).model.embed_tokens.weight
 
 
+@torch.enable_grad()
 def trained(module):
     optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
     module(torch.tensor([PROMPT]), labels=torch.tensor([PROMPT])).loss.backward()
     optimiser.step()
 
 
-@pytest.mark.parametrize("change", [uncounted, counted, one_norm, loaded, replaced, trained])
-def test_refresh_follows_a_change_of_the_weights(change):
+def slower_turns(module):
+    module.model.rotary_emb.inv_freq.mul_(3)
+
+
+def larger_epsilon(module):
+    module.model.norm.variance_epsilon = 1.0
+
+
+def other_scaling(module):
+    for layer in module.model.layers:
+        layer.self_attn.scaling *= 3
+
+
+def one_other_scaling(module):
+    module.model.layers[1].self_attn.scaling *= 3
+
+
+def forward_of_its_own(module):
+    part = module.model.layers[0].mlp
+    part.forward = lambda x: 2 * type(part).forward(part, x)
+
+
+WEIGHTS = [uncounted, counted, one_norm, loaded, replaced, trained]
+NO_WEIGHTS = [slower_turns, larger_epsilon, other_scaling, one_other_scaling, forward_of_its_own]
+
+
+@pytest.mark.parametrize("change", [*WEIGHTS, *NO_WEIGHTS])
+def test_refresh_follows_a_change(change):
     model = HFModel(tiny_model("llama"))
     before = scored(model)
-    change(model.module)
+    with torch.no_grad():
+        change(model.module)
     model.refresh()
     assert relative_error(scored(model), before) > 1e-4
     assert agree(model)
-    assert model.decoder is not None
+    assert model.decoder is not None or change in NO_WEIGHTS
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba", "lfm2"])
@@ -156,20 +182,13 @@ def test_a_run_that_training_interrupts_drops_nothing():
     assert [token.id for round in rounds for token in round.tokens] == whole.token_ids
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba", "lfm2"])
 def test_models_go_through_pickle_and_copy(family):
     model = HFModel(tiny_model(family), name="own name")
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert again.module is not model.module
         assert (again.name, again.capability) == (model.name, model.capability)
         assert scored(again).equal(scored(model))
-
-
-def test_a_pair_goes_through_pickle_with_its_text():
-    pair = specdec.load_pair("stories")
-    again = pickle.loads(pickle.dumps(pair))
-    runs = [specdec.generate(each, "Once upon a time", max_new_tokens=20, seed=3) for each in (pair, again)]
-    assert runs[0].text == runs[1].text != ""
 
 
 @torch.no_grad()
@@ -298,41 +317,6 @@ def test_what_can_not_be_run_is_named(spoil):
     spoil(module)
     with pytest.raises(ValueError, match="Llama"):
         HFModel(module, name="Llama")
-
-
-@torch.no_grad()
-def slower_turns(module):
-    module.model.rotary_emb.inv_freq.mul_(3)
-
-
-def larger_epsilon(module):
-    module.model.norm.variance_epsilon = 1.0
-
-
-def other_scaling(module):
-    for layer in module.model.layers:
-        layer.self_attn.scaling *= 3
-
-
-def one_other_scaling(module):
-    module.model.layers[1].self_attn.scaling *= 3
-
-
-def forward_of_its_own(module):
-    part = module.model.layers[0].mlp
-    part.forward = lambda x: 2 * type(part).forward(part, x)
-
-
-@pytest.mark.parametrize(
-    "change", [slower_turns, larger_epsilon, other_scaling, one_other_scaling, forward_of_its_own]
-)
-def test_changes_that_are_no_weights_are_followed(change):
-    model = HFModel(tiny_model("llama"))
-    before = scored(model)
-    change(model.module)
-    model.refresh()
-    assert relative_error(scored(model), before) > 1e-4
-    assert agree(model)
 
 
 @torch.no_grad()

@@ -11,10 +11,6 @@ PATHS = sorted(FOLDER.glob("*.ipynb"))
 MOST_BYTES = 500_000
 
 
-def test_they_are_there():
-    assert [path.name for path in PATHS] == ["ten_minutes.ipynb", "which_tree.ipynb"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_start_to_end(path):

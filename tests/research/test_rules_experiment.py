@@ -80,13 +80,6 @@ def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measure
         measure(draft_temperature, pair, [[0], [1]], 1, 40, shapes, store)
 
 
-def test_at_temperature_0_no_rule_gains_anything(measured):
-    points = rules.EXPERIMENT.summarize(HEADER, measured[2].read()[1])["points"]
-    cold = [row for row in points if row["temperature"] == 0]
-    assert cold
-    assert all(row["more_than_gsd"] == {"value": 0, "low": 0, "high": 0} for row in cold)
-
-
 def test_a_greedy_repeat_has_a_prompt_with_one_token_less(measured):
     pair, shapes, store = measured
     for job in store.read()[1]:

@@ -142,14 +142,3 @@ def test_a_new_rule_takes_four_places(project):
     for name in ("plain_form_decides", "both_themes_have_the_same_colours"):
         assert re.search(rf"PASSED .*{name}", said)
     assert '"matching"' in (project / "assets" / "shared" / "record.js").read_text()
-
-
-@pytest.mark.slow
-def test_a_rule_without_its_colour_is_noticed(project):
-    """Negative control: the copy's own tests of the catalogue fail if one of the places is left out."""
-    follow_the_recipe(project)
-    (project / "assets" / "shared" / "colours.css").write_text(
-        (ROOT / "assets/shared/colours.css").read_text()
-    )
-    with pytest.raises(AssertionError, match="matching"):
-        run(project, "-m", "pytest", "tests/page/test_colours.py", "-k", "both_themes")

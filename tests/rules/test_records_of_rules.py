@@ -2,21 +2,21 @@
 chosen."""
 
 import itertools
-import typing
 
 import pytest
 import torch
 
 import specdec
 from research.estimates import ratio
-from specdec import theory, trace
+from specdec import theory
 from specdec.drafters.independent import with_replacement
-from specdec.methods import DRAFTING, METHODS
+from specdec.methods import METHODS
 from specdec.models import MarkovModel
-from specdec.race import PositionNoise, Races, RoundNoise, derived_seed
+from specdec.race import PositionNoise, Races, derived_seed
 from specdec.stats import acceptance_by_index, index_counts
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair
+from tests.helpers.texts import together_as_alone
 
 TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
@@ -152,17 +152,9 @@ def test_a_text_that_ends_in_a_tree_ends_with_its_token(rule):
 
 
 @pytest.mark.parametrize("rule", OTHER_RULES)
-def test_auto_measures_a_tree_for_every_rule(rule):
-    g = run(rule, topology="auto", max_new_tokens=30, detail=False)
-    assert len(g.token_ids) == 30
-
-
-@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_many_runs_at_once_have_the_texts_of_each_alone(rule):
-    prompts, settings = [[0, 1], [2], [3, 4, 5]], {"method": rule, "topology": TREE, "max_new_tokens": 60}
-    pair = markov_pair(6)
-    for prompt, g in zip(prompts, specdec.generate_many(pair, prompts, seed=7, **settings), strict=True):
-        assert g.token_ids == specdec.generate(pair, prompt, seed=g.seed, **settings).token_ids
+    settings = {"method": rule, "topology": TREE, "max_new_tokens": 60}
+    together_as_alone(markov_pair(6), [[0, 1], [2], [3, 4, 5]], [7, 8, 9], **settings)
 
 
 @pytest.mark.slow
@@ -213,14 +205,3 @@ def test_a_distribution_of_one_token_is_drawn_again_and_again():
     assert with_replacement([4], [-700.0], [0.0], [0.5, -0.5, 3.0]) == [4, 4, 4]
     cold = with_replacement([4, 2], [0.0, 900.0], [0.0, -900.0], [0.1, 0.2, 0.3])
     assert cold == [4, 4, 4]
-
-
-def test_the_catalogue_promises_what_the_papers_do_and_tells_methods_apart():
-    entries = METHODS.values()
-    assert typing.get_args(trace.Method) == tuple(METHODS)
-    for name in ("mark", "dash", "name"):
-        assert len({getattr(entry, name) for entry in entries}) == len(METHODS)
-    assert {*METHODS} - {*DRAFTING} == {"ar"}
-    assert {method for method, entry in METHODS.items() if entry.drafter_invariant} == {"ar", "ersd"}
-    assert {method for method, entry in METHODS.items() if entry.independent} == {"specinfer", "spectr"}
-    assert {method for method, entry in METHODS.items() if entry.noise is RoundNoise} == {"traversal"}

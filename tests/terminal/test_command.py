@@ -200,10 +200,6 @@ def test_colours_are_for_terminals_alone(monkeypatch):
     assert [painted(Token(0, " x", kind), False) for kind in kinds] == [" x", " ‹x›", " «x»", " x"]
 
 
-def test_text_can_t_command_the_terminal():
-    assert painted(Token(0, "a\x1b[2Jb\u202e\n", "accepted"), False) == "a�[2Jb�\n"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -264,9 +260,7 @@ def test_loading_says_how_far_it_is(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("closed", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("<&-", 0), ("--tokens 0 >&-", 1)]
-)
+@pytest.mark.parametrize(("closed", "status"), [(">&- 2>&-", 0), ("<&-", 0), ("--tokens 0 >&-", 1)])
 def test_closed_streams_are_no_error(closed, status):
     line = f'"{sys.executable}" -m specdec Once --pair stories --topology simple --tokens 3 {closed}'
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=500, check=False)

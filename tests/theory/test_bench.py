@@ -6,9 +6,7 @@ import gc
 import json
 import math
 import re
-import threading
 import weakref
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
@@ -17,14 +15,13 @@ import specdec
 from research.bench import states
 from specdec.bench import bandwidth
 from specdec.bench.command import _prompts, bench, main, parser
-from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
+from specdec.bench.contestants import Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
-from specdec.bench.measure import fastest, interleaved, least_seconds, peaks
-from specdec.bench.profile import Parts, profile, share_of_verification
-from specdec.bench.report import median_rate, paired_ratio, profile_table, rows, table
+from specdec.bench.measure import interleaved, peaks
+from specdec.bench.profile import profile
+from specdec.bench.report import median_rate, paired_ratio, rows, table
 from specdec.bench.servers import server
 from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
-from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.probs import Sampling
 from specdec.race import Races
@@ -32,6 +29,7 @@ from specdec.shipped import PROMPTS, QUESTIONS
 from specdec.theory import gsd_acceptance
 from specdec.topology import sequence
 from tests.conftest import ours as pair_of_ours
+from tests.helpers.posts import answering
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -64,28 +62,6 @@ def test_a_synthetic_pair_reaches_its_acceptance_on_fresh_text(acceptance):
             model.module(input_ids=ids).logits.double().softmax(-1) for model in (pair.target, pair.draft)
         )
     assert gsd_acceptance(p, q).mean() == pytest.approx(acceptance, abs=0.08)
-
-
-def test_without_disturbance_the_target_says_what_the_draft_says():
-    pair, _ = synthetic_pair(PRESETS["tiny"], torch.float32)
-    with torch.no_grad():
-        for layer in pair.target.module.model.layers[1:]:
-            layer.self_attn.o_proj.weight.zero_()
-            layer.mlp.down_proj.weight.zero_()
-        ids = torch.arange(20)[None]
-        p, q = (model.module(input_ids=ids).logits for model in (pair.target, pair.draft))
-    assert (p - q).abs().max() < 1e-3 * q.abs().max()
-
-
-def test_the_presets_have_the_sizes_that_they_are_named_after():
-    def parameters(shape: LlamaSizes, vocab_size: int) -> int:
-        attention = shape.width * shape.head_size * 2 * (shape.heads + shape.kv_heads)
-        return shape.layers * (attention + 3 * shape.width * shape.inner) + 2 * vocab_size * shape.width
-
-    for name, millions, ratio in (("66m", 66, 12.2), ("1b", 1074, 17.9), ("8b", 8030, 6.0)):
-        target, draft = (parameters(shape, PRESETS[name].vocab_size) for shape in PRESETS[name][:2])
-        assert target / 1e6 == pytest.approx(millions, rel=0.01)
-        assert target / draft == pytest.approx(ratio, rel=0.15)
 
 
 def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
@@ -125,30 +101,6 @@ def test_both_sides_make_the_same_number_of_tokens_and_count_target_calls(tiny):
         assert min(sample.stages.values()) >= 0
 
 
-def test_greedy_texts_are_the_same_on_both_sides(tiny, monkeypatch):
-    pair, texts = tiny[0], []
-    module, original = pair.target.module, tiny[0].target.module.generate
-
-    def recorded(*args, **kwargs):
-        texts.append(original(*args, **kwargs))
-        return texts[-1]
-
-    monkeypatch.setattr(module, "generate", recorded)
-    theirs(pair, Sampling(temperature=0))(Workload([5, 6, 7], 0, 12))
-    own = generate(pair, [5, 6, 7], method="ar", max_new_tokens=12, temperature=0)
-    assert texts[0][0, 3:].tolist() == own.token_ids
-
-
-def test_a_watched_model_is_left_as_it_was(tiny):
-    module = tiny[0].target.module
-    calls = Calls()
-    with calls.watch(module):
-        module(input_ids=torch.tensor([[1]]))
-    module(input_ids=torch.tensor([[1]]))
-    assert calls.count == 1
-    assert "forward" not in vars(module)
-
-
 def contestant(name: str, seconds: float, order: list[str]) -> Contestant:
     def run(job: Workload) -> Sample:
         order.append(name)
@@ -164,21 +116,6 @@ def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
     samples = interleaved(each, [Workload([0], seed, 4 + seed) for seed in range(3)])
     assert order == list("abcbcacab")
     assert [sample.tokens for sample in samples["b"]] == [4, 5, 6]
-
-
-def test_work_takes_turns_and_its_least_time_counts():
-    order: list[str] = []
-    ticks = iter([0.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 9.0])  # a: 3 and 1 seconds, b: 1 and 4
-    work = {name: lambda name=name: order.append(name) for name in "ab"}
-    assert least_seconds(work, 2, lambda: next(ticks)) == {"a": 1.0, "b": 1.0}
-    assert order == list("abab")
-
-
-def test_the_fastest_of_a_trial_is_taken():
-    each = {name: contestant(name, seconds, [])[2:] for name, seconds in (("slow", 2.0), ("fast", 0.5))}
-    best, rates = fastest("specdec", each, [Workload([0], 0, 10)])
-    assert best.name == "fast"
-    assert rates == {"slow": 5.0, "fast": 20.0}
 
 
 def test_the_table_has_a_line_for_each_with_ratios_and_milliseconds():
@@ -292,21 +229,6 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
     assert alive
 
 
-def test_verifications_share_is_of_the_whole_round():
-    parts = {"races": 1.0, "verify": 2.0, "target forward": 50.0, "rest": 7.0, "outside forwards": 10.0}
-    assert share_of_verification(parts) == pytest.approx(5.0)
-    assert "5.0%" in profile_table({"ours": parts})
-
-
-def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
-    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer lasts from 0 to 4, inner from 1 to 3
-    monkeypatch.setattr("time.process_time", lambda: next(ticks))
-    parts = Parts()
-    inner = parts.timed("inner", lambda: None)
-    parts.timed("outer", inner)()
-    assert parts.milliseconds == {"inner": 2000.0, "outer": 2000.0}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -356,29 +278,20 @@ def test_questions_are_put_to_a_chat_model_as_a_user_s():
 def llama_server():
     """A server that answers like llama-server and stores its requests."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.server.asked.append(asked)
-            tokens = self.server.tokens or asked["max_tokens"]
-            timings = {"predicted_n": tokens, "draft_n": 2 * tokens, "draft_n_accepted": tokens // 2}
-            answer = json.dumps({"tokens": [1] * tokens, "timings": timings})
-            self.send_response(self.server.status)
-            self.end_headers()
-            self.wfile.write(answer.encode())
+    state = {"asked": [], "status": 200, "tokens": None}
 
-        def log_message(self, *_):
-            pass
+    def answer(asked):
+        state["asked"].append(asked)
+        tokens = state["tokens"] or asked["max_tokens"]
+        timings = {"predicted_n": tokens, "draft_n": 2 * tokens, "draft_n_accepted": tokens // 2}
+        return state["status"], json.dumps({"tokens": [1] * tokens, "timings": timings}).encode()
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.asked, server.status, server.tokens = [], 200, None
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with answering(answer) as url:
+        yield state, url
 
 
 def test_a_llama_server_gets_the_token_ids_and_its_row_has_ratios_but_no_processor_time(llama_server):
-    asked, url = llama_server[0].asked, llama_server[1]
+    asked, url = llama_server[0]["asked"], llama_server[1]
     each = [contestant(AUTOREGRESSIVE, 2.0, []), server(f"drafting={url}/", Sampling(0.7, 5, 0.9), 1)]
     samples = interleaved(each, [Workload([7, 8, 9], seed, 10) for seed in range(2)])
     assert [body["seed"] for body in asked] == [0, 1]
@@ -405,7 +318,7 @@ def test_a_server_is_a_name_and_an_address(option):
     ],
 )
 def test_a_server_that_fails_or_stops_early_is_named(llama_server, status, tokens, error, message):
-    held, url = llama_server
-    held.status, held.tokens = status, tokens
+    state, url = llama_server
+    state |= {"status": status, "tokens": tokens}
     with pytest.raises(error, match=message):
         server(f"plain={url}", Sampling(), 1).run(Workload([1], 0, 8))

@@ -314,14 +314,6 @@ def test_tunstall_is_lossless_on_every_sequence(code, data):
     assert code.decode(code.encode(symbols)) == symbols
 
 
-def test_tunstall_of_the_empty_sequence_and_of_tails():
-    code = TunstallCode([0.7, 0.2, 0.1], 3)
-    assert code.encode([]) == "1"
-    assert code.decode("1") == []
-    for length, symbol in itertools.product(range(1, 9), range(3)):
-        assert code.decode(code.encode([symbol] * length)) == [symbol] * length
-
-
 def test_tunstall_tree_by_hand():
     """The example of the docstring: leaves are numbered node by node."""
     code = TunstallCode([0.7, 0.2, 0.1], 1)
@@ -404,16 +396,6 @@ def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
         assert sent.kl <= entropy
     if (p, q) == EXTREME:
         assert found.entropy_without < sent.kl / 10
-
-
-def test_tunstall_rates_fall_towards_the_entropy():
-    source, symbols = (0.6, 0.2, 0.1, 0.1), 5000
-    sequence = np.random.default_rng(7).choice(4, symbols, p=source).tolist()
-    codes = [TunstallCode(source, k) for k in (0, 4, 20, 340, 5460)]
-    assert all(later.rate < earlier.rate for earlier, later in itertools.pairwise(codes))
-    for code in codes:
-        assert code.rate >= code.entropy
-        assert len(code.encode(sequence)) / symbols == pytest.approx(code.rate, rel=0.05)
 
 
 # Damaged data, and arguments that would take for ever

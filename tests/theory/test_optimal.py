@@ -150,14 +150,6 @@ def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
         assert expected_tokens(acceptance, topology) == pytest.approx(best_value(acceptance, k, 3))
 
 
-def test_a_product_as_a_callable_gives_the_value_of_its_vector():
-    rates = [*MEASURED, *[0.0] * 200]
-    for k in (1, 7, 60):
-        by_path = optimal_topology(product_of(rates), k)
-        by_vector = optimal_topology(MEASURED, k)
-        assert expected_tokens(MEASURED, by_path) == pytest.approx(expected_tokens(MEASURED, by_vector))
-
-
 def test_ties_and_certain_acceptance():
     assert optimal_topology([1.0], 5) == sequence(5)
     assert optimal_topology([1.0, 0.0], 5) == sequence(5)

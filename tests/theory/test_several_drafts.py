@@ -186,22 +186,6 @@ def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
             assert independent <= without + 1e-12
 
 
-def test_the_means_of_six_random_pairs_stand_in_the_order_that_is_known():
-    """Six tokens, two and three drafts: SpecInfer, SpecTr, the optimum with and without replacement."""
-    pairs = [random_laws(seed, 6, 1.0) for seed in range(6)]
-    for n in (2, 3):
-        means = [
-            np.mean([float(accepted(p, q, n)) for p, q in pairs])
-            for accepted in (
-                theory.specinfer_acceptance,
-                theory.spectr_acceptance,
-                lambda p, q, n: theory.optimal_acceptance(p, q, n, True),
-                theory.optimal_acceptance,
-            )
-        ]
-        assert means == sorted(means)
-
-
 def test_batches_are_taken_row_by_row():
     p, q = (
         np.stack(distributions)

@@ -1,0 +1,31 @@
+"""A small server that answers POST requests, as servers of language models do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@contextmanager
+def answering(answer: Callable[[Any], tuple[int, bytes]]) -> Iterator[str]:
+    """The server's address. answer(asked): the status and the body of the answer to this JSON."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            status, body = answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
