@@ -6,7 +6,6 @@ import re
 import runpy
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import httpx
@@ -164,10 +163,9 @@ def test_the_endpoint_is_typed(endpoints):
 def test_a_client_streams_the_rounds_of_the_page(pair, url):
     client = Client(url, verbose=False)
     wanted = {"method": "ersd", "topology": "sequence", "k": 4, "max_new_tokens": 12, "seed": 3}
-    updates = [*map(json.loads, client.submit("Once upon a time", **wanted, api_name="/decode"))]
+    updates = map(json.loads, client.submit("Once upon a time", **wanted, api_name="/decode"))
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=12, seed=3)
-    assert [id for id, _, _ in emitted(rounds_in(updates))] == expected.token_ids
-    assert updates[-1]["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
+    assert [id for id, _, _ in emitted(rounds_in([*updates]))] == expected.token_ids
     client.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
 
 

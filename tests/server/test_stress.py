@@ -1,10 +1,13 @@
 """Short runs of the stress commands against one server with a single seat."""
 
 import asyncio
+import json
+from dataclasses import asdict
 
 import pytest
 
-from tests.stress import fuzz, load
+import specdec
+from tests.stress import fuzz, load, soak
 from tests.stress.visitors import Site, client, serving, stream
 
 
@@ -32,6 +35,12 @@ def test_visitors_at_once_see_their_place_and_get_the_text_of_a_run_alone(site, 
     assert len(replays) == 3
 
 
+def test_a_text_that_differs_is_found(site, pair):
+    visits, _ = asyncio.run(load.together(site, generating=1, replaying=0, length=8))
+    visits[0].updates[-1]["rounds"].append({"tokens": [{"id": 1}]})
+    assert load.report(visits, [], pair)["different"] == [0]
+
+
 def test_a_full_line_is_told_and_places_count_down(site):
     async def visit(http):
         return await asyncio.gather(*(site.generate(http, max_new_tokens=300, seed=i) for i in range(6)))
@@ -54,6 +63,18 @@ def test_bad_requests_show_no_internals_and_leave_the_server_whole(site, pair):
     assert asyncio.run(fuzz.generates(site, pair))
 
 
+def test_visitors_for_a_while(site, pair):
+    report = asyncio.run(soak.soak(site, site.process, pair, minutes=0.08, pause=0.2))
+    assert sum(report["done"].values()) >= 3
+    assert (report["failures"], report["different"], report["faults"]) == ([], 0, [])
+    assert report["megabytes"]
+
+
+def test_growth_is_the_slope_of_the_second_half():
+    samples = [(minute, 500 + (50 if minute > 2 else 0) + 3 * minute) for minute in range(10)]
+    assert soak.growth(samples) == pytest.approx(3)
+
+
 def test_no_stream_breaks_off_at_half_a_character(site):
     async def ends(http, name, values):
         return [kind async for kind, _ in stream(http, name, values)][-1]
@@ -66,14 +87,20 @@ def test_no_stream_breaks_off_at_half_a_character(site):
     assert set(visiting(site, visit)) == {"complete"}
 
 
-def test_failures_and_internals_are_recognised():
+@pytest.mark.parametrize(
+    ("status", "text", "faults"),
+    [
+        ("200", '{"error": "k = 5"}', 0),
+        ("500", "Internal Server Error", 1),
+        ("200", '{"detail": "KeyError: 4"}', 1),
+        ("200", "Traceback (most", 1),
+        ("200", 'File "/srv/app.py", line 3', 1),
+    ],
+)
+def test_failures_and_internals_are_recognised(status, text, faults):
     found = fuzz.Found()
-    found.judge("question", "200", '{"error": "k = 5"}', {})
-    assert found.faults == []
-    for text in ('{"detail": "KeyError: 4"}', "Traceback (most", 'File "/srv/app.py", line 3'):
-        found.judge("question", "200", text, {})
-    found.judge("question", "500", "Internal Server Error", {})
-    assert len(found.faults) == 4
+    found.judge("server function", status, text, {})
+    assert len(found.faults) == faults
 
 
 def test_nothing_but_the_pages_own_files_is_served(site):
@@ -98,3 +125,47 @@ def test_a_request_that_can_not_be_repeated_is_refused_in_words(site, body):
     answers = visiting(site, visit)
     assert {answer.status_code for answer in answers} <= {400, 422}
     assert all(answer.json()["detail"] for answer in answers)
+
+
+def test_the_endpoint_tells_mistakes_and_gives_rounds_and_acceptance(site, pair):
+    async def visit(http):
+        wanted = {"prompt": "Once upon a time", "seed": 0, "topology": "sequence", "k": 4}
+        return [
+            [said async for _, said in stream(http, "decode", wanted | {"max_new_tokens": length})]
+            for length in (8, 301)
+        ]
+
+    whole, refused = visiting(site, visit)
+    expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
+    updates = [json.loads(text) for text in whole[:-1]]
+    rounds = [specdec.Round.from_json(json.dumps(round)) for each in updates for round in each["rounds"]]
+    assert [round.tokens for round in rounds] == [round.tokens for round in expected.rounds]
+    assert updates[-1]["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
+    assert "length = 301 is not a whole number from 1 to 300" in refused[-2]
+
+
+FEW = ("--seats", "1", "--new-tokens", "300", "--runs-per-address", "2")
+
+
+def refused_of_three(address, forwarded):
+    """Three runs at once through the public endpoint. Returns how many are refused because of the other
+    two."""
+
+    async def ask(http, visitor):
+        headers = {"x-forwarded-for": visitor}
+        body = {"prompt": "Once upon a time", "method": "ar", "max_new_tokens": 100}
+        joined = await http.post("/gradio_api/call/v2/decode", json=body, headers=headers)
+        path = f"/gradio_api/call/v2/decode/{joined.json()['event_id']}"
+        return "runs from your network wait or run already" in (await http.get(path, headers=headers)).text
+
+    async def visit():
+        async with client(address) as http:
+            return await asyncio.gather(*(ask(http, visitor) for visitor in forwarded))
+
+    return sum(asyncio.run(visit()))
+
+
+def test_behind_a_proxy_its_last_word_tells_whose_runs_are_counted():
+    with serving(*FEW, "--proxy", "127.0.0.1") as (address, _):
+        assert refused_of_three(address, [f"192.0.2.{number}, 198.51.100.1" for number in range(3)]) == 1
+        assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 0
