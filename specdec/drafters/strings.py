@@ -34,9 +34,11 @@ def check_strings(method: str, target: Model, draft: Model | None, topology: Any
     """ValueError if strings can't be drafted for this method, by this draft or along this topology."""
     if method != "ersd":
         raise ValueError(f"method = {method!r} needs a q, which strings do not have: use method 'ersd'")
-    if not isinstance(draft, OtherTokenizerModel):
-        name = "this pair has no draft" if draft is None else f"{draft.name} has the target's tokenizer"
-        raise ValueError(f"drafter = 'strings' is for a draft model with another tokenizer; {name}")
+    if draft is not None and not isinstance(draft, OtherTokenizerModel):
+        raise ValueError(
+            "drafter = 'strings' is for a draft model with another tokenizer; "
+            f"{draft.name} has the target's tokenizer"
+        )
     if topology is not None and not (isinstance(topology, Topology) and topology.is_sequence):
         raise ValueError(f"topology = {topology!r:.60}: strings are one sequence; use sequence(k)")
 
