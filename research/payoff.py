@@ -17,19 +17,21 @@ import numpy as np
 
 from specdec.commands import Parser, columns, ended, to_write
 from specdec.decoding.acceptance import finished, fixed_prompts
+from specdec.decoding.auto import with_repeated
 from specdec.decoding.batch import Batch
+from specdec.decoding.forest import Node, rounds
 from specdec.decoding.run import stream
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
 from specdec.payoff.command import save
 from specdec.payoff.measuring import measuring
 from specdec.payoff.setups import THOROUGH, SetUp
-from specdec.payoff.verdict import gain_of
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 from specdec.settings import RunSettings
 from specdec.shipped import SMOLLM2, STORIES
-from specdec.topology import named
+from specdec.theory import node_acceptance
+from specdec.topology import Topology, named
 from specdec.trace import Method
 
 WITHIN = 0.1
@@ -78,6 +80,18 @@ def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[
                 if sides[:, 0].all():  # else a text ended in its first round
                     groups[case].append(sides)
     return [row_of(case, setups[case], groups[case]) for case in CASES]
+
+
+def gain_of(setup: SetUp, tree: Topology) -> float:
+    """The speed-up if each text has this tree."""
+    reach, depths = node_acceptance(setup.acceptance, tree), tree.depths
+    nodes = [
+        Node(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])
+        for row, path in enumerate(tree.paths, start=1)
+    ]
+    plain, *_, drafting = rounds(nodes, setup.costs, setup.texts, setup.texts)
+    drafting = with_repeated(drafting, nodes, setup.acceptance, setup.costs, setup.texts)
+    return drafting.rate / plain.rate
 
 
 def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from specdec.checks import among, whole
 from specdec.context import ContextAcceptance
@@ -100,7 +100,8 @@ def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator
         tested = torch.cat([tested_features(q[None], u) for q, u in zip(log_q, uniforms, strict=True)])
         drafted = torch.cat([tested, of_children(log_q, children)], -1)
         stages = {"node": of_node(log_q), "tested": tested, "drafted": drafted}
-    return Samples(stages, _widened(accepted & offered), _widened(offered))
+    missing = (0, WIDTH - width)
+    return Samples(stages, pad(accepted & offered, missing), pad(offered, missing))
 
 
 def fitted(samples: Samples, method: Method) -> ContextAcceptance:
@@ -137,11 +138,6 @@ def _at_risk(samples: Samples) -> Tensor:
     """The offered children without an accepted earlier sibling, bool [n, WIDTH]."""
     earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
     return samples.offered & (earlier == 0)
-
-
-def _widened(columns: Tensor) -> Tensor:
-    missing = columns.new_zeros(len(columns), WIDTH - columns.shape[-1])
-    return torch.cat([columns, missing], -1)
 
 
 def _joined(parts: Sequence[Samples]) -> Samples:

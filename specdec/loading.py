@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers.utils import logging
 
@@ -76,30 +76,60 @@ def load_pair(
         raise ValueError(
             f"draft = {str(draft)!r} needs a target; without both, a pair of this project is loaded"
         )
+    draft_device = str(draft_device or device)
     if target is None:
         target = SMOLLM2 if smollm2.installed() else STORIES
-    if target in PAIRS:
-        name, (target, own, usual) = target, _ours(str(target), download, report)
-        draft, dtype = own if draft in (None, "", name) else draft, usual if dtype == "auto" else dtype
-        as_usual = name == CODER and draft == own and draft_dtype is None and dtype in ("auto", PACKED)
-        if as_usual and expected() and on_cpu(draft_device or device):
-            draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
-    if draft in PAIRS:
-        itself, own, _ = _ours(str(draft), download, report)
-        draft = itself if draft == SMOLLM2 else own
-    parts = [_Part(target, device, dtype)]
-    draft_device, draft_dtype = str(draft_device or device), _name_of(draft_dtype or dtype)
+    wanted = _Wanted(target, draft, dtype, draft_dtype)
+    target, draft, dtype, draft_dtype = wanted.located(draft_device, download, report)
+    draft_dtype = _name_of(draft_dtype or dtype)
     checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
+    parts = [_Part(target, device, dtype)]
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
         parts.append(_Part(draft, draft_device, draft_dtype, draft_ids))
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
+    _check(parts, report)
+    target_model, *drafts = (part.load(report) for part in parts)
+    tokenizer, draft_tokenizer = _tokenizers(parts)
+    if draft_ids is not None and draft_tokenizer is not None:
+        raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft with the target's tokenizer")
+    if partial:
+        drafts = [load_partial(Path(str(draft)), target_model, draft_device, draft_dtype)]
+    for model in drafts:
+        if isinstance(model, PackedModel) and draft_tokenizer is None:
+            model.score_frequent_first()
+    return ModelPair(target_model, drafts[0] if drafts else None, tokenizer, draft_tokenizer)
+
+
+class _Wanted(NamedTuple):
+    """Two models, or pairs of ours, by their names, and the dtypes that were asked for."""
+
+    target: str | Path
+    draft: str | Path | None
+    dtype: str
+    draft_dtype: str | None
+
+    def located(self, draft_device: str, download: bool, report: Report) -> _Wanted:
+        """The places of the models, and the usual dtypes of a pair of ours."""
+        target, draft, dtype, draft_dtype = self
+        if target in PAIRS:
+            name, (target, own, usual) = target, _ours(str(target), download, report)
+            draft, dtype = own if draft in (None, "", name) else draft, usual if dtype == "auto" else dtype
+            as_usual = name == CODER and draft == own and draft_dtype is None and dtype in ("auto", PACKED)
+            if as_usual and expected() and on_cpu(draft_device):
+                draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
+        if draft in PAIRS:
+            itself, own, _ = _ours(str(draft), download, report)
+            draft = itself if draft == SMOLLM2 else own
+        return _Wanted(target, draft, dtype, draft_dtype)
+
+
+def _check(parts: Sequence[_Part], report: Report) -> None:
+    """Find the models. ValueError if one is missing, or the memory is too small for all."""
     for part in parts:
         report(Progress("asking", str(part.name)))
         part.find()
-    if draft_ids is not None and parts[1:]:
-        chosen_ids(draft_ids, parts[1].source.config().get_text_config(decoder=True).vocab_size, ())
     plans = [part.plan() for part in parts]
     if parts[0].dtype == ROUNDED and plans[0].dtype != PACKED:
         raise ValueError(
@@ -107,17 +137,6 @@ def load_pair(
             "draft_dtype='int8' rounds any draft"
         )
     check_fits(plans)
-    target_model = parts[0].load(report)
-    draft_model = parts[1].load(report) if parts[1:] else None
-    tokenizer, draft_tokenizer = _tokenizers(parts)
-    if draft_ids is not None and draft_tokenizer is not None:
-        raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft with the target's tokenizer")
-    if isinstance(draft_model, PackedModel) and draft_tokenizer is None:
-        draft_model.score_frequent_first()
-    if partial:
-        assert draft is not None
-        draft_model = load_partial(Path(draft), target_model, draft_device, draft_dtype)
-    return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 
 def _ours(name: str, download: bool, report: Report) -> tuple[Path | str, Path, str]:
@@ -195,6 +214,8 @@ class _Part:
 
     def plan(self) -> Placement:
         config = self.source.config()
+        if self.output_ids is not None:
+            chosen_ids(self.output_ids, config.get_text_config(decoder=True).vocab_size, ())
         try:
             shape = shape_of(config)
         except ValueError as error:

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from specdec.checks import among, truth, whole
-from specdec.drafters.proposed import DRAFTERS, Drafting, checked_drafter, drafter_name
+from specdec.drafters.catalogue import DRAFTERS, checked_drafter
+from specdec.drafters.proposed import Drafting, drafter_name
 from specdec.methods import METHODS
 from specdec.probs import HOTTEST, Sampling
 from specdec.race import checked_seed
@@ -68,7 +69,7 @@ SETTINGS = _named(
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
         "drafter", "choice", "model", choices=DRAFTERS, label="What drafts",
-        help="model, copies (from the text) or model+copies (both in one tree)", drafts=True,
+        help="; ".join(f"{name}: {entry.label}" for name, entry in DRAFTERS.items()), drafts=True,
     ),
     Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",

@@ -22,18 +22,8 @@ Z = 1.96
 """Standard errors of a 95% interval, for 30 prompts or more."""
 
 
-class _Rate:
-    accepted: int
-    offered: int
-
-    @property
-    def rate(self) -> float:
-        """accepted / offered; NaN if nothing was offered."""
-        return self.accepted / self.offered if self.offered else math.nan
-
-
 @dataclass(frozen=True)
-class IndexAcceptance(_Rate):
+class IndexAcceptance:
     """How often the child with one index was accepted.
 
     offered: number of verified nodes with such a child. accepted: number of nodes that accepted it. Hence
@@ -43,6 +33,11 @@ class IndexAcceptance(_Rate):
     child_index: int
     accepted: int
     offered: int
+
+    @property
+    def rate(self) -> float:
+        """accepted / offered; NaN if nothing was offered."""
+        return self.accepted / self.offered if self.offered else math.nan
 
     def interval(self, z: float = Z) -> tuple[float, float]:
         """Wilson's score interval of the rate, 95% by default; (0, 1) if nothing was offered.

@@ -61,19 +61,26 @@ class Topology:
         Rows must be in level order, and the children of a node in order of their indices. This is checked in
         O(k). ValueError names the row that does not fit.
         """
-        topology = cls.__new__(cls)
-        rows = integers("parents", parents), integers("child_indices", child_indices)
-        if len(rows[0]) != len(rows[1]):
-            raise ValueError(f"parents has {len(rows[0])} rows and child_indices {len(rows[1])}")
-        if (rows[0][:1], rows[1][:1]) != ([-1], [-1]):
+        parents, child_indices = integers("parents", parents), integers("child_indices", child_indices)
+        if len(parents) != len(child_indices):
+            raise ValueError(f"parents has {len(parents)} rows and child_indices {len(child_indices)}")
+        if (parents[:1], child_indices[:1]) != ([-1], [-1]):
             raise ValueError("row 0 is the root: its parent and its child index must be -1")
-        for row, parent in enumerate(rows[0][1:], start=1):
+        for row in range(1, len(parents)):
+            parent, before = parents[row], parents[row - 1]
             if not 0 <= parent < row:
                 raise ValueError(
                     f"row {row} has the parent {parent}: the parent must be an earlier row, 0 to {row - 1}"
                 )
-        topology._set(*rows)
-        topology._check_level_order()
+            # in level order parents never fall, and the children of a node are neighbours
+            expected = child_indices[row - 1] + 1 if parent == before else 0
+            if parent < before or child_indices[row] != expected:
+                raise ValueError(
+                    f"row {row} is child {child_indices[row]} of row {parent}; rows must be in level order "
+                    "and the children of a node counted from 0"
+                )
+        topology = cls.__new__(cls)
+        topology._set(parents, child_indices)
         return topology
 
     def _set(self, parents: list[int], child_indices: list[int]) -> None:
@@ -83,21 +90,6 @@ class Topology:
         for parent in self.parents[1:]:
             depths.append(depths[parent] + 1)
         self.depths = tuple(depths)
-
-    def _check_level_order(self) -> None:
-        counts = [0] * len(self.parents)  # number of children so far
-        previous = (0, -1)
-        for row in range(1, len(self.parents)):
-            parent = self.parents[row]
-            if self.child_indices[row] != counts[parent]:
-                raise ValueError(
-                    f"row {row} is child {self.child_indices[row]} of row {parent}; rows must be in "
-                    "level order and the children of a node counted from 0"
-                )
-            if (self.depths[row], parent) < previous:
-                raise ValueError(f"row {row} of depth {self.depths[row]} is out of level order")
-            counts[parent] += 1
-            previous = (self.depths[row], parent)
 
     @property
     def num_draft_tokens(self) -> int:

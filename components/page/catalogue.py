@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from components.page.assets import ASSETS
-from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
-from specdec.drafters.proposed import MODEL
+from specdec.drafters.catalogue import DRAFTERS
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.methods.catalogue import Entry
@@ -69,11 +68,7 @@ def method_menu() -> list[tuple[str, str]]:
 
 def drafter_menu() -> list[tuple[str, str]]:
     """(label, value) of the drafters that every pair with a draft model has."""
-    return [
-        ("the small model", MODEL),
-        ("the small model, beside copies from the text", MODEL_AND_COPIES),
-        ("copies from the text alone", COPIES),
-    ]
+    return [(entry.label, name) for name, entry in DRAFTERS.items() if entry.offered]
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from components.page.assets import ASSETS
 from components.page.catalogue import drafter_menu, method_menu, topology_menu
 from components.page.values import LARGEST, number, whole, words
 from specdec.checks import among
-from specdec.drafters.proposed import MODEL
+from specdec.drafters.catalogue import MODEL
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.settings import SETTINGS, Setting
 

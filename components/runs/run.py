@@ -21,8 +21,9 @@ from components.runs.queue import Job
 from components.runs.timing import Repeats
 from components.runs.zero_gpu import BorrowedJob, BorrowedRun
 from specdec import Generation
-from specdec.decoding.acceptance import finished
+from specdec.decoding.acceptance import Steps, finished
 from specdec.decoding.run import Run
+from specdec.drafters.catalogue import has_tree
 from specdec.pair import Pair
 from specdec.probs import Sampling
 from specdec.trace import Acceptance
@@ -138,7 +139,7 @@ def starting(
     *,
     alone: bool = False,
     record: Generation | None = None,
-) -> topologies.KeyedSteps:
+) -> Steps[Any]:
     """Create the run of checked settings in the thread that will decode it. Nothing is decoded yet.
 
     The function yields steps because a tree may have to be measured. prompt_ids: the prompt's tokens if they
@@ -152,7 +153,7 @@ def starting(
     decoding = settings.decoding()
     sampling = {each.name: decoding[each.name] for each in fields(Sampling)}
     topology: Any = record
-    if topologies.has_tree(settings) and record is None:
+    if has_tree(settings.method, settings.drafter) and record is None:
         topology = yield from topologies.steps(
             pair,
             settings.topology,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -15,8 +15,8 @@ from components.guard import limits
 from components.runs.queue import QUEUE, Owner
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
-from specdec.decoding.acceptance import finished, measured_as, measuring
-from specdec.drafters.copies import COPIES
+from specdec.decoding.acceptance import Steps, finished, measured_as, measuring
+from specdec.drafters.catalogue import has_tree
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.pair import ModelPair, Pair
 from specdec.probs import Sampling
@@ -32,18 +32,11 @@ within a step.
 """
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
 
-KeyedSteps = Generator[Hashable, None, Any]
-"""Small steps of a measurement. The first step yields the measurement's key, the others None."""
-
 
 def has_to_measure(settings: Any) -> bool:
     """Whether these settings leave the choice of the tree to this pair's acceptance."""
-    return has_tree(settings) and settings.topology in MEASURED and not settings.tree
-
-
-def has_tree(settings: Any) -> bool:
-    """Whether the draft model drafts with these settings."""
-    return settings.method != "ar" and settings.drafter != COPIES
+    drafts = has_tree(settings.method, settings.drafter)
+    return drafts and settings.topology in MEASURED and not settings.tree
 
 
 def can_draft(pair: ModelPair) -> bool:
@@ -65,7 +58,7 @@ def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
     return finished(steps(pair, name, k, **settings))
 
 
-def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> KeyedSteps:
+def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
     """Choose the topology of that name for `specdec.stream`, in small steps if it must be measured.
 
     The first step yields the key of the measurement: all runs with the same key can use its result.
@@ -83,7 +76,7 @@ def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **
     return specdec.topology.named(name, k)
 
 
-def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> KeyedSteps:
+def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> Steps[Any]:
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
     if shipped := _shipped(pair, settings):
         return specdec.optimal_topology(shipped, k)

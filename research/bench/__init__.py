@@ -1,5 +1,8 @@
 """Costs of our own code, beside `specdec bench`, which compares whole runs.
 
-kernels   the compiled products as shares of a memory copy: `python -m research.bench.kernels`
-states    a model with states compared with its own plain decoding: `python -m research.bench.states`
+__main__   the same with the processor time of each part of a round: `python -m research.bench`
+synthetic  pairs with random weights, of any shape and agreement, at their true cost
+profile    the processor time of one round, part by part
+kernels    the compiled products as shares of a memory copy: `python -m research.bench.kernels`
+states     a model with states against its own plain decoding: `python -m research.bench.states`
 """

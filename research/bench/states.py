@@ -18,9 +18,9 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from research.bench.synthetic import SPREAD, TEXT, calibrate, random_model
 from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.measure import interleaved
-from specdec.bench.synthetic import SPREAD, TEXT, calibrate, random_model
 from specdec.checks import whole
 from specdec.commands import Parser, columns, ended
 from specdec.models import HFModel

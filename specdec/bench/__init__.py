@@ -5,8 +5,9 @@ servers       a running llama-server
 field         the choice of the contestants' settings, by short trials
 measure       all contestants in turn on the same prompts, so that other work slows all alike
 report        medians, paired ratios with intervals, and the tables
-synthetic     pairs with random weights, of any shape and agreement, at their true cost
 bandwidth     the speed of plain decoding as a share of what memory allows
-profile       the processor time of one round, part by part
 command       the options, the run, the table and the JSON
+
+`python -m research.bench`, beside the package, does the same on pairs with random weights, and shows the
+processor time of each part of a round.
 """

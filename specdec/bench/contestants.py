@@ -6,10 +6,9 @@ calls, with the prompt's prefill.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any, NamedTuple, cast
 
@@ -72,24 +71,18 @@ class Calls:
     @contextmanager
     def watch(self, model: PreTrainedModel | None) -> Iterator[None]:
         """Times the model's forward passes inside the block."""
-        if model is None:
+        with ExitStack() as hooks:
+            if model is not None:
+                hooks.callback(model.register_forward_pre_hook(self._begin).remove)
+                hooks.callback(model.register_forward_hook(self._end).remove)
             yield
-            return
-        forward = model.forward
 
-        @functools.wraps(forward)  # generate reads the signature of the function
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            output = forward(*args, **kwargs)
-            self.seconds += time.perf_counter() - start
-            self.count += 1
-            return output
+    def _begin(self, *_: Any) -> None:
+        self.seconds -= time.perf_counter()
 
-        model.forward = timed
-        try:
-            yield
-        finally:
-            del model.forward
+    def _end(self, *_: Any) -> None:
+        self.seconds += time.perf_counter()
+        self.count += 1
 
 
 def without_end(pair: ModelPair) -> ModelPair:

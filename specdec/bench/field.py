@@ -9,9 +9,7 @@ from typing import Any, cast
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import Candidate, fastest
 from specdec.decoding.run import measure_acceptance
-from specdec.drafters.copies import COPIES
-from specdec.drafters.proposed import MODEL
-from specdec.drafters.strings import STRINGS
+from specdec.drafters.catalogue import COPIES, MODEL, STRINGS
 from specdec.methods import DRAFTING, METHODS
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.optimal import optimal_topology
@@ -52,32 +50,42 @@ class Field:
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
     """The contestants, transformers' plain decoding first, and the tokens per second of all candidates."""
-    plain, tried_plain = _best_plain(field)
-    tried = {AUTOREGRESSIVE: tried_plain}
-    say(f"{AUTOREGRESSIVE}: best in {plain.dtype} on {plain.threads} thread(s)")
-    contestants = [plain]
-    others: list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]]
-    others = [(LOOKUP, prompt_lookup, field.lookup_k, {plain.dtype: field.pairs[plain.dtype]})]
-    if _has_draft(field):
-        others.insert(0, (ASSISTED, assisted, field.assisted_k, field.pairs))
+    tried: dict[str, dict[str, float]] = {}
+
+    def best(name: str, kind: str, candidates: Mapping[str, Candidate]) -> Contestant:
+        winner, tried[name] = fastest(kind, candidates, field.jobs)
+        say(f"{name}: best with {winner.name}")
+        return winner
+
+    plain = best(
+        AUTOREGRESSIVE, "transformers", _on_threads(field, lambda pair: theirs(pair, field.sampling))
+    )
+    contestants = [plain._replace(name=AUTOREGRESSIVE)]
+    for name, make, ks, pairs in _drafting(field, plain.dtype, say):
+        candidates = {
+            f"{dtype}, k = {k}": (dtype, plain.threads, make(pair, field.sampling, k))
+            for dtype, pair in pairs.items()
+            for k in ks
+        }
+        with_k = best(name, "transformers", candidates)
+        contestants.append(with_k._replace(name=f"{name}, {with_k.name.split(', ')[1]}"))
+    # ours is chosen with its default, ERSD on "auto"
+    method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
+    own = best("specdec", "specdec", _on_threads(field, lambda p: ours(p, method, topology, field.sampling)))
+    return contestants + _our_field(field, own.dtype, own.threads), tried
+
+
+def _drafting(
+    field: Field, dtype: str, say: Callable[[str], None]
+) -> list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]]:
+    """transformers' ways to draft: name, function, k to try, and pairs. dtype: the best of plain decoding."""
     if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
         say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
-        others = []
+        return []
     if not field.assisted_k:
-        others = []
-    for name, make, ks, pairs in others:
-        best, tried[name] = _best_k(field, name, make, ks, pairs, plain.threads)
-        say(f"{best.name}: best, in {best.dtype}")
-        contestants.append(best)
-    dtype, threads, tried["specdec"] = _best_setting(field)
-    say(f"specdec: best in {dtype} on {threads} thread(s)")
-    return contestants + _our_field(field, dtype, threads), tried
-
-
-def _best_plain(field: Field) -> tuple[Contestant, dict[str, float]]:
-    candidates = _on_threads(field, lambda pair: theirs(pair, field.sampling))
-    best, rates = fastest("transformers", candidates, field.jobs)
-    return best._replace(name=AUTOREGRESSIVE), rates
+        return []
+    lookup = (LOOKUP, prompt_lookup, field.lookup_k, {dtype: field.pairs[dtype]})
+    return [(ASSISTED, assisted, field.assisted_k, field.pairs), lookup] if _has_draft(field) else [lookup]
 
 
 def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Candidate]:
@@ -87,29 +95,6 @@ def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Can
         for dtype, pair in field.pairs.items()
         for n in field.threads
     }
-
-
-def _best_k(
-    field: Field, name: str, make: Make, ks: Sequence[int], pairs: Mapping[str, ModelPair], threads: int
-) -> tuple[Contestant, dict[str, float]]:
-    candidates = {
-        f"{dtype}, k = {k}": (dtype, threads, make(pair, field.sampling, k))
-        for dtype, pair in pairs.items()
-        for k in ks
-    }
-    best, rates = fastest("transformers", candidates, field.jobs)
-    return best._replace(name=f"{name}, {best.name.split(', ')[1]}"), rates
-
-
-def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
-    """The best dtype and number of threads for our decoder, chosen with its default, ERSD on "auto"."""
-    method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
-    candidates = _on_threads(field, lambda pair: ours(pair, method, topology, field.sampling))
-    if len(candidates) == 1:
-        ((dtype, threads, _),) = candidates.values()
-        return dtype, threads, {}
-    best, rates = fastest("specdec", candidates, field.jobs)
-    return best.dtype, best.threads, rates
 
 
 def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:

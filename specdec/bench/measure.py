@@ -62,8 +62,13 @@ def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device
 def fastest(
     kind: str, candidates: Mapping[str, Candidate], jobs: Sequence[Workload]
 ) -> tuple[Contestant, dict[str, float]]:
-    """The candidate with the most tokens per second in a short trial, and all median rates by name."""
+    """The candidate with the most tokens per second in a short trial, and all median rates by name.
+
+    A single candidate needs no trial.
+    """
     contestants = [Contestant(name, kind, *candidate) for name, candidate in candidates.items()]
+    if len(contestants) == 1:
+        return contestants[0], {}
     for each in contestants:
         run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))
     samples = interleaved(contestants, jobs)

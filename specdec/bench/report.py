@@ -13,7 +13,6 @@ import numpy as np
 from specdec.bench.contestants import STAGES, Contestant, Sample
 from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
 from specdec.bench.measure import Samples
-from specdec.bench.profile import share_of_verification
 from specdec.commands import columns
 
 Row = dict[str, Any]
@@ -80,16 +79,6 @@ def table(rows: Sequence[Row]) -> str:
         "dtype",
     ]
     return columns([head, *(_cells(row) for row in rows)], markdown=True)
-
-
-def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
-    """The time of each part of a round, a line for each contestant."""
-    parts = list(dict.fromkeys(part for profile in profiles.values() for part in profile))
-    lines = [
-        [name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share_of_verification(profile):.1f}%"]
-        for name, profile in profiles.items()
-    ]
-    return columns([["", *parts, "races + verify"], *lines], markdown=True)
 
 
 def _cells(row: Row) -> list[str]:

@@ -10,6 +10,6 @@ tree         `ContextTree`, the topology
 """
 
 from specdec.context.acceptance import ContextAcceptance
-from specdec.context.tree import ContextTree
+from specdec.context.tree import ContextTree, Tree
 
-__all__ = ["ContextAcceptance", "ContextTree"]
+__all__ = ["ContextAcceptance", "ContextTree", "Tree"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 WIDTH = 8
 """The largest number of children of a node."""
@@ -55,6 +56,5 @@ def _largest(log_q: Tensor, count: int) -> Tensor:
 
 def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
     """Extends the columns to `width`. Missing values, and values beyond `fill`, become `fill`."""
-    missing = values.new_full((len(values), max(width - values.shape[-1], 0)), fill)
-    values = torch.cat([values, missing], -1)
+    values = pad(values, (0, max(width - values.shape[-1], 0)), value=fill)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from specdec.checks import whole
 from specdec.context.acceptance import ContextAcceptance
+from specdec.topology import Topology
 
 MOST = 1024
 """The largest k. A round plans its tree again for each level, which takes time for large trees."""
@@ -43,3 +44,7 @@ class ContextTree:
     def is_sequence(self) -> bool:
         """Whether every possible shape is a sequence."""
         return self.k == 1
+
+
+Tree = Topology | ContextTree
+"""The trees of a run: of one shape, or grown anew in each round."""

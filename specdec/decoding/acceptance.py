@@ -10,9 +10,7 @@ import numpy as np
 
 from specdec.checks import among
 from specdec.decoding.engine import Engine
-from specdec.drafters.copies import MODEL_AND_COPIES
-from specdec.drafters.proposed import MODEL
-from specdec.drafters.strings import STRINGS
+from specdec.drafters.catalogue import MODEL, entry_of
 from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.race import derived_seed
@@ -25,8 +23,9 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _T = TypeVar("_T")
-Steps = Generator[None, None, _T]
-"""Work that yields after each small step and returns its result at its end."""
+Steps = Generator[Any, None, _T]
+"""Work that yields after each small step and returns its result at its end. It yields None, or at first a
+key: all work with this key has the same result."""
 LONGEST = sequence(4)
 """The tree of the measurement if a model scores sequences only."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
@@ -62,15 +61,14 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
     """The target, and the draft if it drafts. ValueError if they can't decode speculatively."""
-    method, drafter = settings.method, settings.drafter
-    with_model = drafter in (MODEL, MODEL_AND_COPIES)
-    if pair.draft is None and with_model:
+    method, uses_model = settings.method, entry_of(settings.drafter).uses_model
+    if pair.draft is None and uses_model:
         raise ValueError(
             f"method = {method!r} needs a draft model, and this pair has none; use method 'ar' or drafter "
             "'copies'"
         )
     models = [pair.target]
-    if (with_model or drafter == STRINGS) and pair.draft is not None:
+    if uses_model and pair.draft is not None:
         models.append(pair.draft)
     for model in models:
         if model.capability == "ar":

@@ -35,7 +35,7 @@ from specdec.topology import Topology, sequence
 from specdec.trace import Candidate, Milliseconds, Round
 
 if TYPE_CHECKING:
-    from specdec.context import ContextTree
+    from specdec.context import Tree
     from specdec.pair import ModelPair
 
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
@@ -68,12 +68,10 @@ class Run(Protocol):
 
     settings: RunSettings
     seed: int
-    rounds: list[Round]
     follows: bool
-    repeated: Mapping[int, Topology]
 
     @property
-    def planted(self) -> Topology | ContextTree:
+    def planted(self) -> Tree:
         """The tree of the latest round."""
 
 
@@ -226,8 +224,8 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 class AutoTrees:
     """Chooses the trees of one or more runs of "auto" that are decoded together, again and again.
 
-    Trees of other runs stay as they are, and their rows count like those of a text without drafts. Runs that
-    repeat a record get its trees. times: where the times of rounds are kept; None is the pair's.
+    Trees of other runs stay as they are, and their rows count like those of a text without drafts.
+    times: where the times of rounds are kept; None is the pair's.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -238,13 +236,12 @@ class AutoTrees:
 
     def trees(self, runs: Sequence[AnyRun]) -> dict[AnyRun, Topology]:
         """New trees for the next round of these runs. Runs that keep their tree are missing."""
-        repeated = {run: tree for run in runs if (tree := run.repeated.get(len(run.rounds))) is not None}
         start = time.perf_counter()
         following = [run for run in runs if run.follows]
         if not self._times.know_plain(len(runs)):
-            return repeated | dict.fromkeys(following, _PLAIN)
+            return dict.fromkeys(following, _PLAIN)
         if start < self._due or not following:
-            return repeated
+            return {}
         if self._pair.target.most_repeated:
             # a target that reads tokens again costs more than the rows of a round, so each tree is considered
             # by itself
@@ -254,7 +251,7 @@ class AutoTrees:
         now = time.perf_counter()
         self._due = now + (now - start) / _SHARE
         looked = (self._of(run).looked(tree) for run, tree in zip(following, trees, strict=True))
-        return repeated | dict(zip(following, looked, strict=True))
+        return dict(zip(following, looked, strict=True))
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
         """The tree that fits this run best now, if all texts were like its text."""

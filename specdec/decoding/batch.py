@@ -93,7 +93,7 @@ class Batch:
         """
         called = self._called(self.members if runs is None else runs)
         for run, topology in self._trees.trees([member.run for member in called]).items():
-            self.members[run].engine.plant(topology)
+            self.members[run].engine.topology = topology
         start = time.perf_counter()
         for member in called:
             member.resume()
@@ -141,7 +141,7 @@ class Member:
         self.round: Round | None = None
         self.error: Exception | None = None
         # a model without this ability processes its prompt as a whole or token by token
-        self._work = self.engine.work(None if run.pair.target.capability == "ar" else piece)
+        self._work = engine.round(None if run.pair.target.capability == "ar" else piece)
 
     @property
     def ended(self) -> bool:
@@ -167,18 +167,16 @@ class Member:
 
     def take(self, answer: Answer) -> None:
         """Pass this answer to the run, which continues to its next request or to the end of the round."""
+        work, self.request = self._work, None
         try:
-            work = self._work
-            reached = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
-        except Exception as error:
-            self.request, self.error, self.state = None, error, "failed"
-            return
-        self.request = reached if isinstance(reached, Request) else None
-        if isinstance(reached, Round):
-            self.round = reached
-            self.state = "running" if reached.finish is None else "done"
+            self.request = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
+        except StopIteration as end:
+            self.round, self._work = end.value, self.engine.round()
+            self.state = "running" if self.engine.finish is None else "done"
             self.run.prefill_seconds = self.engine.prefill_seconds
-            self.run.rounds.append(reached)
+            self.run.rounds.append(end.value)
+        except Exception as error:
+            self.error, self.state = error, "failed"
 
 
 def _answer(members: Sequence[Member]) -> None:

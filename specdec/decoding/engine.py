@@ -7,119 +7,98 @@ Autoregressive decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
-from specdec.checks import among
-from specdec.context import ContextTree
+from specdec.context import ContextTree, Tree
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.devices import one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
-from specdec.drafters.context import ContextDrafter
-from specdec.drafters.copies import COPYING, CopyingDrafter
-from specdec.drafters.independent import IndependentDrafter
-from specdec.drafters.model import ModelDrafter
-from specdec.drafters.proposed import drafter_of_user
-from specdec.drafters.strings import STRINGS, StringDrafter
+from specdec.drafters.catalogue import Parts, entry_of
+from specdec.drafters.copies import CopyingDrafter
 from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
-from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.requests import Request, Requesting, answered
 from specdec.probs import LazyLogProbs
 from specdec.race import Races
 from specdec.settings import RunSettings
 from specdec.text import TextStream
 from specdec.topology import Topology
-from specdec.trace import Finish, Kind, Method, Round, Seconds, Token
+from specdec.trace import Finish, Kind, Round, Seconds, Token
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
-Work = Generator[Request | Round, Any, None]
-"""A run as a generator. It yields requests, to which the caller sends answers, and finished rounds."""
-
-
-def verifier_of(method: Method) -> Verifier:
-    """The method's verifier; ValueError for an unknown method."""
-    return METHODS[among("method", method, METHODS)].verify
-
 
 class Engine:
-    """The models' caches, the noise and the text of one run. `round()` advances all of them.
+    """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
-    verifier: decides which nodes are accepted; None takes the method's own. changes: whether `plant` may
-    change the tree. trees: the trees so far, each with the number of its first round.
+    topology: the tree of the next rounds. verifier: decides which nodes are accepted; None takes the method's
+    own. later: the trees of later rounds by the number of their first round; None if the tree never changes,
+    empty if the caller may set another `topology` between rounds. trees: the trees so far, each with the
+    number of its first round. number: of the next round. finish: why the text has ended.
     """
 
     def __init__(
         self,
         pair: ModelPair,
         settings: RunSettings,
-        topology: Topology | ContextTree,
+        topology: Tree,
         prompt_ids: Sequence[int],
         seed: int,
         verifier: Verifier | None = None,
-        changes: bool = False,
+        later: Mapping[int, Topology] | None = None,
     ):
-        self.verifier = verifier or verifier_of(settings.method)
-        self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
+        self.verifier = verifier or METHODS[settings.method].verify
+        self.pair, self.settings, self.topology, self._later = pair, settings, topology, later
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
         self.trees: list[tuple[int, Topology]] = []
-        self.drafter = self._new_drafter(changes)
+        self.drafter = self._new_drafter()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
-        self.prefill_seconds = 0.0
+        self.prefill_seconds, self.number = 0.0, 0
+        self.finish: Finish | None = None
 
-    def _new_drafter(self, changes: bool) -> Drafter:
-        beside = self._drafter_of_trees(changes)
-        copies = self.settings.drafter in COPYING and METHODS[self.settings.method].drafts
-        return CopyingDrafter(beside, self.topology.depth) if copies else beside
-
-    def _drafter_of_trees(self, changes: bool) -> Drafter:
-        size, sampling, topology = self.pair.vocab_size, self.settings.draft_sampling, self.topology
-        if not topology.num_draft_tokens and not changes:
+    def _new_drafter(self) -> Drafter:
+        method, drafter = METHODS[self.settings.method], self.settings.drafter
+        if not method.drafts:
             return NoDrafter()
-        if isinstance(topology, ContextTree):
-            return ContextDrafter(self.pair.drafting, size, sampling, topology)
-        if self.settings.drafter == STRINGS:
-            return StringDrafter(cast(OtherTokenizerModel, self.pair.drafting), sampling, topology)
-        if not isinstance(self.settings.drafter, str):
-            return drafter_of_user(self.settings.drafter, size, sampling, topology)
-        kind = IndependentDrafter if METHODS[self.settings.method].independent else ModelDrafter
-        return kind(self.pair.drafting, size, sampling, topology)
+        parts = Parts(
+            drafter,
+            self.pair.draft,
+            self.pair.vocab_size,
+            self.settings.draft_sampling,
+            method.independent,
+            empty=not self.topology.num_draft_tokens and self._later is None,
+            grown=isinstance(self.topology, ContextTree),
+        )
+        return entry_of(drafter).new(parts)
 
     @property
     def _beside(self) -> Drafter:
         """The drafter of the trees, without the copied paths that may be added to them."""
         return self.drafter.beside if isinstance(self.drafter, CopyingDrafter) else self.drafter
 
-    def plant(self, topology: Topology) -> None:
-        """Set the tree of the next rounds of an engine whose tree may change."""
-        self.topology = topology
-        cast(ModelDrafter | CopyingDrafter, self.drafter).plant(topology)
-
     def rounds(self) -> Iterator[Round]:
         """Decodes this run alone. Yields its rounds until the text ends."""
-        work = self.work()
-        while (round := _next_round(work)) is not None:
-            yield round
+        while self.finish is None:
+            yield _alone(self.round())
 
-    def work(self, most: Callable[[], int] | None = None) -> Work:
-        """The run as a generator. It yields requests, whose answers are sent to it, and each finished round.
+    def round(self, most: Callable[[], int] | None = None) -> Requesting[Round]:
+        """The next round. The first one also processes the prompt.
 
         most: returns the largest number of tokens of the prompt's next piece; None means that the prompt is
         one piece.
         """
-        yield from self._prefill(most)
-        finish, number = None, 0
-        while finish is None:
-            round = yield from self._decode(number)
-            finish, number = round.finish, number + 1
-            yield round
+        if not self.number:
+            yield from self._prefill(most)
+        round = yield from self._decode()
+        self.finish, self.number = round.finish, self.number + 1
+        return round
 
     def _prefill(self, most: Callable[[], int] | None) -> Requesting[None]:
         """Processes the prompt without its last token, which is the root of the first round's tree."""
@@ -137,14 +116,16 @@ class Engine:
         clock.launched()
         (self.prefill_seconds,) = clock.seconds()
 
-    def _decode(self, number: int) -> Requesting[Round]:
+    def _decode(self) -> Requesting[Round]:
         """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
+        self.topology = (self._later or {}).get(self.number, self.topology)
         if isinstance(self.topology, Topology) and [self.topology] != [tree for _, tree in self.trees[-1:]]:
-            self.trees.append((number, self.topology))
+            self.trees.append((self.number, self.topology))
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
-        drafted = yield from self.drafter.draft(self.text_ids, self._room(self.drafter), noise)
+        room = self._room(self.drafter)
+        drafted = yield from self.drafter.draft(self.text_ids, self.topology, room, noise)
         clock.launched()
         log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
         clock.launched()
@@ -152,7 +133,7 @@ class Engine:
         verdict = self._until_eos(drafted, verdict)
         self._commit(drafted, verdict)
         clock.lap()
-        finish = self._finish()
+        finish = self._reason_to_end()
         tokens = self._tokens(drafted, verdict, finish is not None)
         detail, texts = self.settings.detail, self.pair.token_texts
         nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
@@ -160,7 +141,7 @@ class Engine:
         steps = verified_steps(drafted, verdict, texts, log_p, noise, grown) if detail else ()
         clock.lap()  # making the record is part of the recorded time
         return Round(
-            number=number,
+            number=self.number,
             position=position,
             tokens=tokens,
             nodes=nodes,
@@ -201,7 +182,7 @@ class Engine:
         if verdict.token_id is not None:
             self.text_ids.append(verdict.token_id)
 
-    def _finish(self) -> Finish | None:
+    def _reason_to_end(self) -> Finish | None:
         if self.text_ids[-1] in self.pair.eos_ids:
             return "eos"
         if len(self.text_ids) < self.stop_length:
@@ -220,6 +201,6 @@ class Engine:
 
 @torch.inference_mode()
 @one_thread()
-def _next_round(work: Work) -> Round | None:
-    """The next round of a run whose requests are answered by themselves; None at its end."""
-    return answered(work)
+def _alone(round: Requesting[Round]) -> Round:
+    """A round whose requests are answered by themselves."""
+    return answered(round)

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from specdec.checks import whole
-from specdec.context import ContextTree
+from specdec.context import ContextTree, Tree
 from specdec.decoding.acceptance import drafting_models, finished, measuring
 from specdec.decoding.auto import AutoTrees, Choice, first_choice
 from specdec.decoding.engine import Engine
-from specdec.drafters.copies import COPIES, MODEL_AND_COPIES
-from specdec.drafters.proposed import MODEL, Drafting, drafter_name
-from specdec.drafters.strings import STRINGS, check_strings
-from specdec.methods import METHODS
-from specdec.race import PositionNoise
+from specdec.drafters.catalogue import MODEL, entry_of, has_tree
+from specdec.drafters.proposed import Drafting, drafter_name
 from specdec.settings import RunSettings
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
-Shape = Topology | ContextTree | Generation | str | None
+Shape = Tree | Generation | str | None
 """The values that `topology` may have before they are checked."""
 
 
@@ -159,8 +156,7 @@ class Run(Iterator[Round]):
 
     topology: the first tree. seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record
     of all rounds so far. begun: whether a caller already advances the run. follows: whether "auto" chooses
-    its trees. repeated: the trees of the record that the run repeats, by the number of their first round.
-    `close()` frees the caches early; so does the end of the run.
+    its trees. `close()` frees the caches early; so does the end of the run.
     """
 
     def __init__(
@@ -177,17 +173,20 @@ class Run(Iterator[Round]):
         _check_room(pair, len(self.prompt_ids))
         at_once = whole("at_once", at_once, 1)
         self.seed = secrets.randbits(53) if self.settings.seed is None else self.settings.seed
-        self.repeated: Mapping[int, Topology] = {}
-        if isinstance(topology, Generation):
-            self.repeated, topology = _trees_of(topology, self.settings, self.prompt_ids)
         self._first: Choice | None = None
         self._trees: AutoTrees | None = None
+        # the trees of later rounds, if the tree may change
+        self._later: Mapping[int, Topology] | None = None
+        if isinstance(topology, Generation):
+            topology, self._later = _trees_of(topology, self.settings, self.prompt_ids)
         chosen = _chosen_topology(pair, self.settings, topology)
+        for tree in (self._later or {}).values():
+            _chosen_topology(pair, self.settings, tree)
         self.follows = chosen is None
         if chosen is None:
-            self._first = first_choice(pair, self.settings, self.seed, at_once)
+            self._first, self._later = first_choice(pair, self.settings, self.seed, at_once), {}
             chosen = self._first.topology
-        self.topology: Topology | ContextTree = chosen
+        self.topology: Tree = chosen
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
@@ -208,8 +207,9 @@ class Run(Iterator[Round]):
                 "the run has begun already, and only one caller can advance it; start another run"
             )
         self.begun, self._trees = True, trees
-        changes = self.follows or bool(self.repeated)
-        engine = Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed, changes=changes)
+        engine = Engine(
+            self.pair, self.settings, self.topology, self.prompt_ids, self.seed, later=self._later
+        )
         self._planted = engine.trees
         return engine
 
@@ -219,7 +219,7 @@ class Run(Iterator[Round]):
         return self._trees.choice(self) if self._trees and self.rounds and self.follows else self._first
 
     @property
-    def planted(self) -> Topology | ContextTree:
+    def planted(self) -> Tree:
         """The tree of the latest round; the first one before there is any."""
         return self._planted[-1][1] if self._planted else self.topology
 
@@ -242,8 +242,7 @@ class Run(Iterator[Round]):
         draft = "" if self.pair.draft is None else self.pair.draft.name
         if self.settings.drafter != MODEL:
             name = drafter_name(self.settings.drafter)
-            beside = draft and self.settings.drafter in (STRINGS, MODEL_AND_COPIES)
-            draft = f"{draft}, {name}" if beside else name
+            draft = f"{draft}, {name}" if draft and entry_of(self.settings.drafter).uses_model else name
         return Generation(
             **self.settings._replace(seed=self.seed).recorded(),
             paths=self.topology.paths
@@ -267,18 +266,16 @@ class Run(Iterator[Round]):
             self.prefill_seconds = engine.prefill_seconds
             self.rounds.append(round)
             trees.learn({self: round}, round.seconds.draft, round.seconds.evaluate)
-            if (planted := trees.trees([self]).get(self)) is not None:
-                engine.plant(planted)
+            engine.topology = trees.trees([self]).get(self, engine.topology)
             yield round
 
 
 def _trees_of(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
-) -> tuple[Mapping[int, Topology], Topology]:
-    """The trees of a record by the number of their first round, if there are several, and the first tree.
+) -> tuple[Topology, Mapping[int, Topology] | None]:
+    """The first tree of a record, and all by the number of their first round, if there are several.
 
-    ValueError if the record does not hold its trees, or if a run of these settings and this prompt can't
-    repeat them.
+    ValueError if the record does not hold its trees, or is of a run with another method or prompt.
     """
     own = {"method": settings.method, "prompt_ids": tuple(prompt_ids)}
     for name, value in own.items():
@@ -288,18 +285,15 @@ def _trees_of(
                 f"has {value!r:.60}"
             )
     trees = {each.round: Topology(each.paths) for each in record.trees}
+    if not has_tree(settings.method, settings.drafter):
+        return Topology([]), None
     if (
         not trees
         and not record.paths
         and any(not node.copied for round in record.rounds for node in round.nodes)
     ):
         raise ValueError("topology is a record without trees, because each of its rounds grew its own tree")
-    if trees and settings.drafter not in (MODEL, MODEL_AND_COPIES):
-        raise ValueError(
-            f"drafter = {drafter_name(settings.drafter)!r}: the trees of this record change between rounds, "
-            "as only those of a draft model can"
-        )
-    return trees, trees[0] if trees else Topology(record.paths)
+    return (trees[0], trees) if trees else (Topology(record.paths), None)
 
 
 def _checked_pair(pair: ModelPair) -> ModelPair:
@@ -308,31 +302,14 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
     return pair
 
 
-def _chosen_topology(
-    pair: ModelPair, settings: RunSettings, topology: Shape
-) -> Topology | ContextTree | None:
+def _chosen_topology(pair: ModelPair, settings: RunSettings, topology: Shape) -> Tree | None:
     """The tree; None if "auto" chooses it."""
     if settings.method == "ar":
         return Topology([])
     models = drafting_models(pair, settings)
-    if settings.drafter == COPIES:
+    if not has_tree(settings.method, settings.drafter):
         return Topology([])
-    if settings.drafter == MODEL_AND_COPIES and pair.target.capability != "tree":
-        raise ValueError(
-            f"drafter = {settings.drafter!r}: {pair.target.name} can score sequences only; use 'copies'"
-        )
-    if settings.drafter == STRINGS:
-        check_strings(pair.draft, settings.method, topology)
-    elif not isinstance(settings.drafter, str):
-        entry = METHODS[settings.method]
-        if entry.independent or entry.noise is not PositionNoise:
-            raise ValueError(
-                f"method = {settings.method!r} draws from a draft model; give drafters 'gsd' or 'ersd'"
-            )
-        if not isinstance(topology, Topology | None):
-            raise ValueError(
-                f"topology = {topology!r:.60} is for draft models; give a Topology for this drafter"
-            )
+    entry_of(settings.drafter).check(settings.method, pair.target, pair.draft, topology)
     if isinstance(topology, str) and topology == "auto":
         return None
     topology = sequence(4) if topology is None else topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from specdec.methods import Drafted
 from specdec.models import Session
@@ -16,32 +16,27 @@ UNLIMITED = sys.maxsize
 
 
 class Drafter(Protocol):
-    """The drafter of one run.
-
-    session: the draft model's session, which processes the prompt; None without a model. context_length: the
-    longest text after which the drafter can draft, in tokens.
-    """
+    """The drafter of one run."""
 
     @property
     def session(self) -> Session | None:
         """The draft model's session, which processes the prompt; None without a model."""
-        ...
 
     @property
     def context_length(self) -> int:
         """The most tokens of a text after which it can draft."""
-        ...
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
-        """Draft a tree of at most this depth after the text, with the round's noise.
+    def draft(
+        self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
+        """Draft a tree after the text, with the round's noise: this topology, cut to this depth.
 
-        The last token of the text is the tree's root.
+        The last token of the text is the tree's root. topology: a `Topology`, or the `ContextTree` from which
+        the drafter grows a tree.
         """
-        ...
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep the accepted rows of the last drafted tree, from the root's child downwards."""
-        ...
 
 
 class NoDrafter:
@@ -50,7 +45,13 @@ class NoDrafter:
     session = None
     context_length = UNLIMITED
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:  # noqa: ARG002
+    def draft(
+        self,
+        text_ids: Sequence[int],
+        topology: Any,  # noqa: ARG002
+        depth: int,  # noqa: ARG002
+        noise: PositionNoise,  # noqa: ARG002
+    ) -> Requesting[Drafted]:
         """The tree with the root alone."""
         yield from ()
         return only_root(text_ids)

@@ -13,9 +13,8 @@ from specdec.context.growth import Branch, child_counts, plan, worth_scoring
 from specdec.drafters.base import only_root
 from specdec.drafters.model import DraftSession
 from specdec.methods import Drafted
-from specdec.models import Model
 from specdec.models.requests import Requesting
-from specdec.probs import Sampling, log_probs
+from specdec.probs import log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
 
@@ -23,15 +22,13 @@ from specdec.topology import Topology
 class ContextDrafter(DraftSession):
     """The draft model along a `ContextTree`: a `Drafter`."""
 
-    def __init__(self, model: Model, vocab_size: int, sampling: Sampling, tree: ContextTree):
-        super().__init__(model)
-        self.vocab_size, self.sampling = vocab_size, sampling
-        self.acceptance, self.k = tree.acceptance, tree.k
-
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+    def draft(
+        self, text_ids: Sequence[int], topology: ContextTree, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
         """Drafts a tree of at most k nodes; see `Drafter.draft`."""
         if not depth:
             return only_root(text_ids)
+        self.acceptance, self.k = topology.acceptance, topology.k
         root = Branch(text_ids[-1])
         logits = yield from self.score_root(text_ids, root)
         grow = self._grow_gsd if self.acceptance.method == "gsd" else self._grow_ersd

@@ -18,24 +18,18 @@ depend on no noise that decides later (docs/offers.md), and all rules that draft
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import Any
 
 from torch import Tensor
 
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.drafters.base import UNLIMITED, Drafter, only_root
-from specdec.drafters.model import ModelDrafter
 from specdec.methods import Drafted
 from specdec.models import Session
 from specdec.models.requests import Requesting
 from specdec.race import PositionNoise
 from specdec.topology import Topology
 
-Copying = Literal["copies", "model+copies"]
-COPIES: Copying = "copies"
-MODEL_AND_COPIES: Copying = "model+copies"
-COPYING = (COPIES, MODEL_AND_COPIES)
-"""Names in settings: copied paths alone, which need no draft model, and copied paths beside its tree."""
 LONGEST = 16
 """Most tokens of a path."""
 _LEAST = 0.3
@@ -114,30 +108,26 @@ def _kind(length: int) -> int:
 class CopyingDrafter:
     """Copied paths beside the trees of another drafter: a `Drafter`.
 
-    beside: the other drafter. deepest: the most tokens of a path of its trees. A path is copied even if the
-    text is too long for the other drafter.
+    beside: the other drafter. A path is copied even if the text is too long for it.
     """
 
     context_length = UNLIMITED
 
-    def __init__(self, beside: Drafter, deepest: int):
-        self.beside, self.deepest = beside, deepest
+    def __init__(self, beside: Drafter):
+        self.beside = beside
         self._copies = Copies()
         self._rows: list[int | None] = [0]  # for each row, the row of the other drafter's tree
         self._disputed: list[int] = []  # the last path, up to the first token that the other tree lacks
         self._start = 0  # the position at which the last path starts
-
-    def plant(self, topology: Topology) -> None:
-        """Set the topology of the next trees of the other drafter, which must be a draft model."""
-        cast(ModelDrafter, self.beside).plant(topology)
-        self.deepest = topology.depth
 
     @property
     def session(self) -> Session | None:
         """The other drafter's session."""
         return self.beside.session
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+    def draft(
+        self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
         """Drafts both; see `Drafter.draft`."""
         self._copies.follow(text_ids)
         if self._disputed:
@@ -146,8 +136,8 @@ class CopyingDrafter:
         path, expected = self._copies.path(min(depth, LONGEST))
         beside = only_root(text_ids)
         room = min(depth, self.beside.context_length - len(text_ids) + 1)
-        if expected < min(room, self.deepest):
-            beside = yield from self.beside.draft(text_ids, room, noise)
+        if expected < min(room, topology.depth):
+            beside = yield from self.beside.draft(text_ids, topology, room, noise)
             row, shared = shared_with(beside, path)
             if shared < len(path) and beside.topology.children[row]:
                 self._disputed = path[: shared + 1]

@@ -32,17 +32,19 @@ class IndependentDrafter(ModelDrafter):
 
     _draws: dict[Node, list[int]]  # tokens of each node's draws
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+    def draft(
+        self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
         """Drafts a tree from independent draws; see `Drafter.draft`.
 
         `Drafted.draws` holds equal draws too.
         """
         self._draws = {}
-        drafted = yield from super().draft(text_ids, depth, noise)
-        topology, draws = drafted.topology, []
-        for row, children in enumerate(topology.children):
+        drafted = yield from super().draft(text_ids, topology, depth, noise)
+        draws = []
+        for row, children in enumerate(drafted.topology.children):
             rows = {drafted.token_ids[child]: child for child in children}
-            draws.append([rows[token] for token in self._draws.get(topology.path(row), ())])
+            draws.append([rows[token] for token in self._draws.get(drafted.topology.path(row), ())])
         return drafted._replace(draws=draws)
 
     def _children(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -35,8 +34,9 @@ class DraftSession:
     token of a round. Each round starts by scoring these one or two tokens, the last of which is the root.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, vocab_size: int, sampling: Sampling):
         self.model, self.context_length = model, model.context_length
+        self.vocab_size, self.sampling = vocab_size, sampling
         self.session = model.session()
         self._numbers: dict[Hashable, int] = {}  # node -> its number among the session's pending nodes
         self._lag = self._scored = 0
@@ -89,21 +89,11 @@ class DraftSession:
 class ModelDrafter(DraftSession):
     """The draft model along a fixed topology: a `Drafter`. Children are first arrivals under q."""
 
-    def __init__(self, model: Model, vocab_size: int, sampling: Sampling, topology: Topology):
-        super().__init__(model)
-        self.vocab_size, self.sampling = vocab_size, sampling
-        self._topology: Topology | None = None
-        self.plant(topology)
-
-    def plant(self, topology: Topology) -> None:
-        """Sets the topology of the next trees."""
-        if topology is not self._topology:
-            # cutting a topology is slow compared with the rest of a round's bookkeeping, and few depths occur
-            self._topology, self._limited = topology, cache(topology.limited)
-
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+    def draft(
+        self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
         """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
-        topology = self._limited(depth)
+        topology = topology.limited(depth)
         if not topology.num_draft_tokens:
             return only_root(text_ids)
         level = yield from self.score_root(text_ids)  # [1, vocabulary or more]

@@ -20,22 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from specdec.checks import among, integer, integers, real
+from specdec.checks import integer, integers, real
 from specdec.drafters.base import UNLIMITED, Drafter
-from specdec.drafters.copies import COPYING, Copying
-from specdec.drafters.strings import STRINGS, Strings
 from specdec.methods import Drafted
 from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
-
-MODEL: Literal["model"] = "model"
 
 
 class Proposer(Protocol):
@@ -43,7 +39,6 @@ class Proposer(Protocol):
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> Iterable[Sequence[int]]:
         """Continuations of the text that fit into the topology, the likeliest first."""
-        ...
 
 
 class Estimator(Protocol):
@@ -51,24 +46,15 @@ class Estimator(Protocol):
 
     def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Mapping[int, float]:
         """Weights by token id of the token after the text and these drafted tokens."""
-        ...
 
 
-Drafting = Proposer | Estimator | Strings | Copying | Literal["model"]
-"""The values that the setting `drafter` may have."""
-DRAFTERS = (MODEL, *COPYING, STRINGS)
-"""Names of the drafters that are not users' objects."""
+Drafting = Proposer | Estimator | str
+"""The values that the setting `drafter` may have: an object, or a name of `drafters.catalogue`."""
 
 
-def checked_drafter(drafter: Any) -> Drafting:
-    """The drafter; None becomes the draft model, and a function an object with `propose`.
-
-    ValueError if the name is unknown or both methods are missing.
-    """
-    if drafter is None:
-        return MODEL
-    if isinstance(drafter, str):
-        return cast(Drafting, among("drafter", drafter, DRAFTERS))
+def as_object(drafter: Any) -> Proposer | Estimator:
+    """A user's drafter; a function becomes an object with `propose`. ValueError if both methods are
+    missing."""
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     methods = ("propose", "distribution")
@@ -89,16 +75,16 @@ def drafter_name(drafter: Drafting) -> str:
     return drafter if isinstance(drafter, str) else str(getattr(drafter, "name", type(drafter).__name__))
 
 
-def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology: Topology) -> Drafter:
+def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafter:
     """The drafter of one run, from a checked user's drafter. ValueError if `new_run` returns something
     else."""
     name = drafter_name(drafter)
     new = drafter.new_run() if hasattr(drafter, "new_run") else drafter
     if new is None or isinstance(new, str):
         raise ValueError(f"{name}: new_run() gave {new!r:.60}, which is not a drafter")
-    own = checked_drafter(new)
+    own = as_object(new)
     kind = EstimatedDrafter if hasattr(own, "distribution") else ProposedDrafter
-    return kind(own, name, vocab_size, sampling, topology)
+    return kind(own, name, vocab_size, sampling)
 
 
 class ProposedDrafter:
@@ -107,14 +93,15 @@ class ProposedDrafter:
     session = None
     context_length = UNLIMITED
 
-    def __init__(self, user: Any, name: str, vocab_size: int, sampling: Sampling, topology: Topology):
-        self.user, self.name = user, name
-        self.vocab_size, self.sampling, self.topology = vocab_size, sampling, topology
+    def __init__(self, user: Any, name: str, vocab_size: int, sampling: Sampling):
+        self.user, self.name, self.vocab_size, self.sampling = user, name, vocab_size, sampling
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+    def draft(
+        self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
         """Drafts a tree from the proposals; see `Drafter.draft`. ValueError names an invalid proposal."""
         yield from ()  # this drafter needs no forward pass
-        topology = self.topology.limited(depth)
+        topology = topology.limited(depth)
         if not topology.num_draft_tokens:
             tokens, log_q = dict[int, int](), dict[int, Tensor]()
         else:

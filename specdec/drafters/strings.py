@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,9 +23,6 @@ from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Race
 from specdec.topology import Topology
 
-Strings = Literal["strings"]
-STRINGS: Strings = "strings"
-"""The name of this drafter in settings."""
 _MOST = 4
 """Most tokens that the draft writes for each token of the path, because a target's token may be several of
 the draft's."""
@@ -33,13 +30,15 @@ _CANDIDATES = 16
 """Most draft tokens that race for a place."""
 
 
-def check_strings(draft: Model | None, method: str, topology: Any) -> None:
-    """ValueError if strings can't be drafted by this draft, for this method or along this topology."""
+def check_strings(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
+    """ValueError if strings can't be drafted for this method, by this draft or along this topology."""
     if method != "ersd":
         raise ValueError(f"method = {method!r} needs a q, which strings do not have: use method 'ersd'")
-    if not isinstance(draft, OtherTokenizerModel):
-        name = "this pair has no draft" if draft is None else f"{draft.name} has the target's tokenizer"
-        raise ValueError(f"drafter = 'strings' is for a draft model with another tokenizer; {name}")
+    if draft is not None and not isinstance(draft, OtherTokenizerModel):
+        raise ValueError(
+            "drafter = 'strings' is for a draft model with another tokenizer; "
+            f"{draft.name} has the target's tokenizer"
+        )
     if topology is not None and not (isinstance(topology, Topology) and topology.is_sequence):
         raise ValueError(f"topology = {topology!r:.60}: strings are one sequence; use sequence(k)")
 
@@ -49,15 +48,17 @@ class StringDrafter:
 
     context_length = UNLIMITED
 
-    def __init__(self, model: OtherTokenizerModel, sampling: Sampling, topology: Topology):
-        self.model, self.sampling, self.topology = model, sampling, topology
+    def __init__(self, model: OtherTokenizerModel, sampling: Sampling):
+        self.model, self.sampling = model, sampling
         self.session = model.session()
         self._first = cache(lambda token_id: next(iter(model.target_ids([token_id])), 0))
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+    def draft(
+        self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
+    ) -> Requesting[Drafted]:
         """Drafts a path; see `Drafter.draft`."""
         self.session.append(text_ids[self.session.length :])
-        depth = min(depth, self.topology.depth)
+        depth = min(depth, topology.depth)
         written: list[int] = []
         token_ids: Sequence[int] = ()
         while len(token_ids) < depth and len(written) < _MOST * depth:
@@ -65,7 +66,7 @@ class StringDrafter:
             written.append(self._winner(logits, noise.race((0,) * len(token_ids))))
             token_ids = self.model.target_ids(written)
         token_ids = [text_ids[-1], *token_ids[:depth]]
-        return Drafted(self.topology.limited(len(token_ids) - 1), token_ids, [None] * len(token_ids))
+        return Drafted(topology.limited(len(token_ids) - 1), token_ids, [None] * len(token_ids))
 
     def commit(self, rows: Sequence[int]) -> None:
         """Does nothing, because the next round appends the text."""

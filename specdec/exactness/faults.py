@@ -8,9 +8,10 @@ verify correctly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,20 +49,9 @@ class Fault:
     draft_temperature: float | None = None
 
 
-class _Noise:
-    """The noise of a round. A fault replaces a part of it."""
-
-    def __init__(self, noise: PositionNoise):
-        self.real = noise
-
-    def race(self, node: Node) -> Race:
-        return self.real.race(node)
-
-    def test(self, node: Node, child_index: int) -> float:
-        return self.real.test(node, child_index)
-
-    def last(self, node: Node) -> Any:
-        return self.real.last(node)
+def _changed(noise: PositionNoise, **functions: Callable[..., Any]) -> Any:
+    """The noise of a round, some of whose functions a fault replaces."""
+    return SimpleNamespace(**{"race": noise.race, "test": noise.test, "last": noise.last} | functions)
 
 
 # ---------------------------------------------------------------- GSD
@@ -84,30 +74,20 @@ class KeptDraft(Residual):
 
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD tests all children of a node with one uniform. Each child should have its own."""
-
-    class Shared(_Noise):
-        def test(self, node: Node, child_index: int) -> float:
-            return self.real.test(node, 0)
-
-    return gsd.verify(drafted, log_p, Shared(noise))
+    return gsd.verify(drafted, log_p, _changed(noise, test=lambda node, _: noise.test(node, 0)))
 
 
 def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD takes its acceptance uniforms from the race that drafted the tokens. They should be independent."""
 
-    class FromRace(_Noise):
-        def test(self, node: Node, child_index: int) -> float:
-            return uniform(self.real.seed, self.real.position + len(node), child_index, Stream.RACE)
+    def test(node: Node, child_index: int) -> float:
+        return uniform(noise.seed, noise.position + len(node), child_index, Stream.RACE)
 
-    return gsd.verify(drafted, log_p, FromRace(noise))
+    return gsd.verify(drafted, log_p, _changed(noise, test=test))
 
 
 def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """GSD samples the residual with the race that drafted the tokens. It should use independent noise."""
-
-    class FromRace(_Noise):
-        def last(self, node: Node) -> Any:
-            return self.real.race(node)
 
     class Raced(Residual):
         def sample(self, u: Any) -> int:
@@ -115,7 +95,7 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) 
                 return u.winner(self.log_p)
             return u.winner(torch.from_numpy(np.concatenate(self.weights)).log())
 
-    return gsd.one_by_one(drafted, log_p, FromRace(noise), Raced)
+    return gsd.one_by_one(drafted, log_p, _changed(noise, last=noise.race), Raced)
 
 
 def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -170,12 +150,7 @@ def race_under_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) ->
 
 def one_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """ERSD uses the exponentials of a round's first position at all positions of the round."""
-
-    class First(_Noise):
-        def race(self, node: Node) -> Race:
-            return self.real.race(())
-
-    return ersd.verify(drafted, log_p, First(noise))
+    return ersd.verify(drafted, log_p, _changed(noise, race=lambda _: noise.race(())))
 
 
 def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -199,12 +174,7 @@ def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
 
 def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """Traversal verification tests all leaves of a round with one uniform. Each test should have its own."""
-
-    class One(_Noise):
-        def test(self, node: Node, child_index: int) -> float:
-            return self.real.test((), 0)
-
-    return traversal.verify(drafted, log_p, One(noise))
+    return traversal.verify(drafted, log_p, _changed(noise, test=lambda *_: noise.test((), 0)))
 
 
 def uncapped_end(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:

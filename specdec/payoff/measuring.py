@@ -14,7 +14,7 @@ from specdec.decoding.acceptance import measuring as measuring_acceptance
 from specdec.decoding.batch import Batch
 from specdec.decoding.costs import RoundTimes
 from specdec.decoding.run import Run
-from specdec.drafters.proposed import MODEL
+from specdec.drafters.catalogue import MODEL
 from specdec.pair import ModelPair
 from specdec.payoff.setups import SetUp
 from specdec.race import derived_seed

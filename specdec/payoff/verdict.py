@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import astuple, replace
+from operator import itemgetter
 from typing import NamedTuple
 
-from specdec.decoding.auto import SIZES, chosen, with_repeated
+from specdec.decoding.auto import SIZES, chosen
 from specdec.decoding.costs import JointCost, Overhead
-from specdec.decoding.forest import Node, rounds
 from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of, scaled, with_first
-from specdec.theory import node_acceptance
-from specdec.topology import Topology
 from specdec.trace import Candidate
 
 ERROR = 0.02
@@ -82,8 +80,8 @@ class Payoff(NamedTuple):
     def sentences(self) -> list[str]:
         """Three sentences: what limits the gain, what would help most, and the gain without the main
         limit."""
-        limit, reached = _highest(self.without)
-        help, helped = _highest(self.halved)
+        limit, reached = max(self.without.items(), key=itemgetter(1))
+        help, helped = max(self.halved.items(), key=itemgetter(1))
         if self.pays:
             gain = (
                 f"Drafting pays: {self.speed_up:.2f} times plain decoding with k = {self.drafted} and "
@@ -113,18 +111,6 @@ def gain(setup: SetUp) -> float:
     """The speed-up of the fastest tree, plain decoding (1) included."""
     rates = [each.tokens_per_second for each in _candidates(setup)]
     return max(rates) / rates[0]
-
-
-def gain_of(setup: SetUp, tree: Topology) -> float:
-    """The speed-up if each text has this tree."""
-    reach, depths = node_acceptance(setup.acceptance, tree), tree.depths
-    nodes = [
-        Node(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])
-        for row, path in enumerate(tree.paths, start=1)
-    ]
-    plain, *_, drafting = rounds(nodes, setup.costs, setup.texts, setup.texts)
-    drafting = with_repeated(drafting, nodes, setup.acceptance, setup.costs, setup.texts)
-    return drafting.rate / plain.rate
 
 
 def _candidates(setup: SetUp, sizes: Collection[int] = range(MOST_DRAFTED + 1)) -> tuple[Candidate, ...]:
@@ -187,7 +173,3 @@ LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {
 }
 """The possible limits of the gain. Each is a function from a share to the set-up in which only this share of
 the limit is left."""
-
-
-def _highest(speed_ups: dict[str, float]) -> tuple[str, float]:
-    return max(speed_ups.items(), key=lambda item: item[1])

@@ -32,15 +32,12 @@ class Noise(Protocol):
 
     def race(self, node: Node) -> Race:
         """The race of the token after this node (Algorithm 5)."""
-        ...
 
     def test(self, node: Node, child_index: int) -> float:
         """The uniform that tests this child of the node (Algorithm 4)."""
-        ...
 
     def last(self, node: Node) -> float:
         """The uniform that samples the token after this node if no child is accepted (Algorithm 4)."""
-        ...
 
 
 class Races:

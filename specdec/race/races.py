@@ -42,7 +42,6 @@ class Arrivals(Protocol):
     @property
     def takes_weights(self) -> bool:
         """Whether unnormalised log-weights may replace log q; see `Arrivals`."""
-        ...
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """The first `count` arrivals under each row of log_q [n, vocabulary], in order.
@@ -50,7 +49,6 @@ class Arrivals(Protocol):
         Line 10 of Algorithm 5: a sample of q without replacement. A race has only as many arrivals as q has
         support, so that a list may be shorter.
         """
-        ...
 
 
 class Race(Arrivals, Protocol):
@@ -59,15 +57,12 @@ class Race(Arrivals, Protocol):
     @property
     def exponentials(self) -> Tensor:
         """log e of all tokens, float64 [vocabulary]."""
-        ...
 
     def winner(self, log_p: Tensor) -> int:
         """argmin e / p (Section 3) under log_p [vocabulary]: a sample of p."""
-        ...
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
         """log e of these tokens."""
-        ...
 
 
 class DeviceRace:

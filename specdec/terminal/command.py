@@ -19,7 +19,7 @@ from typing import Any
 from specdec.commands import Parser, add_pair, columns
 from specdec.decoding import reach
 from specdec.decoding.run import Run, Shape
-from specdec.drafters.copies import COPIES
+from specdec.drafters.catalogue import has_tree
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.settings import SETTINGS, RunSettings, add_options
@@ -89,7 +89,7 @@ def decode(options: argparse.Namespace) -> None:
     if options.explain:
         _explain(pair)
     topology: Shape = None
-    if settings.drafter != COPIES and (options.method != "ar" or options.compare):
+    if has_tree("ersd" if options.compare else settings.method, settings.drafter):
         with Waiting("measuring acceptance"):
             topology = chosen(pair, options.topology, settings)
     show = _compare if options.compare else _decode

@@ -6,8 +6,8 @@ import specdec
 from specdec.decoding import engine
 from specdec.decoding.engine import Engine
 from specdec.drafters import copies
-from specdec.drafters.copies import COPIES, COPYING, MODEL_AND_COPIES, Copies, joined
-from specdec.drafters.proposed import DRAFTERS
+from specdec.drafters.catalogue import COPIES, DRAFTERS, MODEL_AND_COPIES
+from specdec.drafters.copies import Copies, joined
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import DRAFTING, Drafted, Residual, followed
 from specdec.models import MarkovModel
@@ -19,6 +19,7 @@ from tests.helpers.texts import ersd_as_plain, together_as_alone
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 REPEATING = [0, 1, 2, 3] * 4
+COPYING = (COPIES, MODEL_AND_COPIES)
 OTHER_THAN_ERSD = [method for method in DRAFTING if method != "ersd"]
 
 

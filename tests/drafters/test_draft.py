@@ -26,8 +26,8 @@ TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
 def drafted(model, sampling, topology, seed=0):
-    drafter = ModelDrafter(model, 8, sampling, topology)
-    return answered(drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1)))
+    drafter = ModelDrafter(model, 8, sampling)
+    return answered(drafter.draft([3], topology, topology.depth, PositionNoise(Races(seed, 8), 1)))
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)
@@ -66,7 +66,7 @@ def test_a_draft_that_lags_far_behind_reads_the_text_in_pieces(lag, monkeypatch)
         return answer(request)
 
     monkeypatch.setattr(Request, "answer", noted)
-    logits = answered(ModelDrafter(model, 61, Sampling(), sequence(1)).score_root(text_ids))
+    logits = answered(ModelDrafter(model, 61, Sampling()).score_root(text_ids))
     assert (sum(pieces), pieces[-1]) == (lag, 1)
     assert max(pieces) <= 256
     whole = model.session()

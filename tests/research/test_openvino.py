@@ -14,7 +14,7 @@ import torch
 from research.audit.engines import engines
 from research.audit.openvino import pipeline
 from research.audit.openvino_graph import convert_pair
-from specdec.bench.synthetic import PRESETS, synthetic_pair
+from research.bench.synthetic import PRESETS, synthetic_pair
 from specdec.decoding.run import generate
 
 

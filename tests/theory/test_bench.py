@@ -13,15 +13,16 @@ import torch
 
 import specdec
 from research.bench import states
+from research.bench.__main__ import main as profiled
+from research.bench.profile import profile
+from research.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.bench import bandwidth
-from specdec.bench.command import _prompts, bench, main, parser
+from specdec.bench.command import _prompts, main, parser, prepared
 from specdec.bench.contestants import Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
 from specdec.bench.measure import interleaved, peaks
-from specdec.bench.profile import profile
 from specdec.bench.report import median_rate, paired_ratio, rows, table
 from specdec.bench.servers import server
-from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.models import HFModel
 from specdec.probs import Sampling
 from specdec.race import Races
@@ -232,9 +233,6 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--synthetic", "9b"], "synthetic = '9b'"),
-        (["--synthetic", "tiny", "--target", "x"], "no target or draft"),
-        (["--synthetic", "tiny", "--target-shape", "1,2"], "six numbers"),
         (["--dtype", "int3"], "dtype = 'int3'"),
         (["--threads", "0"], "threads = '0'"),
         (["--tokens", "1"], "tokens"),
@@ -245,7 +243,35 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
 )
 def test_an_option_that_does_not_fit_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        bench(parser().parse_args(["--dtype", "float32", "--device", "cpu", *arguments]))
+        prepared(parser().parse_args(["--dtype", "float32", "--device", "cpu", *arguments]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["9b"], "synthetic = '9b'"),
+        (["tiny", "--target", "x"], "no target or draft"),
+        (["tiny", "--target-shape", "1,2"], "six numbers"),
+        (["tiny", "--dtype", "int8"], "dtype = 'int8'"),
+        (["tiny", "--threads", "0"], "threads = '0'"),
+    ],
+)
+def test_an_option_of_a_synthetic_pair_that_does_not_fit_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        profiled(["--dtype", "float32", "--device", "cpu", "--synthetic", *arguments])
+
+
+@pytest.mark.usefixtures("small_copies")
+def test_a_smoke_run_of_a_synthetic_pair_also_profiles_its_rounds(tmp_path, capsys):
+    options = ["--synthetic", "tiny", "--dtype", "float32", "--device", "cpu", "--smoke", "--assisted", "0"]
+    trees = ["--methods", "ersd", "--sequences", "2", "--optimal", "3", "--json", str(tmp_path / "b.json")]
+    profiled([*options, *trees])
+    result = json.loads((tmp_path / "b.json").read_text())
+    own = {row["name"] for row in result["rows"] if row["kind"] == "specdec"}
+    assert result["profile_ms"].keys() == own
+    assert "races + verify" in capsys.readouterr().out
+    assert result["pair"]["synthetic"] == "tiny"
+    assert result["pair"]["vocab_size"] == PRESETS["tiny"].vocab_size
 
 
 def test_the_speed_of_a_model_with_states_is_a_table(monkeypatch, capsys):

@@ -152,7 +152,7 @@ def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race()
         position = len(engine.text_ids)
         if position < 60:
             winner = engine.races.at(position).winner(pair.target.log_table[engine.text_ids[-1]])
-            engine.plant((Topology([]), sequence(3), batch(3), TREE)[winner])
+            engine.topology = (Topology([]), sequence(3), batch(3), TREE)[winner]
         text = engine.text_ids[1:]
     assert text == specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=7).token_ids
 

@@ -8,8 +8,10 @@ import sys
 from argparse import ArgumentParser
 from argparse import Namespace as Arguments
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
@@ -100,23 +102,13 @@ def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
 
 def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
     """The audit of a subject with a progress bar. asked: options of `parser`."""
-    name, (rule, *_), pair, prompt, model = subject
-    settings: dict[str, Any] = {"engine": name, "rule": rule, "model": model, "top_k": top_k}
-    settings |= {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
-    settings |= {"versions": subject.engine.versions(), "max_new_tokens": asked.tokens}
-    sample = subject.engine.start(pair)
-    with tqdm(desc=name, unit=" decodes", mininterval=1, leave=False) as bar:
-
-        class Shown:
-            @property
-            def calls(self) -> int | None:
-                return getattr(sample, "calls", None)
-
-            def __call__(self, *settings: Any) -> Sequence[int] | str:
-                bar.update()
-                return sample(*settings)
-
-        return audit(Shown(), pair, prompt, **settings)
+    name, engine, pair, prompt, model = subject
+    settings = {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
+    track = partial(tqdm, desc=name, unit=" decodes", mininterval=1, leave=False)
+    sample = engine.start(pair)
+    report = audit(sample, pair, prompt, max_new_tokens=asked.tokens, top_k=top_k, track=track, **settings)
+    versions, model = engine.versions(), model or report.model
+    return replace(report, engine=name, rule=engine.rule, versions=versions, model=model)
 
 
 def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:

@@ -17,16 +17,6 @@ from specdec.topology import Topology, batch, sequence
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
-_RULES = {
-    "ar": "the winner of the race under p",
-    "gsd": "GSD: min(1, p/q), residual",
-    "ersd": "ERSD: the winner of the race under p",
-    "traversal": "traversal, leaves first",
-    "specinfer": "SpecInfer: independent draws, one by one",
-    "spectr": "SpecTr: independent draws, one threshold",
-}
-"""The rules of our methods."""
-
 
 class Engine(NamedTuple):
     """An engine by its name in a command.
@@ -56,9 +46,9 @@ def engines(url: str = "") -> dict[str, Engine]:
     return {
         **{
             f"ours-{name}": Engine(
-                rule, partial(ours, method=name, topology=tree_of(name)), installed("torch")
+                entry.sentence, partial(ours, method=name, topology=tree_of(name)), installed("torch")
             )
-            for name, rule in _RULES.items()
+            for name, entry in METHODS.items()
         },
         **{name: Engine(*each, installed("transformers", "torch")) for name, each in of_transformers.items()},
         "openai": Engine("the rule of the server", lambda _: completions(url), installed()),

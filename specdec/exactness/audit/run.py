@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,6 @@ def audit(
     prompt: str | Sequence[int],
     *,
     engine: str = "engine",
-    rule: str = "",
-    versions: Mapping[str, str] | None = None,
-    model: str = "",
     decodes: int = 2000,
     length: int = 2,
     max_new_tokens: int = 6,
@@ -68,6 +65,7 @@ def audit(
     top_p: float = 1.0,
     seed: int = 0,
     false_alarm: float = 1e-6,
+    track: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Report:
     """Decode with seeds `seed`, `seed` + 1, ... and compare the texts with the distribution of `pair.target`.
 
@@ -76,8 +74,8 @@ def audit(
     `length` tokens. If a sample stops earlier, the text ends there, with or without the token that ends it.
     false_alarm: the probability that a correct engine is doubted, shared among the tests, as far as χ² is
     exact (see `losslessness.chi_square`). If the first run finds something, a second one with other seeds
-    follows. A ValueError names a bad argument or a bad sample. An error of the engine gets a note with the
-    seed.
+    follows. track: wraps the seeds of a run, to show progress. A ValueError names a bad argument or a bad
+    sample. An error of the engine gets a note with the seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
@@ -89,13 +87,12 @@ def audit(
     first_seed = whole("seed", seed, 0, SECOND_RUN - decodes)
     _check_room(pair, len(prompt_ids), most)
     plan = _Plan(sample, TargetDistribution(pair, prompt_ids, sampling), decodes, length, most, level)
-    trials = [plan.trial(first_seed)]
+    trials = [plan.trial(first_seed, track)]
     if trials[0].below(plan.level):
-        trials.append(plan.trial(first_seed + SECOND_RUN))
+        trials.append(plan.trial(first_seed + SECOND_RUN, track))
     return Report(
         engine=engine,
-        rule=rule,
-        versions=dict(versions or {}),
+        versions={},
         prompt=prompt if isinstance(prompt, str) else str(list(prompt)),
         arguments=asdict(sampling),
         length=length,
@@ -104,7 +101,7 @@ def audit(
         trials=tuple(trials),
         reproduced=(plan.reproduced(first_seed), REPEATED),
         seconds=time.perf_counter() - start,
-        model=model or pair.target.name,
+        model=pair.target.name,
         date=time.strftime("%Y-%m-%d"),
         tokens_per_call=_tokens_per_call(sample, pair, prompt_ids, sampling),
     )
@@ -158,9 +155,9 @@ class _Plan:
         else:
             self.most = max_new_tokens
 
-    def trial(self, first_seed: int) -> Trial:
+    def trial(self, first_seed: int, track: Callable[[Iterable[int]], Iterable[int]]) -> Trial:
         """One run with these seeds."""
-        said = [self._decode(first_seed + number) for number in range(self.decodes)]
+        said = [*map(self._decode, track(range(first_seed, first_seed + self.decodes)))]
         chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
         outcomes, longer = Counter(map(self._outcome, said)), 0
         results: list[evidence.Evidence | evidence.Duplicates] = [

@@ -9,21 +9,20 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-import specdec.decoding.engine
 import specdec.drafters.model
 from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
-from specdec.methods import Verifier
+from specdec.commands import columns
+from specdec.methods import METHODS
 from specdec.models import Model, Session
 from specdec.pair import ModelPair
 from specdec.race import Races
 from specdec.race.races import HostRace
 from specdec.race.sparse import SparseRace
-from specdec.trace import Method
 
 REST = "rest"
 FORWARDS = ("target forward", "draft forward")
@@ -70,7 +69,8 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[st
     with ExitStack() as stack:
         for part, owner, name in _places():
             stack.enter_context(patch.object(owner, name, parts.timed(part, getattr(owner, name))))
-        stack.enter_context(_timed_verifiers(parts))
+        timed = {name: e._replace(verify=parts.timed("verify", e.verify)) for name, e in METHODS.items()}
+        stack.enter_context(patch.dict(METHODS, timed))
         # for a draft with another tokenizer, the model over its own tokens is timed
         for part, model in (("target", pair.target), ("draft", getattr(pair.draft, "draft", pair.draft))):
             if model is not None:
@@ -88,21 +88,21 @@ def share_of_verification(parts: Mapping[str, float]) -> float:
     return 100 * (parts.get("races", 0.0) + parts.get("verify", 0.0)) / whole
 
 
+def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
+    """The time of each part of a round, a line for each contestant."""
+    parts = list(dict.fromkeys(part for profile in profiles.values() for part in profile))
+    lines = [
+        [name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share_of_verification(profile):.1f}%"]
+        for name, profile in profiles.items()
+    ]
+    return columns([["", *parts, "races + verify"], *lines], markdown=True)
+
+
 def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
     yield "draft's choices", specdec.drafters.model, "log_probs"
     for kind in (HostRace, SparseRace):
         yield "draft's choices", kind, "arrivals"
-
-
-def _timed_verifiers(parts: Parts) -> AbstractContextManager[Any]:
-    """Lets the engine's rounds use timed verifiers."""
-    real = specdec.decoding.engine.verifier_of
-
-    def timed(method: Method) -> Verifier:
-        return parts.timed("verify", real(method))
-
-    return patch.object(specdec.decoding.engine, "verifier_of", timed)
 
 
 class _TimedSession:

@@ -1,0 +1,78 @@
+"""`specdec bench`, with the processor time of each part of a round, also on a pair with random weights:
+`python -m research.bench --synthetic 66m`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from research.bench.profile import profile, table
+from research.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
+from specdec.bench import command
+from specdec.bench.contestants import without_end
+from specdec.checks import among
+from specdec.commands import ended, write_json
+from specdec.models.load import DTYPES
+
+
+def parser() -> ArgumentParser:
+    """The options of `specdec bench`, and those of a pair with random weights."""
+    result, shape = command.parser(), "layers,width,inner,heads,kv_heads,head_size"
+    add = result.add_argument
+    add("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
+    add("--target-shape", metavar=shape, help="six numbers that replace the synthetic preset's shape")
+    add("--draft-shape", metavar=shape)
+    add("--vocabulary", type=int, help="vocabulary of the synthetic pair")
+    add("--acceptance", type=float, help="acceptance of the synthetic pair's first drafted token")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the bench and print the result. A ValueError is a user's mistake."""
+    options = parser().parse_args(arguments)
+    contest = command.prepared(options, built if options.synthetic else command.loaded)
+    own = [each for each in contest.contestants if each.kind == "specdec"]
+    result = command.compared(contest)
+    profiles = {each.name: profile(contest.pairs[each.dtype], each, contest.trial[0]) for each in own}
+    command.show(result)
+    print(f"\n{table(profiles)}")
+    print("\nprofile: milliseconds of processor time per round; races + verify: their part of the round")
+    if options.json:
+        write_json(options.json, result | {"profile_ms": profiles})
+
+
+def built(options: Namespace) -> command.Loaded:
+    """The pair with random weights in every dtype that is tried, and its description."""
+    preset, device = _preset(options), command.device_of(options)
+    pairs, about = {}, dict[str, Any]()
+    for name in command.dtypes(options):
+        dtype, place = DTYPES[among("dtype", name, DTYPES)], "cuda" if device == "auto" else device
+        pair, reached = synthetic_pair(preset, dtype, options.draft_dtype, place)
+        pairs[name] = without_end(pair)
+        about = {"synthetic": options.synthetic, "acceptance": reached}
+        about |= {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
+        about |= command.described(options, pair)
+    return pairs, about
+
+
+def _preset(options: Namespace) -> Preset:
+    if any((options.pair, options.target, options.draft)):
+        raise ValueError("a synthetic pair has no target or draft to load; leave out one or the other")
+    preset = PRESETS[among("synthetic", options.synthetic, PRESETS)]
+    shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
+    given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}
+    given |= {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
+    return preset._replace(**{name: value for name, value in given.items() if value is not None})
+
+
+def _shape(role: str, text: str) -> LlamaSizes:
+    numbers = command.numbers(f"{role}-shape", text)
+    if len(numbers) != len(LlamaSizes._fields):
+        raise ValueError(f"{role}-shape = {text!r} is not six numbers: {', '.join(LlamaSizes._fields)}")
+    return LlamaSizes(*numbers)
+
+
+if __name__ == "__main__":
+    with ended():
+        main()

@@ -1,0 +1,130 @@
+"""The built-in drafters by name, and users' own objects.
+
+Settings, menus, checks and the engine read these rows. A new drafter takes its own file and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from specdec.checks import among
+from specdec.drafters.base import Drafter, NoDrafter
+from specdec.drafters.context import ContextDrafter
+from specdec.drafters.copies import CopyingDrafter
+from specdec.drafters.independent import IndependentDrafter
+from specdec.drafters.model import ModelDrafter
+from specdec.drafters.proposed import Drafting, as_object, drafter_of_user
+from specdec.drafters.strings import StringDrafter, check_strings
+from specdec.methods import METHODS
+from specdec.models import Model
+from specdec.models.other_tokenizer import OtherTokenizerModel
+from specdec.probs import Sampling
+from specdec.race import PositionNoise
+from specdec.topology import Topology
+
+MODEL, COPIES, MODEL_AND_COPIES, STRINGS = "model", "copies", "model+copies", "strings"
+
+
+class Parts(NamedTuple):
+    """The values from which the drafter of one run is made.
+
+    model: the pair's draft model, if it has one. sampling: the draft's. independent: whether the method's
+    children are independent draws. empty: whether all trees of the run are empty. grown: whether each round
+    grows its own tree, a `ContextTree`.
+    """
+
+    drafter: Drafting
+    model: Model | None
+    vocab_size: int
+    sampling: Sampling
+    independent: bool = False
+    empty: bool = False
+    grown: bool = False
+
+
+class Entry(NamedTuple):
+    """A drafter.
+
+    label: in menus. new: makes the drafter of one run. uses_model: whether it needs the pair's draft model.
+    has_tree: whether it drafts along the run's topology. offered: whether the page offers it. check: is
+    called with the method, the target, the draft (or None) and the topology before it is checked; raises
+    ValueError if they do not fit.
+    """
+
+    label: str
+    new: Callable[[Parts], Drafter]
+    uses_model: bool = True
+    has_tree: bool = True
+    offered: bool = True
+    check: Callable[[str, Model, Model | None, Any], None] = lambda *_: None
+
+
+def entry_of(drafter: Drafting) -> Entry:
+    """The row of a checked drafter."""
+    return DRAFTERS[drafter] if isinstance(drafter, str) else _OWN
+
+
+def checked_drafter(drafter: Any) -> Drafting:
+    """The drafter; None becomes the draft model, and a function an object with `propose`.
+
+    ValueError if the name is unknown, or an object lacks both methods of `drafters.proposed`.
+    """
+    if drafter is None:
+        return MODEL
+    return among("drafter", drafter, DRAFTERS) if isinstance(drafter, str) else as_object(drafter)
+
+
+def has_tree(method: str, drafter: Drafting) -> bool:
+    """Whether a run with these settings drafts along a topology."""
+    return bool(METHODS[method].drafts) and entry_of(drafter).has_tree
+
+
+def _by_model(parts: Parts) -> Drafter:
+    if parts.empty:
+        return NoDrafter()
+    assert parts.model is not None, "the settings of a run without a draft model are refused"
+    kind: type[ContextDrafter | ModelDrafter] = IndependentDrafter if parts.independent else ModelDrafter
+    kind = ContextDrafter if parts.grown else kind
+    return kind(parts.model, parts.vocab_size, parts.sampling)
+
+
+def _by_strings(parts: Parts) -> Drafter:
+    return StringDrafter(cast(OtherTokenizerModel, parts.model), parts.sampling)
+
+
+def _by_object(parts: Parts) -> Drafter:
+    return drafter_of_user(parts.drafter, parts.vocab_size, parts.sampling)
+
+
+def _check_trees(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
+    if target.capability != "tree":
+        raise ValueError(
+            f"drafter = {MODEL_AND_COPIES!r}: {target.name} can score sequences only; use 'copies'"
+        )
+
+
+def _check_object(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
+    if METHODS[method].independent or METHODS[method].noise is not PositionNoise:
+        raise ValueError(f"method = {method!r} draws from a draft model; give drafters 'gsd' or 'ersd'")
+    if not isinstance(topology, Topology | None):
+        raise ValueError(f"topology = {topology!r:.60} is for draft models; give a Topology for this drafter")
+
+
+DRAFTERS = {
+    MODEL: Entry("the small model", _by_model),
+    COPIES: Entry(
+        "copies from the text alone", lambda _: CopyingDrafter(NoDrafter()), uses_model=False, has_tree=False
+    ),
+    MODEL_AND_COPIES: Entry(
+        "the small model, beside copies from the text",
+        lambda parts: CopyingDrafter(_by_model(parts)),
+        check=_check_trees,
+    ),
+    STRINGS: Entry(
+        "texts of a small model with another tokenizer", _by_strings, offered=False, check=check_strings
+    ),
+}
+"""All drafters by the name that settings and records give them."""
+_OWN = Entry("", _by_object, uses_model=False, check=_check_object)
+"""A user's object."""
