@@ -131,8 +131,7 @@ export function mountAside(element) {
     setText(find(".same"), same);
     const own = state.recorded || isExpecting() ? null : figuresOf(state);
     setText(find(".reason span"), own && recording ? reasonWords(own, recording) : "");
-    find(".pays").hidden = own === null;
-    if (own) find(".pays").href = payoffLink(own);
+    find(".pays").href = own ? payoffLink(own) : "?tab=payoff";
   });
   const open = () => {
     isOpen = true;

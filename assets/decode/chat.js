@@ -48,11 +48,13 @@ const unwant = () => (wanted = null);
 let asked = null; // the run whose question was last written into the field
 
 // The conversation shows the question that was asked. The field keeps this question, because Generate asks it again and
-// the address holds it, but looks empty. The question is selected, so that typing replaces it. A visitor who moves the
-// cursor sees the question and can change it.
+// the address holds it, but looks empty, also where Generate would ask another pair than the recorded one. The question
+// is selected, so that typing replaces it. A visitor who moves the cursor sees the question and can change it.
 function drawField(event) {
   const text = field();
-  const isAsked = Boolean(state.setup?.chat) && state.recorded === null && text?.value === state.setup.prompt;
+  const isElsewhere = state.recorded !== null && document.body.hasAttribute("data-other-pair");
+  const isShown = Boolean(state.setup?.chat) && text?.value === state.setup.prompt;
+  const isAsked = isShown && (state.recorded === null || isElsewhere);
   const isFocused = document.activeElement === text;
   if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
   if (isAsked) asked = state.run;

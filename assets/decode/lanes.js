@@ -105,8 +105,8 @@ export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
   const gain = sum(rounds.map((round) => round.tokens.length)) / rounds.length;
-  const each = `a call yields ${gain.toFixed(2)} tokens (words or parts)`;
-  const sentence = `A${each.slice(1)}`;
+  const each = `a call yields ${gain.toFixed(2)} tokens`;
+  const sentence = `A${each.slice(1)} (words or parts)`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
   if (phase === "baseline") return `${sentence}. The times of both are being measured, in turns …`;
   if (!isMeasured(state)) return `${sentence}. ${missingWords(state)}`;
@@ -114,7 +114,7 @@ export function account() {
   if (found === null) return `${sentence}. How much faster is not known yet: too few measurements.`;
   if (found.isBusy) return `${sentence}. How much faster is not known: this machine is too busy to measure it.`;
   const longer = gain / found.times;
-  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each} in ${longer.toFixed(1)} times the time of a plain one.`;
+  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each}, and with its guesses it takes ${longer.toFixed(1)} times as long.`;
 }
 
 // Says whether ERSD and plain decoding wrote the same text from the same seed.

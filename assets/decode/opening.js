@@ -80,7 +80,7 @@ function word(kind, text) {
 
 // The words of a round that are visible at one of its steps.
 /** @param {Round} round */
-function words(round, step) {
+function words(round, step, isCode) {
   const right = rightOf(round);
   const [isRight, isWritten] = [STEPS.indexOf(step) >= 2, step === "written"];
   const own = round.tokens.slice(right).map(({ kind, text }) => word(kind, text));
@@ -92,7 +92,9 @@ function words(round, step) {
     return element;
   });
   const group = make("span", `guesses ${step}`);
-  group.append(...drawn, ...(isWritten ? own : []));
+  // in code a rejected word would move the indentation of its replacement
+  const [kept, out] = isWritten && isCode ? [drawn.slice(0, right), drawn.slice(right)] : [drawn, []];
+  group.append(...kept, ...(isWritten ? own : []), ...out);
   return group;
 }
 
@@ -105,9 +107,10 @@ function drawLine(line, first, round, step) {
   const lines = linesOf(before.join(""));
   const shown = make("span", "before");
   for (const each of lines.slice(-BEFORE)) appendText(shown, each.line);
-  line.classList.toggle("code", lines.at(-1)?.isCode ?? false);
-  const told = state.rounds.slice(first, round).map((each) => words(each, "written"));
-  line.replaceChildren(shown, ...told, words(state.rounds[round], step));
+  const isCode = lines.at(-1)?.isCode ?? false;
+  line.classList.toggle("code", isCode);
+  const told = state.rounds.slice(first, round).map((each) => words(each, "written", isCode));
+  line.replaceChildren(shown, ...told, words(state.rounds[round], step, isCode));
 }
 
 // The decision that the page's other panels show at a step of a round.

@@ -14,7 +14,8 @@ import { nameOf, roundSentence } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
 const STATES = ["unvisited", "rejected", "accepted", "last"]; // later states are drawn above earlier ones
-const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
+const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle" };
+const SYMBOL_OF_LAST = { correction: "up", bonus: "down" }; // as in the text; other kinds are diamonds
 const SIZE = { root: 8, unvisited: 7, rejected: 7, accepted: 9, last: 8 }; // radii of the marks
 const REACH = 14; // radius in which a finger hits a mark
 const PILL = 22; // height of the coloured background of a label
@@ -186,7 +187,8 @@ class TreeView {
       const label = labelled.has(item) ? words(item) : "";
       const bare = withPills ? "" : " bare";
       setAll(group, { class: `node ${status}${bare}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
-      setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
+      const symbol = SYMBOL[status] ?? SYMBOL_OF_LAST[item.node.kind] ?? "diamond";
+      setAll(mark, { d: SHAPES[symbol](size), class: `mark ${status}` });
       setAll(text, { x: size + (withPills ? 8 : 4) });
       setText(text, label);
       setAll(pill, withPills && label ? { x: 0, width: wide(item), display: "inline" } : { display: "none" });

@@ -64,7 +64,9 @@ export function mountPair(element) {
     const here = pairWords(news.models);
     const words = pairWords(state.setup?.models ?? []) || here;
     setText(shown, words && `${words} · ${origin(state)}`);
-    setText(next, here && here !== words ? usesWords(news.models) : "");
+    const isOther = here !== "" && here !== words;
+    document.body.toggleAttribute("data-other-pair", isOther);
+    setText(next, isOther ? usesWords(news.models) : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);
     if (promise) setText(promise, isSame ? "same text" : "same distribution of texts");

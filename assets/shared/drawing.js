@@ -83,10 +83,15 @@ function star(r) {
   return `M${points.join("L")}Z`;
 }
 
+const triangle = (r, way) => `M0 ${-way * 1.2 * r}L${1.2 * r} ${way * 0.9 * r}H${-1.2 * r}Z`;
+
 // Marks around (0, 0). Each state has its own shape.
 export const SHAPES = {
   square: (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
   circle: (r) => `M${-r} 0A${r} ${r} 0 1 1 ${r} 0A${r} ${r} 0 1 1 ${-r} 0Z`,
+  // a triangle that points up (1) or down (-1)
+  up: (r) => triangle(r, 1),
+  down: (r) => triangle(r, -1),
   diamond: (r) => `M0 ${-r * 1.3}L${r * 1.3} 0L0 ${r * 1.3}L${-r * 1.3} 0Z`,
   cross,
   star,

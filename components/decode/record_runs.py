@@ -197,7 +197,7 @@ WANTED = [
     Wanted(
         "code",
         "A model writes code: seven tokens per call",
-        "Often all seven guesses are right: code is easy to predict.",
+        "In this recording all seven guesses are often right: code is easy to predict.",
         None,
         ("ersd",),
         telling,

@@ -10,7 +10,7 @@ _TEMPLATE = """
 <section aria-label="What it gained">
   <p class="gain" aria-live="polite"></p>
   <p class="same"></p>
-  <p class="reason"><span></span> <a class="pays" hidden>Will it pay for other models?</a></p>
+  <p class="reason"><span></span> <a class="pays" href="?tab=payoff">Will it pay for other models?</a></p>
   <p class="next-steps"><button type="button" class="try">Try your own</button>
     <a class="guess" href="?tab=draft">You guess</a></p>
   <p class="note">Press a word of the text to see why it was chosen.</p>

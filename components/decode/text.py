@@ -37,7 +37,8 @@ _TEMPLATE = f"""
     <span class="count"></span></p>
   <p class="lane with"><span class="name">with guesses</span><span class="track" title="{_BLOCK}"></span>
     <span class="count"></span></p>
-  <p class="account"><span class="passed"></span> <a class="sum" href="?lesson=faster"></a>
+  <p class="account"><span class="passed"></span> <a class="sum" href="?lesson=faster"
+      title="In brackets: the 95% interval over repeated measurements"></a>
     <span class="equal" hidden></span></p>
   <header>
     <h2 id="text-title">Text</h2>

@@ -107,7 +107,7 @@ test("a speed is that of whole repeats, and the account's figures agree with it"
     },
     {},
   );
-  assert.match(account(), /: a call yields 2\.00 tokens \(words or parts\) in 1\.1 times the time of a plain one\.$/);
+  assert.match(account(), /: a call yields 2\.00 tokens, and with its guesses it takes 1\.1 times as long\.$/);
 });
 
 test("whoever stops plain decoding reads so while the run plays", () => {
