@@ -14,6 +14,7 @@ from research.audit.engines import engines
 from research.audit.llama_cpp import program
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import Engine, installed
+from specdec.methods import METHODS
 
 
 def start(name, pair):
@@ -75,7 +76,7 @@ def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
     assert first["verdict"] == "no difference found"
     assert first["tokens_per_call"] > 1
     assert first["trials"][0]["first_seed"] == 0
-    assert first["rule"] == "GSD: min(1, p/q), residual"
+    assert first["rule"] == METHODS["gsd"].sentence
     assert main(asked) == 0
     assert capsys.readouterr().out.count("not audited again") == 4
     assert json.loads(path.read_text()) == reports
