@@ -82,8 +82,8 @@ def load_pair(
     wanted = _Wanted(target, draft, dtype, draft_dtype)
     target, draft, dtype, draft_dtype = wanted.located(draft_device, download, report)
     draft_dtype = _name_of(draft_dtype or dtype)
-    checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
     parts = [_Part(target, device, dtype)]
+    checked_device(draft_device, "draft_device"), checked_dtype(draft_dtype, "draft_dtype")
     partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
         parts.append(_Part(draft, draft_device, draft_dtype, draft_ids))
