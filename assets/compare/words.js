@@ -31,8 +31,7 @@ function running(views) {
 
 const STATUS = {
   idle: () => "Ready: press Run.",
-  recorded: () =>
-    "Recorded on two CPU cores. Press Run to decode it now, or change the draft, topology or k of a column.",
+  recorded: () => "Recorded on two CPU cores. Press Run to decode it now, or change a column.",
   waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
   running,
   done: () => `Done, seed ${state.setup.seed}. If you change draft, topology or k of a column, the column runs again.`,

@@ -13,8 +13,10 @@ from tests.stress.visitors import Site, client, serving, stream
 
 @pytest.fixture(scope="module")
 def site():
-    with serving("--seats", "1", "--waiting", "3", "--new-tokens", "300") as (address, _):
-        yield Site(address)
+    with serving("--seats", "1", "--waiting", "3", "--new-tokens", "300") as (address, process):
+        site = Site(address)
+        site.process = process
+        yield site
 
 
 def visiting(site, visit):
