@@ -222,8 +222,6 @@ export function mountClassroom(element) {
   on("button.draft", () => showDraft());
   on("button.clear", () => send("clear"));
   on("button.end", close);
-  // The page's header has a link to the tab; it also opens this part.
-  document.querySelector(".for-class")?.addEventListener("click", () => (find("details").open = true));
   /** @type {HTMLButtonElement} */ (find("button.open")).disabled = false;
   const view = () => {
     find(".closed").hidden = Boolean(who);

@@ -66,6 +66,11 @@ export function project() {
 export function mountProjector(element) {
   const [enter, leave] = element.querySelectorAll("button");
   const slides = slidesOf(element.querySelector(".slides"));
+  // the link goes to the lessons' tab, whose scripts may not have arrived
+  element.querySelector(".for-class").addEventListener("click", () => {
+    const room = /** @type {HTMLDetailsElement | null} */ (document.querySelector("details.teach"));
+    if (room) room.open = true;
+  });
 
   function set(on) {
     fit();

@@ -17,7 +17,7 @@ GUESS = RIGHT - 11
 def with_room(page):
     """The page on which a lecturer has opened a room. Its code is visible."""
     ready(page)
-    page.locator("summary", has_text="Teach").click()
+    page.get_by_role("link", name="Teach").click()
     page.get_by_role("button", name="Open a room").click()
     page.wait_for_selector(".class-join[open] .qr svg")
     return page
@@ -26,7 +26,7 @@ def with_room(page):
 @pytest.fixture
 def lecturer(someone, url):
     """A lecturer with an open room, whose code is visible."""
-    page = with_room(someone(f"{url}/?tab=lessons"))
+    page = with_room(someone(f"{url}/"))
     yield page
     if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
