@@ -2,6 +2,7 @@
 // a new conversation.
 
 import { onModels } from "../page/models.js";
+import { pairWords } from "../page/pair.js";
 import { isWriting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
@@ -45,6 +46,7 @@ function ask(prompt) {
 
 const unwant = () => (wanted = null);
 
+let answering = ""; // the pair that Generate would use, in words
 let asked = null; // the run whose question was last written into the field
 
 // The conversation shows the question that was asked. The field keeps this question, because Generate asks it again and
@@ -52,7 +54,7 @@ let asked = null; // the run whose question was last written into the field
 // is selected, so that typing replaces it. A visitor who moves the cursor sees the question and can change it.
 function drawField(event) {
   const text = field();
-  const isElsewhere = state.recorded !== null && document.body.hasAttribute("data-other-pair");
+  const isElsewhere = state.recorded !== null && answering !== "" && pairWords(state.setup.models) !== answering;
   const isShown = Boolean(state.setup?.chat) && text?.value === state.setup.prompt;
   const isAsked = isShown && (state.recorded === null || isElsewhere);
   const isFocused = document.activeElement === text;
@@ -70,6 +72,8 @@ export function mountPrompts(element, { chats }) {
   onModels(({ chats, models }) => {
     if (chats !== undefined) document.body.toggleAttribute("data-chats", chats);
     if (models) document.body.toggleAttribute("data-loading", models.length === 0);
+    if (models) answering = pairWords(models);
+    drawField();
     document.body.toggleAttribute("data-codes", /coder/i.test(models?.[0]?.name ?? ""));
   });
   element.addEventListener("click", ({ target }) => {
