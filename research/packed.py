@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from urllib.request import Request, urlopen
 
 import torch
 from torch import Tensor
 
 import specdec
 from specdec.commands import Parser, ended
+from specdec.exactness.audit.openai import posted
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits
 from specdec.pair import ModelPair
@@ -35,6 +35,8 @@ PROMPTS = (
 ROWS = (1, 2, 5, 9, 12, 17)
 LISTED = 1000
 """The likeliest tokens of a llama-server's distribution that are compared; all others count as one."""
+SECONDS = 600
+"""The longest time that a server may take for an answer."""
 BEFORE, TIMES = 40, 8
 """Tokens of the prefix before the timed rows, and how often each number of rows is timed."""
 
@@ -87,11 +89,7 @@ def answer_variations(
 def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
     """Total variation between a llama-server's distribution after `ids` and `want`, [vocab_size]."""
     asked = {"prompt": ids, "n_predict": 1, "n_probs": LISTED, "cache_prompt": True}
-    request = Request(
-        f"{server}/completion", json.dumps(asked).encode(), {"Content-Type": "application/json"}
-    )
-    with urlopen(request, timeout=600) as response:
-        (token,) = json.load(response)["completion_probabilities"]
+    (token,) = json.loads(posted(f"{server}/completion", asked, SECONDS))["completion_probabilities"]
     listed = token["top_logprobs"]
     have = torch.tensor([each["logprob"] for each in listed], dtype=torch.float64).exp()
     wanted = want.double()[[each["id"] for each in listed]]

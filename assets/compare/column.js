@@ -50,7 +50,7 @@ function typicalSpeed({ rounds, totals }) {
 export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
 
 function pace(ratio) {
-  return Math.abs(ratio - 1) > NOISE ? "times plain" : "about as plain";
+  return Math.abs(ratio - 1) > NOISE ? "times plain" : "about the same";
 }
 
 const NOTHING_YET = "Press Run, and the text grows here";

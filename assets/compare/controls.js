@@ -6,7 +6,7 @@ const LABELS = { method: "Method", draft: "Draft", topology: "Topology", k: "k" 
 
 function select(options) {
   const element = make("select");
-  element.append(...options.map(([label, value]) => new Option(label.split(":")[0], value)));
+  element.append(...options.map(([label, value]) => new Option(label, value)));
   return element;
 }
 

@@ -2,7 +2,7 @@
 // a new conversation.
 
 import { onModels } from "../page/models.js";
-import { pairWords } from "../page/pair.js";
+import { isOther } from "../page/pair.js";
 import { isWriting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
@@ -46,7 +46,7 @@ function ask(prompt) {
 
 const unwant = () => (wanted = null);
 
-let answering = ""; // the pair that Generate would use, in words
+let answering = []; // the models that Generate would use
 let asked = null; // the run whose question was last written into the field
 
 // The conversation shows the question that was asked. The field keeps this question, because Generate asks it again and
@@ -54,9 +54,8 @@ let asked = null; // the run whose question was last written into the field
 // is selected, so that typing replaces it. A visitor who moves the cursor sees the question and can change it.
 function drawField(event) {
   const text = field();
-  const isElsewhere = state.recorded !== null && answering !== "" && pairWords(state.setup.models) !== answering;
   const isShown = Boolean(state.setup?.chat) && text?.value === state.setup.prompt;
-  const isAsked = isShown && (state.recorded === null || isElsewhere);
+  const isAsked = isShown && (state.recorded === null || isOther(answering));
   const isFocused = document.activeElement === text;
   if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
   if (isAsked) asked = state.run;
@@ -72,7 +71,7 @@ export function mountPrompts(element, { chats }) {
   onModels(({ chats, models }) => {
     if (chats !== undefined) document.body.toggleAttribute("data-chats", chats);
     if (models) document.body.toggleAttribute("data-loading", models.length === 0);
-    if (models) answering = pairWords(models);
+    if (models) answering = models;
     drawField();
     document.body.toggleAttribute("data-codes", /coder/i.test(models?.[0]?.name ?? ""));
   });

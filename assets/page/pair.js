@@ -42,6 +42,12 @@ export function pairWords(models) {
   return `${named(large)} checks, ${isFamily ? small.size : named(small)} guesses`;
 }
 
+// Whether Generate would use another pair than the shown one. models: the server's.
+export function isOther(models) {
+  const [here, shown] = [models, state.setup?.models ?? []].map(pairWords);
+  return here !== "" && shown !== "" && here !== shown;
+}
+
 // What Generate would use: “Generate uses SmolLM2 135M, with guesses of SmolLM2 4M”.
 function usesWords(models) {
   const [large, small] = pairOf(models);
@@ -64,9 +70,7 @@ export function mountPair(element) {
     const here = pairWords(news.models);
     const words = pairWords(state.setup?.models ?? []) || here;
     setText(shown, words && `${words} · ${origin(state)}`);
-    const isOther = here !== "" && here !== words;
-    document.body.toggleAttribute("data-other-pair", isOther);
-    setText(next, isOther ? usesWords(news.models) : "");
+    setText(next, isOther(news.models) ? usesWords(news.models) : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);
     if (promise) setText(promise, isSame ? "same text" : "same distribution of texts");

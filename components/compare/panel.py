@@ -19,9 +19,10 @@ from components.decode import controls, text
 from components.guard import limits
 from components.page import frame
 from components.page.assets import ASSETS
-from components.page.catalogue import method_menu, topology_menu
+from components.page.catalogue import method_menu
 from components.page.questions import Answer, answers
 from components.runs import seats, topologies
+from specdec.figures.topologies import TOPOLOGIES
 from specdec.pair import Pair
 
 
@@ -115,7 +116,7 @@ def panel(pair: Pair) -> frame.Part:
         streams={"compare": compare},
         choices={
             "method": method_menu(),
-            "topology": topology_menu(),
+            "topology": [(entry.name, name) for name, entry in TOPOLOGIES.items()],
             "draft": [(label, name) for name, label in LABELS.items()],
         },
         withoutK=topologies.WITHOUT_K,

@@ -135,9 +135,8 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
     """The field of the setting with this name, as its row describes it. value: the field's first value."""
     row, setting = TABLE[name], TABLE[name].setting
     address, label, least = setting.address, setting.label, setting.least
-    most = (
-        None if row.most is None else min(row.most, MOST_WHOLE)
-    )  # a script can't hold larger numbers exactly
+    # a script can't hold larger numbers exactly
+    most = None if row.most is None else min(row.most, MOST_WHOLE)
     value = row.first if value is None else value
     look = {"info": setting.help, "id": address} | look
     match row.form:

@@ -43,19 +43,24 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
     return counting
 
 
-def _completed(
-    address: str, asked: dict[str, Any], seconds: float
-) -> tuple[dict[str, Any], Sequence[int] | str]:
-    """A server's answer, and the token ids or the text of its first choice."""
+def posted(address: str, asked: dict[str, Any], seconds: float) -> bytes:
+    """A server's answer to a question in JSON. ConnectionError without one in these seconds."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
-            said = answer.read()
+            return answer.read()
     except urllib.error.HTTPError as error:
         raise ConnectionError(f"{address} refused, {error.code}: {error.read()!r:.200}") from None
     except (OSError, HTTPException) as error:  # no server, a timeout, or an incomplete answer
         raise ConnectionError(f"{address} did not answer: {getattr(error, 'reason', error)}") from None
+
+
+def _completed(
+    address: str, asked: dict[str, Any], seconds: float
+) -> tuple[dict[str, Any], Sequence[int] | str]:
+    """A server's answer, and the token ids or the text of its first choice."""
+    said = posted(address, asked, seconds)
     try:
         parsed = json.loads(said)
         choice = parsed.get("choices", [parsed])[0]

@@ -29,6 +29,7 @@ from specdec.models.kernels.vectors import (
     FLOAT,
     I64,
     INT,
+    LINE,
     NOTHING,
     behind,
     call,
@@ -50,8 +51,8 @@ WIDTH = LANES if WIDE or not PAIRED else LANES // 2
 """Outputs in a register."""
 MOST_ROWS = 12 if WIDE else 6
 """Rows of a tile. Each takes two registers, and the weights a few more."""
-AHEAD, LINE = 4096, 64
-"""How many bytes ahead weights are prefetched, and bytes of a line of the processor's cache."""
+AHEAD = 4096
+"""How many bytes ahead weights are prefetched."""
 POINTERS = {
     kind: types.CPointer(types.UniTuple(types.int8, number + 1)) for number, kind in enumerate(QUANTISED)
 }

@@ -28,6 +28,7 @@ from specdec.models.kernels.vectors import (
     FLOAT,
     I64,
     INT,
+    LINE,
     NOTHING,
     call,
     call_one,
@@ -52,8 +53,8 @@ They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 3
 MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
 """Steps per iteration of the loop."""
-LINE, AHEAD = 64, 2048
-"""Bytes of a line of the processor's cache, and how far ahead weights are prefetched."""
+AHEAD = 2048
+"""How many bytes ahead weights are prefetched."""
 
 _SUMS = ir.VectorType(FLOAT, LANES)
 

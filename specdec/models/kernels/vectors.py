@@ -57,6 +57,10 @@ def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, align: int 
     builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=align)
 
 
+LINE = 64
+"""Bytes of a line of the processor's cache."""
+
+
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Ask for the processor's cache line at an address to be read; one beyond the end does no harm."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
