@@ -1,6 +1,6 @@
-"""Llama-like decoders on a CPU as one compiled call: a few rows for the price of one.
+"""The forward of Llama-like decoders on a CPU as one compiled call: a few rows take about as long as one.
 
-Optional: where Numba is not installed, or `SPECDEC_KERNELS=0`, `lean` does the same with torch's operations.
+It is optional. Without Numba, or with `SPECDEC_KERNELS=0`, `lean` computes the same with torch's operations.
 """
 
 from specdec.models.kernels.decoder import CompiledDecoder

@@ -1,4 +1,4 @@
-"""Additions to Numba: numbers and records at addresses, and words that threads share."""
+"""Additions to Numba: access to numbers and records by address, and atomic operations on shared words."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numba.extending import intrinsic
 from specdec.models.kernels import layout
 
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""A function that only compiled code calls."""
+"""Decorator of a function that only compiled code calls."""
 _PAUSES = 1 << 10
-"""Reads of a word before the processor is left to other threads."""
+"""Reads of a word after which a waiting thread begins to yield the processor."""
 
 
 def _at_address(kind):
-    """A function that takes an address for a pointer or a record of this Numba type."""
+    """A function that turns an address, int64, into a pointer or a record of this Numba type."""
 
     @intrinsic
     def read(typingctx, address):  # noqa: ARG001
@@ -35,7 +35,7 @@ plan_record, layer_record, matrix_record, call_record, row_record = (
     _at_address(from_dtype(dtype))
     for dtype in (layout.PLAN, layout.LAYER, layout.MATRIX, layout.CALL, layout.ROW)
 )
-"""Each takes an address for a record of `layout`."""
+"""Each turns an address into a record of `layout`."""
 
 
 @intrinsic
@@ -88,8 +88,8 @@ _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else
 
 
 def _call(_context, builder, _signature, values):
-    """Call the function at the first of these addresses: compiled apart, it is not optimised again with its
-    callers."""
+    """Call the function at address `values[0]` with the other values, all int64. It is compiled separately,
+    so that LLVM does not optimise it again in each caller."""
     address, *numbers = values  # a pointer is passed like a number
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
     builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
@@ -110,7 +110,7 @@ def call_attention(typingctx, address, query, size, keys, values, prefix, line, 
 
 @inner()
 def wait_for(address, value):
-    """Wait until an int64 that threads share has this value, and yield the processor now and then."""
+    """Wait until a shared int64 has this value. After `_PAUSES` reads, each read yields the processor."""
     looks = 0
     while load_word(address) != value:
         looks += 1
@@ -119,7 +119,7 @@ def wait_for(address, value):
 
 
 def _array_at(kind, dtype):
-    """A function that takes an address and a count for an array of numbers."""
+    """A function that returns the array of `count` numbers at an address."""
     pointer = _at_address(types.CPointer(kind))
 
     @inner()
@@ -138,4 +138,4 @@ floats, ints, shorts, small_ints = (
         (types.int32, np.int32),
     )
 )
-"""Arrays of float32, int64, int16 and int32."""
+"""Each takes an address and a count, and returns an array of float32, int64, int16 or int32."""

@@ -1,7 +1,7 @@
 """Attention of one head of one row, as vector code for LLVM.
 
-It takes the keys in the order of the text, and computes the same with each of them, wherever it lies in the
-cache. So the result has the same bits in every draft tree.
+The keys are processed in the order of the text, each by the same operations, wherever it lies in the cache.
+So the result has the same bits in every draft tree.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
 def head_type(size: int) -> types.Type:
-    """The type of a query's address: `attend` is compiled once for each size of heads that is used."""
+    """The type of the address of a query of this size. `attend` is compiled once for each size in use."""
     return types.CPointer(types.UniTuple(types.float32, size))
 
 
 def attend(query, size, keys, values, prefix, line, count, scale, scores, out):
-    """out [size] = the values of a text, weighted by the softmax of its scores; addresses as int64.
+    """out [size] = the sum of a text's values, weighted by the softmax of its scores. Addresses are int64.
 
-    query: of `head_type(size)`. keys, values: float32 [places, size]. prefix: how many places the text begins
-    with. line: int32 [count], its further places, counted from the end of the prefix. scale: address of the
-    positive factor of all scores. scores: scratch, float32 [prefix + count].
+    query: address, of type `head_type(size)`. keys, values: addresses of float32 [places, size]. The text has
+    the first `prefix` places and those of line, address of int32 [count], counted from the end of the prefix.
+    scale: address of the positive factor of all scores. scores: scratch memory, float32 [prefix + count].
     """
     further = small_ints(line, count)
     score_keys(query, keys, prefix, scores)
@@ -65,7 +65,7 @@ def _divide(head, number):
 
 @inner()
 def _softmax(scores, count, scale):
-    """Replace scores [count] by exp(scale * (score - largest)); returns the sum."""
+    """Replace scores [count] by exp(scale * (score - largest)); returns their sum."""
     numbers = floats(scores, count)
     highest = numbers[0]
     for i in range(1, count):
@@ -77,7 +77,7 @@ def _softmax(scores, count, scale):
 
 @inner(inline="always")
 def exp(x):
-    """e ** x of float32, within two units of the last place."""
+    """e ** x in float32, for x from -87 to 88; the error is at most two units in the last place."""
     x = min(max(x, _LOWEST), _HIGHEST)
     power = np.floor(x * _LOG2E + _HALF)
     r = x - power * _LN2_HIGH - power * _LN2_LOW
@@ -87,7 +87,7 @@ def exp(x):
 
 @inner(inline="always")
 def _fused_exp(x):
-    """e ** x of float32 by fused multiply-add, within two units of the last place and |x| / 2 ** 28."""
+    """`exp` by fused multiply-add: its relative error has a further part of |x| / 2 ** 28."""
     x = min(max(x, _LOWEST), _HIGHEST)
     power = np.floor(fused(x, _LOG2E, _HALF))
     r = fused(-power, _LN2, x)
@@ -97,7 +97,7 @@ def _fused_exp(x):
 
 @intrinsic
 def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
-    """scores [count] = query times keys [count, size]."""
+    """scores [count] = dot products of the query [size] with keys [count, size]."""
 
     def codegen(_context, builder, signature, values):
         size, (query, keys, count, scores) = signature.args[0].dtype.count, values
@@ -117,7 +117,7 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
 @intrinsic
 def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
-    """out [size] += weights [count] times heads [count, size], one after the other. query: tells the size."""
+    """out [size] += weights [count] times heads [count, size], in order. The type of query gives the size."""
 
     def codegen(_context, builder, signature, values):
         size, (_, heads, count, weights, out) = signature.args[0].dtype.count, values

@@ -1,7 +1,7 @@
 """The compiled forward of this process, where Numba is installed and the processor has fused multiply-add.
 
 `SPECDEC_KERNELS=0` turns it off. It is compiled once per machine and version and kept in a private folder
-(`specdec.private_cache`). Without one, each process compiles for itself.
+(`specdec.private_cache`). Without such a folder, each process compiles it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def crew() -> Crew | None:
-    """The compiled forward and its threads; None where it is switched off or can't be had."""
+    """The compiled forward and its threads; None if it is switched off, unsupported or fails to compile."""
     if not expected():
         return None
     with _compiling:
@@ -36,7 +36,7 @@ def crew() -> Crew | None:
 
 
 def expected() -> bool:
-    """Whether `crew` gives a compiled forward unless the compiler fails."""
+    """Whether the compiled forward is switched on and supported here; the compiler may still fail."""
     if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
         return False
     from specdec.models.kernels.processor import multiplies_and_adds
@@ -45,9 +45,9 @@ def expected() -> bool:
 
 
 def compile_ahead(kinds: Sequence[str]) -> None:
-    """Begins to compile the forward and the products of these kinds of weights, in a thread.
+    """Start a thread that compiles the forward and the products for these kinds of weights.
 
-    LLVM works beside Python, so other work goes on.
+    LLVM runs without Python's lock, so other threads go on.
     """
 
     def work() -> None:
@@ -55,14 +55,14 @@ def compile_ahead(kinds: Sequence[str]) -> None:
         if workers is None:
             return
         for kind in kinds:
-            with suppress(Exception):  # which is raised again where the products are needed
+            with suppress(Exception):  # it is raised again where the products are needed
                 workers.multiply(kind)
 
     threading.Thread(target=work, name="specdec-compiler", daemon=True).start()
 
 
 _compiling = threading.RLock()
-"""Numba's folder for compiled code is a setting of the process."""
+"""Held during compilation, because Numba's cache folder is a setting of the whole process."""
 
 
 @lru_cache(maxsize=1)
@@ -72,10 +72,10 @@ def _crew() -> Crew | None:
 
         forward = _loaded(take_part, "void(int64, int64)")
         called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
-        called.code = forward  # type: ignore[attr-defined]  # which lives as long
+        called.code = forward  # type: ignore[attr-defined]  # keeps the code alive
         products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
         return Crew(called, lambda kind: products(kind).address, lambda size: heads(size).address)
-    except Exception as error:  # a compiler can fail in many ways, and nothing depends on it
+    except Exception as error:  # a compiler can fail in many ways, and the forward is optional
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
     return None
 
@@ -110,9 +110,9 @@ def _version() -> str:
 
 
 def _loaded(function: Any, signature: Any) -> Any:
-    """A function compiled or from the cache.
+    """A compiled function, from the cache if it is there.
 
-    A cache that can't be read is removed and filled again. Without room on the disk nothing is kept.
+    A cache that can't be read is removed and filled again. On a full disk the function is not cached.
     """
     folder = private_folder(_version())
     if folder is None:
@@ -134,7 +134,7 @@ def _loaded(function: Any, signature: Any) -> Any:
 
 
 def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
-    """Read a function's compiled code from this folder, or compile it and write it there."""
+    """A function's compiled code: read from this folder, or compiled and written there. None: no folder."""
     from numba import cfunc, config
 
     cached, usual = folder is not None, config.CACHE_DIR  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Helper threads of a compiled forward: as many as torch has, or none while another forward has them."""
+"""Helper threads of the compiled forward. While one forward uses them, another runs on its own thread."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MOST_LAYERS = 512
 
 
 class Crew:
-    """The helper threads of one process. They sleep between calls. A thread that wakes up late finds the call
-    done.
+    """The helper threads of one process. They sleep between calls. A helper that wakes up late finds the call
+    finished.
 
-    take_part: the compiled forward; it takes the addresses of the shared words and of a call, or 0 to help.
-    multiply, attend: give the addresses of the compiled products of a kind of weights, and of the compiled
-    attention of heads of a size, for plans.
+    take_part: the compiled forward, called with the address of the shared words and that of a call, or 0 to
+    help with the running call. multiply: returns the address of the compiled product for a kind of weights.
+    attend: returns the address of the compiled attention for a head size.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class Crew:
         self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
         self._taken = threading.Lock()
         self._asleep: list[threading.Lock] = []
-        if hasattr(os, "register_at_fork"):  # threads don't come along
+        if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
             os.register_at_fork(after_in_child=self._forget)
 
     def run(self, call: int, threads: int, layers: int) -> None:
-        """Run a call, given by its address, on up to `threads` threads; on one if the helpers are busy.
+        """Run the call at this address on up to `threads` threads; on one if the helpers are busy.
 
-        threads: at most those of the call (`layout.CALL`), which has memory for no more.
+        threads: at most the `threads` of the `layout.CALL`, which has scratch memory for no more.
         """
         if threads < 2 or not self._taken.acquire(blocking=False):
             words = np.zeros(shared_words(layers), dtype=np.int64)

@@ -23,16 +23,16 @@ from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ALONE = 1 << 23
-"""Bytes of weights times rows up to which one thread is as fast as two, and never waits for a late one."""
+"""A forward of at most so many bytes of weights times rows runs on one thread: two are no faster."""
 _LINE = 16
-"""float32 numbers of a line of the processor's cache. Memory that a thread writes begins with a line."""
+"""float32 numbers in a cache line of the processor. Memory that a thread writes begins at a cache line."""
 
 
 class RowTable(NamedTuple):
     """The n new tokens of one text, as the compiled forward reads them.
 
-    table: `layout.ROW` records [n]. longest: the most tokens that one of them sees. held: the memory at the
-    table's addresses.
+    table: `layout.ROW` records [n]. longest: the most tokens that a row attends to. held: the objects that
+    own the memory at the table's addresses.
     """
 
     table: np.ndarray
@@ -41,10 +41,10 @@ class RowTable(NamedTuple):
 
 
 class Ancestors(NamedTuple):
-    """The pending nodes that each of n nodes sees.
+    """The pending nodes that each of n nodes attends to.
 
-    nodes: int32 [n, most], the numbers of a node's ancestors from the end of the prefix on and of the node
-    itself. counts: int32 [n], how many these are. depth: the largest depth of a node.
+    nodes: int32 [n, most]; a row has the numbers of a node's ancestors, from the root down, and of the node
+    itself. counts: int32 [n], how many entries of each row are used. depth: the largest depth of the n nodes.
     """
 
     nodes: np.ndarray
@@ -56,7 +56,7 @@ class Ancestors(NamedTuple):
 def ancestors_of(parents: tuple[int, ...], first: int, ancestors_only: bool = True) -> Ancestors:
     """Ancestors of the pending nodes first, first + 1, ... of a tree given by its parents.
 
-    ancestors_only=False gives each node all nodes before it: the control of the self-check.
+    ancestors_only=False gives each node all nodes before it, an error that the self-check must find.
     """
     lines: list[list[int]] = []
     for node, parent in enumerate(parents):
@@ -73,9 +73,10 @@ def ancestors_of(parents: tuple[int, ...], first: int, ancestors_only: bool = Tr
 
 
 def tree_rows(kv: Tensor, length: int, first: int, ancestors: Ancestors) -> RowTable:
-    """Pending nodes after a prefix of `length` tokens. The first is written to place `first` of the cache.
+    """The rows of pending nodes after a prefix of `length` tokens.
 
-    kv: [layers, 2 x key-value heads, capacity, head size] float32.
+    kv: the cache, [layers, 2 x key-value heads, capacity, head size] float32. Keys and values of the rows are
+    written to its places `first`, first + 1, ...
     """
     nodes = ancestors.nodes
     table = _table(kv, first, len(ancestors.counts))
@@ -86,7 +87,7 @@ def tree_rows(kv: Tensor, length: int, first: int, ancestors: Ancestors) -> RowT
 
 
 def prompt_rows(kv: Tensor, first: int, count: int) -> RowTable:
-    """Tokens `first`, `first + 1`, ... of a text; each sees all tokens before it."""
+    """The rows of tokens `first`, `first + 1`, ... of a text. Each attends to all tokens up to itself."""
     table = _table(kv, first, count)
     table["prefix"] = np.arange(first + 1, first + 1 + count)
     return RowTable(table, first + count, (kv,))
@@ -101,17 +102,16 @@ def _table(kv: Tensor, first: int, count: int) -> np.ndarray:
 
 
 def _below(*parts: Tensor) -> Tensor:
-    """Matrices or vectors one below the other."""
+    """Matrices or vectors joined along their first dimension."""
     return torch.cat(parts)
 
 
 class CompiledDecoder:
     """A Llama, Mistral, Qwen 2 or Qwen 3 whose forward is one compiled call.
 
-    Sums, cache and logits are float32, whatever the weights are stored as. kv_shape: as of a `LeanDecoder`.
-    kind: the type of number that the weights are packed as. stored: `packed_tensors` of the same model;
-    None packs its weights. Raises ValueError where there is no compiled forward, or where it does not fit the
-    model.
+    Sums, cache and logits are float32, whatever the weights are stored as. kv_shape: as in `LeanDecoder`.
+    kind: the number type of the packed weights. stored: the `packed_tensors` of the same model; None packs
+    its weights now. Raises ValueError where there is no compiled forward, or it does not support the model.
     """
 
     def __init__(self, model: PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
@@ -154,14 +154,14 @@ class CompiledDecoder:
         self._rotation, self._growing = _floats(0), threading.Lock()
 
     def _extend_rotation(self, count: int) -> None:
-        """Make the rotations of the first positions, at least `count`."""
-        with self._growing:  # two threads may need different numbers, and the larger has to stay
+        """Compute the rotary table of the first positions, at least `count`."""
+        with self._growing:  # two threads may ask for different counts, and the larger table must stay
             if count <= len(self._rotation):
                 return
             count = max(512, 1 << (count - 1).bit_length())
             cos, sin = self._rotary(_floats(1), torch.arange(count)[None])
             sign = torch.tensor([-1.0, 1.0], dtype=torch.float32).repeat_interleave(self.size // 2)
-            # A run in another thread may still read the former ones.
+            # A forward in another thread may still read the former table.
             self._held.append(self._rotation)
             self._rotation = torch.stack([cos[0], sin[0] * sign], 1).contiguous()
             self._plan["rotation"] = self._rotation.data_ptr()
@@ -208,7 +208,7 @@ class CompiledDecoder:
     def _product(self, linears: Sequence[nn.Linear], gated: bool = False) -> int:
         """The address of the first `layout.MATRIX` of a product of some linear layers.
 
-        gated: whether they are gates and ups, whose products are multiplied.
+        gated: whether the layers are a gate and an up projection, combined as silu(gate) * up.
         """
         packed = self._packed(linears, side_by_side if gated else _below)
         limit = self.inner if gated else packed.outputs
@@ -217,7 +217,7 @@ class CompiledDecoder:
         return self._records([(packed, self.kind, limit)], gated)
 
     def _records(self, matrices: Sequence[tuple[Packed, str, int]], gated: bool) -> int:
-        """The address of the records of a product's matrices: each with its kind and its number of sums."""
+        """The address of a product's `layout.MATRIX` records. matrices: each with its kind and `limit`."""
         records = np.zeros(len(matrices), dtype=at.MATRIX)
         column = 0
         for record, (packed, kind, limit) in zip(records, matrices, strict=True):
@@ -236,7 +236,7 @@ class CompiledDecoder:
     def _packed(self, linears: Sequence[nn.Linear], together: Callable[..., Tensor]) -> Packed:
         """The weights of some linear layers as one matrix.
 
-        together: joins the layers' weights, and their biases, to one tensor.
+        together: joins the layers' weights to one tensor, and their biases to another.
         """
         if self._stored is None:
             weight = together(*(linear.weight.detach() for linear in linears))
@@ -249,7 +249,7 @@ class CompiledDecoder:
         return packed
 
     def packed_tensors(self) -> dict[str, Tensor]:
-        """All packed matrices, by the number of the matrix and the name of the part."""
+        """The parts of all packed matrices, by "number of the matrix.name of the part"."""
         return {
             f"{number}.{name}": part
             for number, packed in enumerate(self._matrices)
@@ -257,11 +257,11 @@ class CompiledDecoder:
             if part is not None
         }
 
-    @one_thread()  # of torch, whose threads would keep the helpers of the compiled call from their processors
+    @one_thread()  # torch's threads would occupy the processors of the compiled call's helper threads
     def forward(self, token_ids: Tensor, texts: Sequence[RowTable], scored: int) -> Tensor:
-        """Logits [scored, vocabulary] float32 of the first rows; keys and values go to the caches.
+        """Logits [scored, vocabulary] float32 of the first `scored` rows; keys and values go to the caches.
 
-        token_ids: int64 [n], of all texts, text after text.
+        token_ids: int64 [n], the new tokens of all texts, one text after the other.
         """
         table = texts[0].table if len(texts) == 1 else np.concatenate([text.table for text in texts])
         longest = max(text.longest for text in texts)
@@ -272,9 +272,9 @@ class CompiledDecoder:
     def _run(
         self, plan: np.ndarray, x: Tensor, scored: int, columns: int, table: np.ndarray, longest: int
     ) -> Tensor:
-        """The first `columns` logits [scored, columns] of the first rows of x [rows, width].
+        """Run one compiled call on x [rows, width]; returns logits [scored, columns] of its first rows.
 
-        The call leaves each row's output of the last layer in x. longest: the most tokens that a row sees.
+        x then holds the output of the last layer. longest: the most tokens that a row attends to.
         """
         rows = len(x)
         out = _floats(scored, columns)
@@ -299,24 +299,24 @@ class CompiledDecoder:
 
     @property
     def _columns(self) -> int:
-        """Logits of a row that a call writes: whole blocks of them."""
+        """The number of logits that a call writes for a row: `scored_ids`, padded to whole blocks."""
         return self.scored_ids + -self.scored_ids % at.LANES
 
-    def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # a draft may score again
-        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: the results of a call."""
+    def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # `FrequentFirst` needs x
+        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: the results of `_run`."""
         return spread(logits[:, : self.scored_ids], self._output)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:
-        """float32 [n, width], the embeddings of tokens; the forward writes into it."""
+        """The embeddings of tokens, float32 [n, width], in memory that the forward overwrites."""
         return F.embedding(token_ids, self._embedding).float()
 
     @property
     def _rounds(self) -> bool:
-        """Whether inputs of matrices are rounded."""
+        """Whether the inputs of matrices are rounded."""
         return self.kind == at.PAIRS
 
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
-        """float32 numbers of scratch memory, in whole lines: for all threads together, and for each alone."""
+        """Sizes of the scratch memory that threads share and of each thread's own, in float32 numbers."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
         inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
@@ -330,8 +330,8 @@ class CompiledDecoder:
 
 
 def _floats(*shape: int) -> Tensor:
-    """Memory for float32 numbers. torch's usual type of number is that of the whole process, and it is
-    another one while transformers loads a model in another thread.
+    """Uninitialised memory for float32 numbers. torch's default dtype can't be relied on: transformers
+    changes it for the whole process while another thread loads a model.
     """
     return torch.empty(*shape, dtype=torch.float32)
 

@@ -1,8 +1,8 @@
 """The forward of a Llama-like decoder over a few rows as one compiled call on several threads.
 
 The forward is a list of phases. In each phase threads take parts by a shared counter, and the phase ends when
-all parts are done. A thread that comes late takes the parts that are left, so no thread waits for a sleeping
-one.
+all parts are done. A thread that comes late takes the parts that are left, so that no thread waits for one
+that still sleeps.
 
     per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
     parts        64 outputs      a row         a row and a head    64         64           64           64
@@ -38,14 +38,14 @@ from specdec.models.kernels.rounding import rounded
 from specdec.models.kernels.sums import total_of_squares
 
 SET, ADD, GATE = range(3)
-"""Uses of a product's sums: they are written, added, or taken as gates and ups."""
+"""What a phase does with a product's sums: write them, add them, or take them as gates and ups."""
 
 _ONE = np.float32(1)
 
 
 @inner(error_model="numpy")
 def _normed(row, count, norm, out):
-    """RMSNorm of one row [count]; addresses. norm: of its weights, and epsilon behind them."""
+    """RMSNorm of one row [count], by addresses. norm: that of the weights [count], then epsilon."""
     numbers, weight, into = floats(row, count), floats(norm, count + 1), floats(out, count)
     root = np.sqrt(total_of_squares(row, count) / np.float32(count) + weight[count])
     for i in range(count):
@@ -54,10 +54,10 @@ def _normed(row, count, norm, out):
 
 @inner()
 def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
-    """One product as a phase: x[rows, inputs] times one matrix, or several.
+    """One phase: a product of source [rows, inputs] with one matrix, or with several.
 
-    matrix: address of the record of the first one. norm: address of an RMSNorm's weights for the rows of
-    `source`, or 0. out: rows of `across` numbers, to which the sums are added (ADD), written (SET), or
+    matrix: address of the first `layout.MATRIX`. norm: address of the weights of an RMSNorm that is applied
+    to source first, or 0. out: rows of `across` numbers; the sums are written there (SET), added (ADD), or
     written as silu(gate) * up (GATE).
     """
     parts = matrix_record(matrix).all_parts
@@ -91,7 +91,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
 
 @inner()
 def _multiply(matrix, first, most, x, stride, rows, sums):
-    """Up to `most` outputs from number `first` on, in rows of `PART` sums. stride: bytes of a row of x."""
+    """Sums of up to `most` outputs from `first` on, in rows of `PART`. stride: bytes of a row of x."""
     blocks = min(most, matrix.outputs - first) // at.LANES
     weights = matrix.weights + first // at.LANES * matrix.block_bytes
     call_product(matrix.multiply, weights, matrix.block_bytes, matrix.steps, x, stride, rows, sums, blocks)
@@ -108,7 +108,7 @@ def _norm_rows(rows, width, source, norm, out):
 
 @inner()
 def _complete(sums, matrix, first):
-    """Multiply sums by the steps of int8 weights and add the bias. first: number of the first output."""
+    """Multiply sums by the scales of int8 weights and add the bias. first: number of the first output."""
     if matrix.scales != 0:
         scales = floats(matrix.scales + first * 4, len(sums))
         for i in range(len(sums)):
@@ -155,7 +155,7 @@ def _gate(gate, up, out):
 
 @inner()
 def _rotated(head, cos, sin, into):
-    """A head rotated by the angles of its position; the sine's first half carries the minus sign."""
+    """The rotary embedding of one head. The first half of sin is stored with a minus sign."""
     half = len(head) // 2
     for i in range(half):
         low, high = head[i], head[half + i]
@@ -170,7 +170,7 @@ def _row(call, number):
 
 @inner()
 def _rotate(phase, plan, layer, number, call, qkv, own):
-    """Rotate queries in place; write keys and values to the cache of their row."""
+    """Rotate queries in place; write rotated keys, and values, to the cache of their row."""
     size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
     rows, width = call.rows, heads + 2 * kv_heads
     spare = floats(own, size)
@@ -222,10 +222,10 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 
 @inner()
 def _work(shared):
-    """Take parts in all phases of the current call, unless all its memory is taken by other threads.
+    """Do a share of all phases of the current call, unless other threads use all of its scratch memory.
 
-    A helper that an earlier call woke may come late, to a call of fewer threads. A thread without memory
-    leaves its parts to the others, even if it is the caller, which then waits for them in `take_part`.
+    A helper that an earlier call woke may arrive during a call of fewer threads. A thread that finds no
+    memory left returns at once. If that is the caller, it waits in `take_part` for the others to finish.
     """
     call = call_record(load_word(shared + 8 * at.GIVEN))
     thread = add_to_word(shared + 8 * at.NUMBER, 1)
@@ -261,9 +261,9 @@ def _work(shared):
 
 
 def take_part(shared, call):
-    """Run the call at this address; 0 helps with the call that is running, if there is one.
+    """Run the call at this address; with 0, help with the call that is running, if there is one.
 
-    shared: address of `shared_words` of the plan's layers.
+    shared: address of the int64 words that threads share, `layout.shared_words(layers)` of them.
     """
     if call == 0:
         add_to_word(shared + 8 * at.ACTIVE, 1)

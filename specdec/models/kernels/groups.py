@@ -1,19 +1,19 @@
-"""Products with weights of four to eight bits: whole numbers within a group of inputs, float32 between.
+"""Products with weights of four to eight bits: integer sums within a group of inputs, then float32 sums.
 
-The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`), a row of n inputs is stored as
+The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A row of n inputs is stored as
 
     int8 [n]    float32 [n / 32], the step of each group    a word for each scale of the weights: int32
     -offset * (sum of its inputs), or, for weights with minima, float32 step * (sum of its inputs)
 
-An output adds its groups in their order. Of the inputs that share a scale it first adds the products of whole
-numbers, which is exact, and so has the same bits in every order and with every instruction. Then it adds
+An output adds its groups in order. The products of the inputs that share a scale are first added as integers.
+That is exact, so it has the same bits in every order and with every instruction. Then the output adds
 
-    whole number * (scale * step)    and, where there are minima,    minimum * (step * sum)
+    integer sum * (scale * step)    and, where there are minima,    minimum * (step * sum)
 
 each by one fused multiply-add. A tile unpacks each weight once for all its rows.
 
     VNNI    `vpdpbusd` adds the products of four inputs in one instruction
-    AVX2    `vpmaddubsw` adds pairs to int16; as many of them are added there as can't overflow
+    AVX2    `vpmaddubsw` adds pairs as int16; only as many are added in int16 as can't overflow
     else    vectors of int32
 """
 
@@ -50,7 +50,7 @@ PAIRED = has("avx2")
 WIDTH = LANES if WIDE or not PAIRED else LANES // 2
 """Outputs in a register."""
 MOST_ROWS = 12 if WIDE else 6
-"""Rows of a tile. Each takes two registers, and the weights a few more."""
+"""The most rows of a tile. Each takes two registers, and the weights take a few more."""
 AHEAD = 4096
 """How many bytes ahead weights are prefetched."""
 POINTERS = {
@@ -107,7 +107,7 @@ def _function(module: ir.Module, name: str, rows: int) -> ir.Function:
 
 
 def _unit(builder, kind: Quantised, unit, number, inputs, lines, sums):
-    """The sums after one unit: all its groups of 32 inputs."""
+    """The sums after adding one unit, which is all its groups of 32 inputs."""
     groups, per_group = kind.span // GROUP, GROUP // kind.scaled
     first = builder.mul(number, I64(groups))
     for offset in range(0, kind.head_bytes, LINE):
@@ -131,7 +131,7 @@ def _unit(builder, kind: Quantised, unit, number, inputs, lines, sums):
 
 
 def _group(builder, kind, weights, scales, factors, number, inputs, lines, sums):
-    """The sums after 32 inputs. number: of the group in its row."""
+    """The sums after adding one group of 32 inputs. number: the group's index in its row."""
     for offset in range(0, kind.group_bytes, LINE):
         prefetch(builder, builder.add(weights, I64(AHEAD + offset)))
     per_group, vectors = GROUP // kind.scaled, kind.scaled // 4
@@ -168,7 +168,7 @@ def _same(builder, place, kind):
 
 
 def _scales(builder, kind, place, factors):
-    """The scale of each output, and its minimum or None. place: of the whole numbers, if factored."""
+    """The scale of each output, and its minimum or None. place: address of the int8 scales, if factored."""
     found = factors
     if kind.factored:
         found = []
@@ -180,7 +180,7 @@ def _scales(builder, kind, place, factors):
 
 
 def _unpacked(builder, kind, weights, side, vector):
-    """q of four inputs of the outputs of a side: four bytes in each int32. vector: 0 to 7, of the group."""
+    """q of four inputs, as the bytes of an int32 for each output of a side. vector: which four, 0 to 7."""
 
     def line(number):
         return load(builder, behind(builder, weights, LINE * number + 4 * WIDTH * side), _WORDS)
@@ -205,7 +205,7 @@ def _unpacked(builder, kind, weights, side, vector):
 
 
 def _dots(builder, kind, weights, places, totals):
-    """The totals of each row plus the products of its inputs with weights, four inputs for each vector."""
+    """Each row's totals plus the products of its inputs and the weights; a vector has four inputs."""
     if PAIRED and not VNNI:
         return _paired_dots(builder, kind, weights, places, totals)
     add = _four_dots if VNNI else _single_dots
@@ -231,7 +231,7 @@ def _single_dots(builder, total, weight, place):
 
 
 def _paired_dots(builder, kind, weights, places, totals):
-    """`_dots` with AVX2: pairs of products are added as int16. Eight bits are taken as two times four."""
+    """`_dots` with AVX2, which adds pairs of products as int16. Eight bits are split into two times four."""
     bits, halves = kind.bits, [(weights, 0)]
     if bits == 8:
         bits, low, four = 4, constant(_WORDS, 0x0F0F0F0F), constant(_WORDS, 4)
@@ -250,7 +250,7 @@ def _paired_dots(builder, kind, weights, places, totals):
 
 
 def _with_pairs(builder, total, parts, place, shift):
-    """A total plus the products of one row's inputs with some vectors of weights, shifted to the left."""
+    """A total plus the products of one row's inputs and some vectors of weights, times 2 ** shift."""
     pairs = constant(_SHORTS, 0)
     for vector, part in parts:
         numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)
@@ -261,9 +261,9 @@ def _with_pairs(builder, total, parts, place, shift):
 
 
 def multiply_groups(weights, block_bytes, units, x, x_stride, rows, out, blocks):
-    """Sums of up to `PART` outputs for all rows, in out [rows, PART].
+    """Write the sums of up to `PART` outputs for all rows to out [rows, PART].
 
-    weights: of one of `POINTERS`. block_bytes: bytes of a block of them. x_stride: bytes of a row of x.
+    weights: a pointer of one of `POINTERS`. block_bytes: bytes of a block. x_stride: bytes of a row of x.
     """
     pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
     for block in range(blocks):

@@ -1,6 +1,6 @@
-"""The memory that a compiled forward reads: kinds of weights, records, and the words that threads share.
+"""The layout of the memory of a compiled forward: kinds of weights, records, and words that threads share.
 
-A record's fields are all int64: sizes, and addresses of float32 numbers or of other records.
+All fields of records are int64: sizes, or addresses of float32 numbers or of other records.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ DTYPES = {kind: "bfloat16" if kind == PAIRS else kind for kind in BYTES}
 GROUP = 32
 """Inputs that are rounded to int8 together, for weights of a `Quantised` kind."""
 SMALLEST = np.float32(1e-30)
-"""Groups of inputs that are not larger than this are rounded to zero."""
+"""A group of inputs whose largest magnitude is at most this is rounded to zero."""
 
 
 class Quantised(NamedTuple):
@@ -39,9 +39,10 @@ class Quantised(NamedTuple):
         factors or scales     float16 [16], then the same of the minima where the kind has some
         whole numbers         int8 [span / scaled, 16] if factored, then the same of the minima
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
-    The low bits are uint8 [4, 16, 4]: of four lines of sixteen outputs. A byte of line i has input 8 i + j in
-    its low half and 8 i + 4 + j in its high half, for j below 4. Of the high bits, byte [output, j] of the
-    only line has input 4 n + j at bit n (five bits); of line n / 4, at bits 2 (n % 4) (six bits).
+    Bits lie in lines of uint8 [16 outputs, 4]. The low bits take four lines: byte j of line i has input
+    8 i + j in its low half and input 8 i + 4 + j in its high half. A fifth bit takes one line: byte j has
+    input 4 n + j at bit n. A fifth and a sixth bit take two: byte j of line n // 4 has input 4 n + j at bits
+    2 (n % 4) and 2 (n % 4) + 1.
     """
 
     bits: int
@@ -52,12 +53,12 @@ class Quantised(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The number that is taken from each q; 0 where there are minima."""
+        """The number subtracted from each q; 0 where there are minima."""
         return 0 if self.minima else 1 << (self.bits - 1)
 
     @property
     def scales(self) -> int:
-        """Scales of a unit and an output."""
+        """Number of scales of one output in a unit."""
         return self.span // self.scaled
 
     @property
@@ -77,7 +78,7 @@ class Quantised(NamedTuple):
 
     @property
     def rounding(self) -> int:
-        """How the inputs are prepared: different kinds with the same number take the same rows."""
+        """The number of the way to round inputs; kinds with the same number take the same rounded rows."""
         return self.offset << 8 | self.scaled
 
 
@@ -91,7 +92,7 @@ QUANTISED = {
     "Q5_K": Quantised(5, 256, 32, factored=True, minima=True),
     "Q6_K": Quantised(6, 256, 16, factored=True, minima=False),
 }
-"""By GGUF's names."""
+"""All kinds of few bits, by their names in GGUF."""
 
 
 def _integers(*names: str) -> list[tuple[str, type]]:
@@ -105,12 +106,13 @@ MATRIX = np.dtype(
     )
 )
 """A matrix. weights, scales, bias: addresses, 0 for none. outputs: their number, padded to whole blocks.
-multiply: address of the compiled products of its kind of weights. block_bytes: bytes of a block. steps: of
-the loop over the inputs; units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS`, or that of the kind.
+multiply: address of the compiled product for its kind of weights. block_bytes: bytes of a block. steps: how
+many the loop over the inputs has; units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS` or
+`Quantised.rounding`.
 
-Several matrices may be one product of the same inputs. column, limit: the first place of its sums in a row of
-the result, and how many there are. parts: the number of its parts; all_parts: that of all matrices of the
-product. next: address of the next matrix of the product, or 0."""
+Several matrices may form one product of the same inputs. column, limit: where this matrix's sums begin in a
+row of the result, and how many they are. parts: its number of parts; all_parts: that of the whole product.
+next: address of the next matrix of the product, or 0."""
 UNROUNDED, IN_PAIRS = 0, 1
 """How the inputs of a matrix are rounded: not at all, or to bfloat16."""
 PLAN = np.dtype(
@@ -119,34 +121,34 @@ PLAN = np.dtype(
         *("attend", "layers", "layer_table", "norm", "head"),
     )
 )
-"""A decoder. layers: their number. layer_table: address of the `LAYER` records. attend: address of
-`attention.attend` for its heads. head: address of the output `MATRIX`. Norms are addresses of weights, with
-epsilon behind them."""
+"""A decoder. layers: their number. layer_table: address of the `LAYER` records. attend: address of the
+compiled `attention.attend` for its head size. head: address of the output `MATRIX`. A norm is the address of
+its weights, with epsilon behind them."""
 LAYER = np.dtype(
     _integers(
         *("attention_norm", "q_norm", "k_norm", "mlp_norm"),
         *("qkv", "out", "gate_up", "down"),
     )
 )
-"""Addresses of norms, and of the first `MATRIX` of each product. A single matrix of gates and ups has half a
-part of each in turn; of two matrices, each part takes half from each."""
+"""A layer: addresses of its norms, and of the first `MATRIX` of each product. gate_up: one matrix, in which
+half a part of gates and half a part of ups alternate; or two, and each part takes half from either."""
 CALL = np.dtype(
     _integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes", "threads")
 )
-"""A forward. table: address of the `ROW` records. scratch: memory of all threads together. own, own_bytes:
-address of the first thread's own memory, and bytes of each thread's. threads: the number that have some."""
+"""A forward. table: address of the `ROW` records. scratch: memory that all threads share. own: address of the
+first thread's own memory; own_bytes: the size of each thread's. threads: how many threads have some."""
 ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
-"""A row: address and capacity of its cache, its place there, how many tokens of the prefix it sees, then
-address (of int32) and number of the pending nodes that it sees."""
+"""A row. cache, capacity: its cache's address and places. place: where its keys and values are written.
+prefix: how many prefix tokens it attends to. line, count: address (int32) and number of its pending nodes."""
 LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
 
 # Shared words, far enough apart that no two lie in one line of a processor's cache.
 OPEN, ACTIVE, NUMBER, GIVEN, PHASES = 0, 8, 16, 24, 32
-# Words of a phase, and their number.
+# The two words that a phase uses, and the number of words from one phase to the next.
 TAKEN, DONE, PHASE = 0, 1, 8
 PHASES_PER_LAYER = 6
 
 
 def shared_words(layers: int) -> int:
-    """int64 words that the threads of a forward over so many layers share."""
+    """The number of int64 words that the threads of a forward over so many layers share."""
     return PHASES + (PHASES_PER_LAYER * layers + 1) * PHASE

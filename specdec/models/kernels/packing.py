@@ -1,8 +1,7 @@
 """Matrices as `tiles` reads them, each number in the fewest bytes that hold it exactly.
 
-A checkpoint that was saved in half precision and is computed with in float32 has nothing but numbers of half
-precision: half the bytes are read for the same sums. Weights that were rounded to 127 steps per row
-(`rounded`) take one byte.
+The float32 weights of a checkpoint that was saved in half precision all fit in half precision, so half the
+bytes are read for the same sums. Weights that `round_rows` rounded to 127 steps per row take one byte.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from specdec.models.kernels.layout import (
 )
 
 STEPS = 127
-"""Of an int8 weight on either side of zero."""
+"""Steps of an int8 weight on either side of zero."""
 _FEW_ROWS = 4
 
 
 class Packed(NamedTuple):
-    """A matrix in blocks.
+    """A matrix in blocks of `LANES` outputs.
 
-    weights: [blocks, steps, LANES, inputs of a step], or uint8 [blocks, units, bytes of a unit] of a
-    `layout.Quantised` kind. scales, bias: float32 [outputs], or None.
+    weights: [blocks, steps, LANES, inputs of a step], or for a `layout.Quantised` kind uint8 [blocks, units,
+    bytes of a unit]. scales, bias: float32 [outputs], or None.
     """
 
     weights: Any
@@ -43,7 +42,7 @@ class Packed(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """Padded to whole blocks."""
+        """The number of outputs, padded to whole blocks."""
         return len(self.weights) * LANES
 
     def record(self, kind: str, multiply: int) -> dict[str, int]:
@@ -60,7 +59,7 @@ class Packed(NamedTuple):
 
 
 def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
-    """A matrix [outputs, inputs] as a kind that holds its numbers; bias [outputs] or None."""
+    """Pack a matrix [outputs, inputs] as a kind that holds its numbers exactly. bias: [outputs], or None."""
     scales = None
     missing = -len(weight) % LANES
     if kind == "int8":
@@ -74,7 +73,7 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
 
 
 def side_by_side(gate: Tensor, up: Tensor) -> Tensor:
-    """Both in turn, half a part of each: [2 x outputs, ...], padded to whole parts with zeros."""
+    """Gates and ups, half a part of each in turn: [2 x outputs, ...], padded with zeros to whole parts."""
     half = PART // 2
     missing = -len(gate) % half
     both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, missing)) for part in (gate, up)]
@@ -88,7 +87,7 @@ def kind_of(weights: list[Tensor]) -> str:
 
 
 def _holds(kind: str, weight: Tensor) -> bool:
-    # a few rows tell most matrices: a look at all of a large model takes seconds
+    # the first rows rule out most kinds; a look at all rows of a large model takes seconds
     return _holds_rows(kind, weight[:_FEW_ROWS]) and _holds_rows(kind, weight)
 
 
@@ -101,14 +100,14 @@ def _holds_rows(kind: str, weight: Tensor) -> bool:
 
 
 def row_steps(weight: Tensor) -> Tensor:
-    """float32 [outputs]: the step between the int8 weights of each row, in so few digits that its multiples
-    are exact."""
+    """float32 [outputs]: the step between the int8 weights of each row, rounded to bfloat16 so that its
+    multiples are exact."""
     largest = weight.float().abs().amax(1)
     return torch.where(largest > 0, (largest / STEPS).bfloat16().float(), 1.0)
 
 
 def round_matrices(model: nn.Module) -> None:
-    """Round the weights of all linear layers, and with them an embedding that is tied to one."""
+    """Round the weights of all linear layers in place, and so also an embedding that is tied to one."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             round_rows(module.weight)

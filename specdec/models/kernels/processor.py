@@ -1,4 +1,4 @@
-"""Features of the processor that Numba compiles for: this one, or the one that it is set to."""
+"""Features of the processor that Numba compiles for: this one, or the one that Numba's settings name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba.core.codegen import get_host_cpu_features
 
 
 def has(feature: str) -> bool:
-    """Whether it has a feature, by LLVM's name; `NUMBA_CPU_FEATURES` replaces the list of this processor."""
+    """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` replaces its own list."""
     named = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
     if named is not None:
         return f"+{feature}" in named.split(",")
@@ -19,12 +19,12 @@ def has(feature: str) -> bool:
 
 
 def multiplies_and_adds() -> bool:
-    """Whether it has fused multiply-add; without it each would be a function call."""
+    """Whether the processor has fused multiply-add; without it, each would be a function call."""
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")
 
 
 def description() -> str:
-    """The processor and its features that Numba compiles for, and the instructions that torch uses."""
+    """Name and features of the processor that Numba compiles for, and the instructions that torch uses."""
     named = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
     features = config.CPU_FEATURES  # type: ignore[attr-defined]
     if features is None:

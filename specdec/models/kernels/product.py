@@ -16,10 +16,10 @@ _MULTIPLY = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)
 
 
 def product(x: Tensor, weight: Tensor, kind: str, address: int | None = None) -> Tensor:
-    """x [rows, inputs] float32 times the transposed weight [outputs, inputs], packed as this kind: float32.
+    """x [rows, inputs] float32 times the transposed weight [outputs, inputs], as float32 [rows, outputs].
 
-    address: of a compiled `tiles.multiply` for this kind; None is the one that forwards call, which needs a
-    `compiled.crew`.
+    kind: the kind as which the weight is packed. address: that of a compiled `tiles.multiply` for this kind;
+    None takes the one that forwards call, which needs a `compiled.crew`.
     """
     threads = compiled.crew()
     assert address or threads, "there are no compiled products"

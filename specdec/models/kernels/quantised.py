@@ -10,10 +10,10 @@ from specdec.models.kernels.layout import GROUP, LANES, QUANTISED, SMALLEST
 
 
 class Fields(NamedTuple):
-    """The numbers of a matrix [outputs, inputs] of a `Quantised` kind, by its names.
+    """The numbers of a matrix [outputs, inputs] of a `Quantised` kind, which defines these words.
 
-    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], of the scales, and of the minima,
-    which are added. wholes: int8 [outputs, all scales, 1 or 2] where scales are factored.
+    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], of the scales, and of the minima if
+    the kind has some. wholes: int8 [outputs, scales of a row, 1 or 2] where scales are factored, else None.
     """
 
     q: np.ndarray
@@ -34,10 +34,10 @@ class Fields(NamedTuple):
 
 
 def rounded_fields(values: np.ndarray, kind: str) -> Fields:
-    """The nearest numbers of a kind without minima and factored scales, of values [outputs, inputs].
+    """Values [outputs, inputs] rounded to a kind that has neither minima nor factored scales.
 
-    Of each group the number of largest magnitude becomes the lowest or highest whole number. The scale is
-    then the one with the smallest squared error for these whole numbers.
+    In each group the number of largest magnitude becomes the lowest whole number. The scale is then the one
+    with the smallest squared error for these whole numbers.
     """
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)
@@ -56,7 +56,7 @@ def rounded_fields(values: np.ndarray, kind: str) -> Fields:
 
 
 def blocks_of(fields: Fields, kind: str) -> np.ndarray:
-    """A matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit]; missing outputs are zero."""
+    """A matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit]; padding outputs are zero."""
     quantised, (outputs, inputs) = QUANTISED[kind], fields.q.shape
     count, units = -(-outputs // LANES), inputs // quantised.span
     q = _side_by_side(fields.q.view(np.uint32).reshape(outputs, units, -1), count)  # four inputs in a word
@@ -85,7 +85,7 @@ def _put(result: np.ndarray, at: int, numbers: np.ndarray) -> int:
 
 
 def _lines(words: np.ndarray, bits: int) -> np.ndarray:
-    """The lines of groups of words [..., 8, LANES], each of four q: [..., lines, LANES]."""
+    """The lines [..., lines, LANES] of groups of words [..., 8, LANES], each word of four q."""
     if bits == 8:
         return words
     low, more = np.uint32(0x0F0F0F0F), bits - 4
@@ -101,7 +101,7 @@ def _lines(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray:
-    """Blocks of these outputs, int64 [n], of a matrix in blocks [blocks, units, bytes]."""
+    """The outputs `ids`, int64 [n], of a matrix in blocks [blocks, units, bytes], again in blocks."""
     needed, places = np.unique(ids // LANES, return_inverse=True)
     rows = places * LANES + ids % LANES
     q, factors, wholes = fields_of(blocks[needed], kind)
@@ -109,13 +109,13 @@ def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray
 
 
 def fields_of(blocks: np.ndarray, kind: str) -> Fields:
-    """The numbers of blocks [blocks, units, bytes]: the reverse of `blocks_of`. Outputs fill whole blocks."""
+    """The numbers of blocks [blocks, units, bytes]: the reverse of `blocks_of`, with the padding outputs."""
     quantised, (count, units, _) = QUANTISED[kind], blocks.shape
     parts, outputs = 1 + quantised.minima, count * LANES
     end_of_factors = 2 * LANES * parts
 
     def by_output(numbers: np.ndarray) -> np.ndarray:
-        """[outputs, units, numbers] of [blocks, units, numbers, LANES]."""
+        """Numbers [outputs, units, numbers], from [blocks, units, numbers, LANES]."""
         sides = numbers.reshape(count, units, -1, LANES)
         return np.ascontiguousarray(sides.transpose(0, 3, 1, 2)).reshape(outputs, units, -1)
 
@@ -131,7 +131,7 @@ def fields_of(blocks: np.ndarray, kind: str) -> Fields:
 
 
 def _q(lines: np.ndarray, bits: int) -> np.ndarray:
-    """Words [..., 8, LANES] of four q each, from a group's lines: the reverse of `_lines`."""
+    """Words [..., 8, LANES] of four q each, from the lines of groups: the reverse of `_lines`."""
     if bits == 8:
         return lines
     low, more = np.uint32(0x0F0F0F0F), bits - 4

@@ -21,8 +21,8 @@ _BYTE = ir.IntType(8)
 
 @inner()
 def rounded(rounding, rows, inputs, source, spare):
-    """The rows of `source` as a matrix takes them: their address, `spare` unless they stay as they are, and
-    the bytes of a row. rounding: as of a `layout.MATRIX`."""
+    """Round the rows of `source` for a matrix. Returns their address, which is `spare` unless nothing is
+    rounded, and the bytes of a row. rounding: that of the `layout.MATRIX`."""
     if rounding == at.UNROUNDED:
         return source, inputs * 4
     if rounding == at.IN_PAIRS:
@@ -51,7 +51,7 @@ def _round(source, out, count):
 
 @inner(error_model="numpy")
 def round_groups(source, out, inputs, rounding):
-    """Round a row of float32 numbers to int8 in groups. rounding: of a `layout.Quantised` kind."""
+    """Round a row of float32 numbers to int8 in groups. rounding: that of a `layout.Quantised` kind."""
     groups, offset, halves = inputs // at.GROUP, rounding >> 8, at.GROUP // (rounding & 255)
     steps = floats(out + inputs, groups)
     words = out + inputs + groups * 4
@@ -70,14 +70,14 @@ def round_groups(source, out, inputs, rounding):
 
 @intrinsic
 def _round_group(typingctx, source, out):  # noqa: ARG001
-    """Round 32 numbers at an address to int8; the largest of them, without its sign."""
+    """Round 32 numbers at an address to int8; returns their largest magnitude."""
 
     def codegen(_context, builder, _signature, values):
         source, out = values
         words, numbers = ir.VectorType(INT, at.GROUP), ir.VectorType(FLOAT, at.GROUP)
         bits = load(builder, source, words)
         unsigned = builder.and_(bits, constant(words, 0x7FFFFFFF))
-        # as numbers without signs are ordered
+        # the bits of numbers without signs are ordered like the numbers
         highest = call(builder, f"llvm.vector.reduce.smax.v{at.GROUP}i32", INT, unsigned)
         largest = builder.bitcast(highest, FLOAT)
         usable = builder.fcmp_ordered(">", largest, ir.Constant(FLOAT, float(at.SMALLEST)))

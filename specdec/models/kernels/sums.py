@@ -2,9 +2,9 @@
 
 LLVM would choose the order of a sum by the width of the processor's registers, so processors would round
 it differently. Here the order is part of the code: there are four sums of 16 lanes. While 64 numbers are
-left, lane i of sum s adds number 16 s + i of the next 64. The sums are added in pairs, then the halves of
-the result. The numbers that are left go eight at a time into eight lanes, the first of which begins with the
-sum so far. The last few are added one by one.
+left, lane i of sum s adds number 16 s + i of the next 64. The four sums are added in pairs, and the lanes of
+the result by halves. The remaining numbers go eight at a time into eight lanes, the first of which begins
+with the sum so far. These lanes are added by halves as well, and the last few numbers one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specdec.models.kernels.layout import LANES
 from specdec.models.kernels.vectors import FLOAT, I64, INT, constant, floats_behind, fma, load
 
 _SUMS, _FEW = 4, 8
-"""Sums of `LANES` lanes, and the lanes of the numbers that are left."""
+"""The number of sums of `LANES` lanes, and the number of lanes for the remaining numbers."""
 
 
 @intrinsic
@@ -48,7 +48,7 @@ def total_of_squares(typingctx, address, count):  # noqa: ARG001
 
 
 def _summed(builder, address, count, add):
-    """The sum in the order of this file. add: takes numbers and a sum, one or a vector of each."""
+    """The sum in the order above. add: takes a number and the sum so far, both scalars or both vectors."""
     at_once = _SUMS * LANES
     places = [alloca_once_value(builder, constant(ir.VectorType(FLOAT, LANES), 0.0)) for _ in range(_SUMS)]
     rounds = builder.udiv(count, I64(at_once))
@@ -69,7 +69,7 @@ def _summed(builder, address, count, add):
 
 
 def _repeat(builder, address, times, places, add):
-    """Add numbers at an address to the sums at these places in turn, the given number of times."""
+    """Add the next numbers at an address to the sums at these places in turn, `times` times."""
     kind = places[0].type.pointee
     size = getattr(kind, "count", 1)
     with for_range(builder, times) as loop:

@@ -46,10 +46,10 @@ WIDE = has("avx512f")
 DOTS = has("avx512bf16")
 """Whether one instruction adds the products of a pair. It rounds after the second number of the pair, then
 after the first, as two fused multiply-adds do. So the sums have the same bits with and without it, except
-that it takes numbers below 2 ** -126 for 0."""
+that it treats numbers below 2 ** -126 as 0."""
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
-"""Blocks of a tile of 1, 2, 3, ... rows. A sum waits for its last step, so a tile needs several sums at once.
-They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
+"""Blocks of a tile of 1, 2, 3, ... rows. An addition to a sum waits for the one before, so a tile has several
+sums. They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
 MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
 """Steps per iteration of the loop."""
@@ -60,7 +60,7 @@ _SUMS = ir.VectorType(FLOAT, LANES)
 
 
 class _Bfloat16(ir.Type):
-    """The number that llvmlite lacks."""
+    """LLVM's type bfloat, which llvmlite lacks."""
 
     def _to_string(self):
         return "bfloat"
@@ -82,7 +82,7 @@ _STORED = {
 }
 POINTERS = {
     "float32": types.CPointer(types.float32),
-    "float16": types.CPointer(types.int16),  # Numba has neither kind of 16 bits
+    "float16": types.CPointer(types.int16),  # Numba has neither float16 nor bfloat16
     "bfloat16": types.CPointer(types.uint16),
     "int8": types.CPointer(types.int8),
     PAIRS: types.CPointer(types.uint32),
@@ -97,7 +97,7 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
     """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
 
     weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
-    blocks: of `_sides`.
+    blocks: one of `_sides(rows)`.
     """
 
     def codegen(_context, builder, signature, values):
@@ -116,7 +116,7 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _sides(rows: int) -> set[int]:
-    """Numbers of blocks of tiles with so many rows: their own, that of one row more, and 1 at the end."""
+    """The possible numbers of blocks of a tile: `BLOCKS` for its rows, for one row more, and 1 at the end."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
@@ -139,7 +139,7 @@ def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Functi
 
 
 def _summed(builder, numbers, sums, kind, starts, lines):
-    """Sums after a range of steps, some of them per iteration of the loop."""
+    """The sums after a range of steps. numbers: first step, end, and steps per iteration of the loop."""
     bytes_, unrolled = LANES * BYTES[kind], numbers[2]
 
     def steps(at, sums):
@@ -156,7 +156,7 @@ def _summed(builder, numbers, sums, kind, starts, lines):
 
 
 def _step(builder, at, sums, kind, starts, lines):
-    """Adds the products of one step: its weights for the tile's outputs, times its numbers in each row."""
+    """The sums after adding one step: its weights for the tile's outputs times its inputs in each row."""
     stored = ir.VectorType(_STORED[kind], LANES)
     offset = builder.mul(at, I64(LANES * BYTES[kind]))
     weights = []
@@ -176,14 +176,14 @@ def _step(builder, at, sums, kind, starts, lines):
 
 
 def _numbers(kind):
-    """The numbers of a row that a step takes."""
+    """Types of the numbers that a step takes from a row."""
     if kind != PAIRS:
         return [FLOAT]
     return [INT] if DOTS else [FLOAT, FLOAT]
 
 
 def _added(builder, total, weights, numbers):
-    """The sum plus the product of weights and numbers, or plus their two products if these are pairs."""
+    """The sum plus the product of weights and numbers, or plus two products if they are pairs."""
     if DOTS and weights.type == _PAIRED:
         pairs = builder.bitcast(numbers, _PAIRED)
         return call(builder, "llvm.x86.avx512bf16.dpbf16ps.512", _SUMS, total, weights, pairs)
@@ -191,7 +191,7 @@ def _added(builder, total, weights, numbers):
 
 
 def _factors(builder, kind, stored):
-    """The weights of a step as vectors of float32, one for each input, or as the pairs that they are."""
+    """The weights of a step as vectors of float32, one for each input; with `DOTS`, pairs stay pairs."""
     wide = ir.VectorType(INT, LANES)
     if kind == "float32":
         return [stored]
@@ -215,9 +215,9 @@ def rounded_inputs(x: Tensor, kind: str) -> Tensor:
 
 
 def multiply(weights, block_bytes, steps, x, x_stride, rows, out, blocks):
-    """Sums of up to `PART` outputs for all rows, in out [rows, PART].
+    """Write the sums of up to `PART` outputs for all rows to out [rows, PART].
 
-    weights: of one of `POINTERS`. block_bytes: bytes of a block of them. x_stride: bytes of a row of x.
+    weights: a pointer of one of `POINTERS`. block_bytes: bytes of a block. x_stride: bytes of a row of x.
     """
     pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
     block, first = 0, 0

@@ -38,7 +38,7 @@ def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Valu
 
 
 def behind(builder: ir.IRBuilder, address: ir.Value, count: int) -> ir.Value:
-    """The address some bytes further."""
+    """The address `count` bytes further."""
     return builder.add(address, I64(count)) if count else address
 
 
@@ -62,7 +62,7 @@ LINE = 64
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Ask for the processor's cache line at an address to be read; one beyond the end does no harm."""
+    """Load the cache line at an address into the cache; an address beyond the end does no harm."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT, INT, INT])
     asked = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
@@ -104,7 +104,7 @@ def function(
     arguments: Sequence[str],
     write: Callable[[ir.IRBuilder, dict[str, ir.Value]], None],
 ) -> ir.Function:
-    """A function of a module, made once. Its arguments are int64; `write` makes its body from their names."""
+    """A function of a module, made once. Its arguments are int64; `write` builds its body from them."""
     if name in module.globals:
         return module.globals[name]
     made = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
