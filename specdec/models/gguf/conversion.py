@@ -33,7 +33,7 @@ from specdec.models.progress import READING
 from specdec.models.weight_files import INDEX
 
 SHARD = 1 << 30
-"""Bytes of a file of weights."""
+"""The most bytes of a file of weights, unless a single tensor is larger."""
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:

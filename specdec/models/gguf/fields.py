@@ -48,7 +48,7 @@ def _halves(blocks: np.ndarray, first: int, count: int) -> np.ndarray:
 
 
 def _nibbles(stored: np.ndarray, width: int) -> np.ndarray:
-    """The low halves of `width` bytes, then their high halves, and so on."""
+    """The low four bits of the first `width` bytes, then their high four bits; then the next bytes."""
     parts = stored.reshape(*stored.shape[:-1], -1, 1, width)
     return np.concatenate([parts & 15, parts >> 4], -2).reshape(*stored.shape[:-1], -1)
 
@@ -68,7 +68,7 @@ def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
 
 
 def _with_minima(blocks: np.ndarray) -> Read:
-    """Q4_K, and Q5_K, which has 32 bytes more."""
+    """The reader of Q4_K, and of Q5_K, whose blocks have 32 bytes more."""
     low, high, more = (blocks[..., first : first + 4] for first in (4, 8, 12))
     scales = np.concatenate([low & 63, more & 15 | (low >> 6) << 4], -1)
     minima = np.concatenate([high & 63, more >> 4 | (high >> 6) << 4], -1)
@@ -78,7 +78,7 @@ def _with_minima(blocks: np.ndarray) -> Read:
         for part in range(8):
             q[..., 32 * part : 32 * part + 32] |= (bits >> part & 1) << 4
     factors = _halves(blocks, 0, 2).copy()
-    factors[..., 1] *= -1  # the minima are subtracted there
+    factors[..., 1] *= -1  # ggml subtracts the minima, `Quantised` adds them
     return q, factors, np.stack([scales, minima], -1)
 
 

@@ -41,11 +41,11 @@ BLOCKS = {
 """Types of tensors that are read: number, values in a block, and bytes of a block."""
 _BY_NUMBER = {number: (name, values, size) for name, (number, values, size) in BLOCKS.items()}
 ALIGNMENT = 32
-"""Where the file names no other one."""
+"""The alignment of the data in bytes, where the file names no other one."""
 
 
 class Tensor(NamedTuple):
-    """One tensor in the file. shape: outermost dimension first. start, nbytes: its bytes in the file."""
+    """One tensor. shape: outermost dimension first. start, nbytes: its first byte in the file, its size."""
 
     name: str
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class Header:
 
 
 class BrokenFileError(ValueError):
-    """The file is no complete GGUF file.
+    """A model's file is damaged, or holds something that is not supported.
 
     The message continues a sentence that begins with the file's name.
     """
@@ -162,7 +162,7 @@ class _Reader:
         end = first
         for tensor in sorted(tensors, key=lambda tensor: tensor.start):
             if tensor.start < end:
-                raise BrokenFileError(f"has tensors that share bytes, {tensor.name!r} with another one")
+                raise BrokenFileError(f"has tensors that overlap: {tensor.name!r} and the one before it")
             end = tensor.start + tensor.nbytes
             if end > self.size:
                 raise BrokenFileError(
@@ -190,7 +190,7 @@ class _Reader:
         return values
 
     def _need(self, count: int) -> None:
-        """BrokenFileError if fewer bytes remain."""
+        """BrokenFileError if fewer than `count` bytes remain."""
         if count > self.size - self.at:
             raise BrokenFileError(
                 f"is cut off at byte {self.size:,}: {count:,} bytes should follow byte {self.at:,}"

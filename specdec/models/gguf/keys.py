@@ -1,8 +1,8 @@
 """Compares a configuration with a GGUF file's keys about positions and attention.
 
-Nothing is dropped in silence: each key below `rope` and `attention`, and the few others that change logits,
-stands in the configuration with its value, or has the value of a file without it (`NEUTRAL`), or changes
-nothing (`IGNORED`). Every other key is refused. This holds for configurations of ours and of transformers.
+No key is dropped silently. Each key below `rope` and `attention`, and the few others that change logits, must
+have its value in the configuration (`ENTRIES`), or a value without effect (`NEUTRAL`), or never have an
+effect (`IGNORED`). Any other key is refused. This holds for our configurations and for transformers' own.
 """
 
 from __future__ import annotations
@@ -115,13 +115,13 @@ def _expressed(
 
 
 def _head_size(config: PreTrainedConfig) -> list[int]:
-    """The size of a head that follows from width and number of heads, where there are heads."""
+    """The size of a head that follows from width and number of heads; empty for a model without heads."""
     width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
     return [width // heads] if heads else []
 
 
 def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
-    """The possible numbers of rotated dimensions of a head, by a configuration."""
+    """The possible numbers of rotated dimensions of a head, for these entries of a configuration."""
     shares = {entry for name, entry in entries if name == "partial_rotary_factor" and entry} or {1.0}
     heads = {entry for name, entry in entries if name == "head_dim" and entry}
     whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
@@ -138,10 +138,10 @@ def _entries(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _same(value: Any, entry: Any) -> bool:
-    """Whether a key's value is an entry's; numbers of a file have 32 bits.
+    """Whether a key's value equals an entry's, up to the rounding of a file's numbers to 32 bits.
 
-    A list is one number where a configuration has one: LFM2's layers without attention have 0 heads, and
-    lists are padded with zeros.
+    A list equals a number if all its numbers do, zeros left out: LFM2's layers without attention have 0
+    heads, and lists are padded with zeros.
     """
     if isinstance(value, np.ndarray | list):
         numbers = [number for number in np.ravel(value).tolist() if number]

@@ -17,8 +17,8 @@ EMBEDDING = "model.embed_tokens.weight"
 class PackedMatrices:
     """The matrices of a model as they lie in a file, by transformers' names.
 
-    tensors: of each matrix the blocks of a `Packed`, of the embedding its rows as the GGUF file has them, and
-    norms and biases in float32. kinds: of each matrix; a type of GGUF for the embedding's rows.
+    tensors: the blocks of each matrix, as in `Packed`; the rows of the embedding, as in a GGUF file; norms
+    and biases, in float32. kinds: the kind of each matrix; the GGUF type of the embedding's rows.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
@@ -34,7 +34,7 @@ class PackedMatrices:
         return {name: tensor for name, tensor in self.tensors.items() if name not in self.kinds}
 
     def embedded(self, token_ids: Tensor) -> Tensor:
-        """float32 [n, width], rows of the embedding."""
+        """The embeddings of tokens, float32 [n, width]."""
         return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
 
     def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
@@ -48,7 +48,7 @@ class PackedMatrices:
         return PackedMatrices({**self.tensors, name: rows}, self.kinds)
 
     def values(self, name: str, first: int = 0, end: int | None = None) -> Tensor:
-        """float32 [outputs, inputs] of a matrix, or of its blocks from `first` to `end`.
+        """The numbers of a matrix, float32 [outputs, inputs], or of its blocks from `first` to `end`.
 
         Outputs are padded to whole blocks.
         """

@@ -1,9 +1,9 @@
-"""How vocabularies of byte-level BPE cut a text into words before merging, by the name of the rule.
+"""The rules by which vocabularies of byte-level BPE cut a text into words before merging.
 
-A GGUF file names its rule (`tokenizer.ggml.pre`), and the vocabulary's own `tokenizer.json` states it:
-patterns that are applied one after the other, each to the pieces that the earlier ones left. A name that is
-not in `RULES` is refused, since with another rule the model would read other tokens than it was trained on.
-Rules of architectures whose files transformers does not read are left out.
+A GGUF file only names its rule (`tokenizer.ggml.pre`); the model's `tokenizer.json` states it as patterns.
+Each pattern cuts the pieces that the earlier ones left. A name that is not in `RULES` is refused, because
+with another rule the model would read other tokens than it was trained on. Rules of architectures whose GGUF
+files transformers can't read are left out.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tokenizers import Regex, pre_tokenizers
 class Rule(NamedTuple):
     """How a vocabulary cuts texts.
 
-    patterns: applied in this order to the text. on_bytes: applied afterwards to the bytes, in the letters
-    that byte-level BPE writes for them. nfc: composed characters replace decomposed ones first. whole: a word
-    that is a token is this token, whatever the merges say. begins: a text begins with the token that begins
-    texts, unless the file says something else.
+    patterns: applied in this order to the text. on_bytes: patterns applied afterwards to the letters that
+    byte-level BPE writes for bytes. nfc: whether the text is first normalised to NFC. whole: whether a word
+    that is a token becomes that token without merging. begins: whether a text gets the token that begins
+    texts (BOS), unless the file says otherwise.
     """
 
     patterns: tuple[str, ...]
@@ -50,7 +50,7 @@ _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 
 
 def _cased(endings: str) -> str:
-    """Words that end where a capital letter follows a small one. endings: belong to the word before them."""
+    """Words that end where a capital letter follows a small one, each with one of `endings` after it."""
     start = r"[^\r\n\p{L}\p{N}]?"
     return rf"{start}[{_UPPER}]*[{_LOWER}]+{endings}|{start}[{_UPPER}]+[{_LOWER}]*{endings}"
 

@@ -56,10 +56,10 @@ class GGUFSource:
         return self._folders.get(form)
 
     def packed_bytes(self, form: str) -> int | None:
-        """Bytes of the matrices in this form; None if the compiled forward can't read the file so.
+        """Bytes of the matrices in this form; None if the compiled forward can't read the file in it.
 
-        form: as for `folder_name`. Before the first conversion, the compiler begins with what these matrices
-        need.
+        form: as for `folder_name`. Before the first conversion, it also starts the compilation of the
+        products that these matrices need.
         """
         if not expected():
             return None
@@ -71,7 +71,7 @@ class GGUFSource:
             kinds = {tensor.type for tensor in self._header.tensors} & set(QUANTISED)
             if form in ROUNDED_KINDS:
                 kinds.add(ROUNDED_KINDS[form])
-            compile_ahead(["float32", *sorted(kinds)])  # the self-check has a small model in float32
+            compile_ahead(["float32", *sorted(kinds)])  # the self-check runs a small copy in float32
             return sum(tensor.nbytes for tensor in self._header.tensors)
 
     def fetch(self, report: Report = silent, form: str = "") -> Path:
@@ -90,9 +90,9 @@ class GGUFSource:
 
 
 def _can_be_packed(header: Header, form: str) -> bool:
-    """Whether all matrices of a file can be packed, in a form of `folder_name`.
+    """Whether all matrices of a file can be packed in this form of `folder_name`.
 
-    In their own bits, that pays where some have four to eight.
+    For `PACKED` at least one must have four to eight bits: otherwise packing saves nothing.
     """
     matrices = [tensor for tensor in header.tensors if len(tensor.shape) == 2]
     types = {tensor.type for tensor in matrices}
@@ -115,7 +115,7 @@ def is_gguf(path: Path) -> bool:
 
 @contextmanager
 def _named(name: str) -> Iterator[Any]:
-    """Turns a BrokenFileError into a ValueError with a whole sentence about the file."""
+    """Turns the errors of reading a file into a ValueError with a whole sentence about the file."""
     try:
         yield
     except ImportError as error:

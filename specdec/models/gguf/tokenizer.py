@@ -49,7 +49,7 @@ ENDS = frozenset(f"{_OF_TURNS} {_OF_TEXTS} {_OF_OTHERS}".split(" "))
 _MARK = "\u2581"
 """SentencePiece's letter for a space."""
 _STRIPPED, _UNSTRIPPED = "phi3", ("<unk>", "<s>", "<|endoftext|>")
-"""Phi-3's control tokens swallow white space behind them, but for these; no key says so."""
+"""Phi-3's control tokens remove white space after them, except these; no key of the file says so."""
 
 
 def check_tokenizer(header: Header) -> None:
@@ -163,7 +163,7 @@ def _byte_level(keys: dict[str, Any], tokens: list[str]) -> Tokenizer:
 
 
 def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -> Tokenizer:
-    """BPE over characters with bytes as the last resort. Gemma's vocabularies add no space before a text."""
+    """BPE over characters, with bytes for unknown ones. Gemma's vocabularies add no space before a text."""
     gemma = architecture.startswith("gemma")
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     merges = _split(keys["merges"]) if "merges" in keys else _merges(vocabulary, keys, gemma)
@@ -183,9 +183,9 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
 
 
 def _merges(vocabulary: dict[str, int], keys: dict[str, Any], by_position: bool) -> list[tuple[str, str]]:
-    """The merges that SentencePiece's scores stand for: two tokens merge to a third, the best score first.
+    """The merges that SentencePiece's scores imply: two tokens merge into a third, the best third one first.
 
-    by_position: earlier tokens are better, as in Gemma's vocabularies, instead of those with higher scores.
+    by_position: the best token is the earliest, as in Gemma's vocabularies, not the one of highest score.
     """
     scores = -np.arange(len(vocabulary)) if by_position else keys["scores"]
     ranked = []

@@ -94,7 +94,7 @@ def _number(header: Header, name: str, default: Any = None) -> Any:
 
 
 def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
-    """BrokenFileError if the file is of another kind, or has sizes of which no model can be built."""
+    """BrokenFileError if the file has experts, no embedding, or sizes that no model can have."""
     layers, context = number("block_count"), number("context_length")
     heads, width = number("attention.head_count"), number("embedding_length")
     if header.keys.get(f"{header.architecture}.expert_count"):
@@ -126,7 +126,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
     factors_at = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
     if factors_at is not None and (scaling == "yarn" or factor != 1.0):
         raise BrokenFileError(
-            f"scales its positions by {scaling} and by {_ROPE_FACTORS}; one of them is read"
+            f"scales its positions by {scaling} and by {_ROPE_FACTORS}; only one of them is supported"
         )
     if scaling == "yarn":
         return base | _yarn(number, factor)
@@ -141,7 +141,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
 
 
 def _yarn(number: Any, factor: float) -> dict[str, Any]:
-    """The entries of YaRN. A factor of the logits that the file does not name follows from `factor`."""
+    """The entries of YaRN. An attention factor that the file does not state follows from `factor`."""
     original = int(number("rope.scaling.original_context_length", number("context_length")))
     entries = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
     for key, name in _YARN.items():
@@ -211,7 +211,7 @@ class Stored(NamedTuple):
     """A tensor of a model's file.
 
     name: transformers' name. type: one of `fields.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
-    [outputs, bytes of a row]. heads: whose rows are reordered; None for none.
+    [outputs, bytes of a row]. heads: the number of heads whose rows must be reordered; None for none.
     """
 
     name: str
@@ -221,7 +221,7 @@ class Stored(NamedTuple):
     heads: int | None = None
 
     def values(self) -> torch.Tensor:
-        """Its numbers as float32 in its shape, and in the order of the file."""
+        """The numbers as float32 in the tensor's shape, with rows in the file's order."""
         if self.type in PLAIN:
             return torch.from_numpy(rows_of(self.raw, self.type)).view(self.shape)
         import gguf

@@ -28,7 +28,7 @@ _PROBES = (" a", " the", " b", "a", "b", ".")
 
 
 class Context(NamedTuple):
-    """A text in draft tokens, from some place of the text on.
+    """A text, or the end of one, in draft tokens.
 
     closed: ids of the words that have ended. word: the last word. rest: the bytes of an unfinished character
     after it. at_start: whether the last word begins the whole text.
@@ -43,7 +43,7 @@ class Context(NamedTuple):
 class Retokenizer:
     """Turns target tokens into draft tokens.
 
-    draft_size: ids from it on are left out, because the draft can't score them.
+    draft_size: the number of ids that the draft scores; larger ids are left out.
     start: the context of the empty text, which holds the token with which the draft's texts begin.
     """
 
@@ -132,7 +132,7 @@ class Retokenizer:
 
 
 def _words(text: str) -> list[str]:
-    """The text in words, each with the space before it; the last word may go on."""
+    """The text in words, each with the space before it; the last word may be unfinished."""
     words = []
     for piece in _WORD_START.split(text):
         words += [piece[first : first + _LONGEST] for first in range(0, len(piece), _LONGEST)]

@@ -21,14 +21,14 @@ from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.models.requests import Request, Requesting, answered
 
 WORTHWHILE = 0.2
-"""A draft that reaches less of the target's probability does not pay."""
+"""With a smaller `reach` than this, a draft makes decoding slower than plain decoding."""
 
 
 class OtherTokenizerModel:
     """A `Model` over the target's ids, on a draft model whose tokenizer is another one.
 
     draft: the model over its own ids. vocab_size: the number of ids that the target scores.
-    shared_ids: the target's ids that it can propose, int64 [n]. It has no longest text: it forgets the
+    shared_ids: the target's ids that it can propose, int64 [n]. It takes texts of any length: it forgets the
     beginning of a text that is longer than the draft's context. Other attributes are the draft's.
     reach: the target's mean probability on the shared tokens, where `decoding.reach` has measured it; no
     method accepts this draft's tokens more often. ValueError where the tokenizers share no token.
@@ -192,9 +192,9 @@ class OtherTokenizerSession:
         ]
 
     def _settle(self, unscored_too: bool = False) -> None:
-        """Commits the tokens of ended words that were scored, or all of them, to the draft's cache.
+        """Commits the scored tokens of ended words to the draft's cache; all of them with `unscored_too`.
 
-        The last token of the whole context stays pending, since its logits are needed.
+        The last token of the whole context stays pending, because its logits are needed.
         """
         closed = self._context.closed
         settled = closed[: len(self.model.retokenizer.ids(self._context)) - 1]

@@ -1,7 +1,7 @@
 """The string of each token of a tokenizer, as bytes, and the tokens that two tokenizers share.
 
-A token's string is what it adds inside a text: its space mark is a space, and a token that is a part of a
-character is the bytes of this part. Special tokens have no string.
+A token's string is the bytes that it adds inside a text: a space for its space mark, and the bytes of a part
+of a character if it is one. Special tokens have no string.
 
 Three kinds of tokenizers are read from their vocabulary alone, which takes a second for a million tokens:
 byte-level ones, and those that mark spaces with `\N{LOWER ONE EIGHTH BLOCK}`, with or without byte fallback.
@@ -19,7 +19,7 @@ from specdec.text import BYTE_LEVEL, BYTE_TOKEN, cleans_up, decoded
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 _MARKED = {"Sequence", "Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
-"""Steps of a decoder whose tokens have marks of spaces, and no other changes."""
+"""Decoder steps of tokenizers that mark spaces in their tokens and change nothing else."""
 _TYPE = re.compile(r'"type":\s*"(\w+)"')
 _TO_BYTES = {ord(character): byte for character, byte in BYTE_LEVEL.items()}
 _ROLES = ("unk_token_id", "pad_token_id", "bos_token_id", "cls_token_id", "sep_token_id", "mask_token_id")
@@ -29,7 +29,7 @@ class Strings(NamedTuple):
     """The strings of a tokenizer's tokens.
 
     by_id: the string of each id; None for special tokens and for ids without a token. ids: the id of each
-    string; an ordinary token has it before a byte token, and an added token before both.
+    string; of tokens with one string, an added token is preferred, then an ordinary one, then a byte token.
     special: special tokens by their content. begin: a token after which a text may begin. end: the token that
     ends a text. silent: special tokens that are no part of a text, such as padding.
     """
@@ -64,14 +64,14 @@ class Strings(NamedTuple):
         return cls(by_id, ids, special, begin, end, silent)
 
     def joined(self, token_ids: Iterable[int]) -> bytes:
-        """The strings of these tokens in a row."""
+        """The strings of these tokens, joined."""
         return b"".join(self.by_id[token_id] or b"" for token_id in token_ids)
 
 
 def shared_ids(
     target: Strings, draft: Strings, target_size: int, draft_size: int
 ) -> tuple[list[int], list[int]]:
-    """Target ids and draft ids of the same strings, each id at most once; ids from a size on are left out.
+    """Target ids and draft ids of the same strings, each id at most once and below its size.
 
     The tokens that end a text are one pair. Other special tokens are the same if their content is.
     """
@@ -110,7 +110,7 @@ def _marked(token: str, fallback: bool) -> bytes:
 
 
 def _between_letters(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iterable[bytes]:
-    """What each token adds to a text between two tokens of one letter; b"" where that changes the letters."""
+    """The string that each token adds between two tokens of one letter; b"" if it changes the letters."""
     letters = [ids[token] for token in tokens if len(token) == 1 and token.isascii() and token.isalpha()]
     letter = min(letters, default=None)
     if letter is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREFILL_CHUNK = 1024
 """Tokens per forward of a prefill: bounds the memory that attention takes."""
 LARGEST_CACHED_MASK = 1 << 21
-"""Entries of a mask up to which it is remembered for the next round."""
+"""Masks of at most so many entries are remembered for the next round."""
 
 
 def inferring(method: Callable) -> Callable:
@@ -47,7 +47,7 @@ class Layout:
 
     @cached_property
     def distinct(self) -> tuple[int | None, ...]:
-        """The windows for which masks are to be built."""
+        """The windows for which masks must be built."""
         return tuple(set(self.by_type.values() if self.by_type is not None else self.windows)) or (None,)
 
     @cached_property
@@ -63,14 +63,14 @@ class Layout:
 
 
 UNWINDOWED = Layout((), None)
-"""One mask for all layers, and all of the cache."""
+"""One mask without a window for all layers."""
 
 
 class CachedSession:
     """A session with a cache of ours: the committed prefix and the pending nodes.
 
-    beyond: a position that every prefill is to reach, for a rotary embedding that depends on the largest
-    position of a forward.
+    beyond: a position that every forward of a prefill must include, for a rotary embedding that depends on
+    the largest position of a forward.
     """
 
     must_catch_up = False
@@ -125,7 +125,7 @@ class CachedSession:
 class TreeSession(CachedSession):
     """Pending nodes form a tree. Masks let each node see the prefix, its ancestors and itself.
 
-    ancestors_only=False lets each node see all nodes before it: the wrong mask of the self-check's control.
+    ancestors_only=False lets each node see all nodes before it, a wrong mask that the self-check must notice.
     """
 
     def __init__(
@@ -155,8 +155,8 @@ class TreeSession(CachedSession):
     def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
         """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
 
-        token_ids: int64 [nodes], on the model's device. pended: the value of `pend`. A session with one of
-        our own forwards also takes the nodes of several sessions of one model, session after session.
+        token_ids: int64 [nodes], on the model's device. pended: the value of `pend`. With one of our own
+        forwards, these can be the nodes of several sessions of one model, one session after the other.
         """
         (masks,) = pended
         output = self.model.module(
@@ -184,7 +184,7 @@ class TreeSession(CachedSession):
 
 
 class SequenceSession(CachedSession):
-    """Pending nodes form one chain, over which the model attends in its ordinary way."""
+    """Pending nodes form one chain, so the model's own causal attention is right for them."""
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:

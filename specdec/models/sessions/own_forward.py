@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 PROMPT_ROWS = 96
-"""Tokens of a prompt in one compiled call: their numbers between two phases stay in the processor's cache."""
+"""Tokens of a prompt in one compiled call, so few that intermediate results stay in the processor's cache."""
 
 
 class LeanSession(TreeSession):

@@ -1,8 +1,8 @@
-"""Sequences of a model whose cache holds a state that can't step back: recurrent, convolution or compressed.
+"""Sessions of a model whose cache holds a state that can't step back: recurrent, convolution or compressed.
 
-Each forward runs on a copy of the states before it. A copy that has read a rejected token is dropped. The
-accepted tokens that the remaining state lacks are put in front of the next forward's rows, so that a round
-stays one forward:
+Each forward runs on a copy of the latest state. A copy that has read a rejected token is dropped. Accepted
+tokens that the remaining state has not read are read again in front of the next forward's tokens, so that a
+round stays one forward:
 
     round 1 reads   root a b c         c is rejected, so the state before the root stays
     round 2 reads   root a b root d e  e is accepted, so the state after e stays
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 MOST_REPEATED = 24
-"""Accepted tokens that are read again in front of drafted ones. A round after more of them drafts nothing
-(`must_catch_up`), so that all that it reads is accepted."""
+"""The most accepted tokens that are read again in front of drafted ones. If there are more, the next round
+drafts nothing (`must_catch_up`), so that all tokens that it reads are accepted."""
 SHORTEST_CHUNK = 16
-"""Rows of the shortest chunk of a state space layer that is used."""
+"""Rows of the shortest chunk that a state space layer is set to."""
 REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
-"""Tensors of a layer that a forward replaces by longer ones. It may write into all others."""
+"""Tensors of a layer that a forward replaces by longer ones. A forward may write into all other tensors."""
 
 
 class State(NamedTuple):
@@ -50,9 +50,9 @@ class State(NamedTuple):
 class StateSession:
     """Pending tokens form one sequence, on the model's own cache, which is copied before each forward.
 
-    Keys and values of ordinary attention layers are cropped instead. positions: whether the model is told the
-    positions of its tokens, because it does not count those in the cache. restoring=False keeps the states
-    that have read rejected tokens: the mistake that the self-check has to notice.
+    Keys and values of ordinary attention layers are cropped instead. positions: whether each forward is given
+    its tokens' positions, for a model that does not derive them from its cache. restoring=False keeps states
+    that have read rejected tokens, a mistake that the self-check must notice.
     """
 
     def __init__(self, model: PreparedModel, positions: bool = False, restoring: bool = True):
@@ -67,7 +67,7 @@ class StateSession:
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing. If it drafts, this takes a forward of its own."""
+        """Whether the next round should draft nothing. If it drafts, catching up takes a forward more."""
         return self.length - self._states[0].read > MOST_REPEATED
 
     @inferring
@@ -115,7 +115,7 @@ class StateSession:
         del self._states[:-1]
 
     def _catch_up(self) -> None:
-        """Reads the committed tokens that the state lacks."""
+        """Reads the committed tokens that the state has not read."""
         while (read := self._states[-1].read) < self.length:
             # The base model has no head: these logits are not needed.
             self._read(self.model.module.base_model, min(read + PREFILL_CHUNK, self.length))
@@ -140,7 +140,7 @@ class StateSession:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a cache with states of its own. Both share the buffers of attention layers."""
+    """A copy of a cache, with copied states. It shares the buffers of attention layers with the original."""
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, dict):
@@ -171,10 +171,10 @@ def state_tensors(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
-    """Lets state space layers on a CPU compute with chunks that are no longer than necessary.
+    """Sets state space layers on a CPU to chunks that are no longer than these rows need.
 
-    transformers pads rows to whole chunks, of 256 rows in most models. The length of a chunk changes nothing
-    but the order of sums.
+    transformers pads rows to whole chunks, of 256 rows in most models. The length of a chunk changes only the
+    order of sums.
     """
     chunks = {scan: scan.chunk_size for scan in scans if type(getattr(scan, "chunk_size", None)) is int}
     short = max(SHORTEST_CHUNK, 1 << (rows - 1).bit_length())

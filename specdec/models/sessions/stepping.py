@@ -1,4 +1,4 @@
-"""Sessions that go on token by token, for any causal model."""
+"""Sessions that score one token at a time, for any causal model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 OWN_CACHES = ("past_key_values", "cache_params", "state")
-"""Names under which models hand out their cache and take it back."""
+"""Names under which models return their cache and take it as an argument."""
 
 
 class PlainSession:
-    """One pending token at a time, with a forward over the whole text for each: right for any causal
-    model."""
+    """One pending token at a time, with a forward over the whole text for each. It fits any causal model."""
 
     must_catch_up = False
 
@@ -64,14 +63,14 @@ class PlainSession:
         return self._call([*self._token_ids, token_id], use_cache=False).logits[0, -1:]
 
     def _forget(self) -> None:
-        """Runs when the pending token was dropped. Subclasses then reset their state."""
+        """Called when the pending token is dropped; subclasses reset their state here."""
 
     def _call(self, token_ids: list[int], **kwargs: Any) -> Any:
         return self.model.module(input_ids=torch.tensor([token_ids], device=self.model.device), **kwargs)
 
 
 class SteppingSession(PlainSession):
-    """One pending token at a time, with the model's own cache, whatever that holds."""
+    """One pending token at a time, with the model's own cache, whatever the cache holds."""
 
     _cache: dict[str, object] | None
     _fed: int
@@ -82,7 +81,7 @@ class SteppingSession(PlainSession):
 
     @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed prefix and take them into the model's cache."""
+        """Append tokens to the committed prefix and feed them to the model's cache."""
         super().prefill(token_ids)
         self._advance(self._token_ids)
 
@@ -110,7 +109,7 @@ class SteppingSession(PlainSession):
 
 
 def own_cache(output: ModelOutput) -> dict[str, object]:
-    """The cache that a model hands out, by the name under which it takes it back."""
+    """The cache that a model returns, under the name of the model's argument for it."""
     for name in OWN_CACHES:
         if output.get(name) is not None:
             return {name: output[name]}

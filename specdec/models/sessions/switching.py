@@ -1,4 +1,4 @@
-"""Trees of a model whose rotary embedding changes with the length of the text."""
+"""The session of a model whose rotary embedding changes with the length of the text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SwitchingSession:
     """A tree session for models whose rotary embedding changes with the length of the text (longrope).
 
-    A forward over more than `switch` tokens rotates all its keys by other angles, also the first ones. So
-    there are two caches: one for nodes at up to `switch` tokens from the start of the text, and one for nodes
-    beyond. The second is filled with the whole text when the first such node comes.
+    In a forward over more than `switch` tokens, all keys have other angles, also the first ones. So there are
+    two caches: one for nodes among the first `switch` tokens of the text, and one for nodes after them. The
+    second is filled with the whole text when the first such node comes.
     """
 
     must_catch_up = False
@@ -66,7 +66,7 @@ class SwitchingSession:
         return rows
 
     def commit(self, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
+        """Commit these pending nodes, each a child of the one before, and drop all others."""
         if self._near is not None:
             self._near.commit([self._near_numbers[node] for node in nodes if node in self._near_numbers])
         if self._far is not None:
