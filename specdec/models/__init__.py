@@ -1,6 +1,6 @@
 """Causal language models that score a tree of continuations in one forward.
 
-Names are imported when they are first used: tables of probabilities do without transformers.
+Names are imported when they are first used, so that `MarkovModel` does not import transformers.
 """
 
 from importlib import import_module

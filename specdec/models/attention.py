@@ -23,8 +23,8 @@ class TextRows(NamedTuple):
     """The n new tokens of one text in a forward.
 
     kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
-    places: where in it the new tokens are written. mask: additive, [1, 1, n, t]. None: plain causal
-    attention; then the new tokens are at the end of kv, and they are either one token or all of the text.
+    places: the new tokens' places in kv. mask: additive, [1, 1, n, t]; None for plain causal attention, if
+    the new tokens are at the end of kv and are either one token or the whole text.
     """
 
     n: int
@@ -34,7 +34,7 @@ class TextRows(NamedTuple):
 
 
 class Attention:
-    """Attention of one forward, layer by layer, over the rows of several texts, text after text."""
+    """Attention of one forward, layer by layer, over the rows of several texts, one text after the other."""
 
     def __init__(self, heads: Heads, texts: Sequence[TextRows]):
         self._heads = heads
@@ -53,7 +53,7 @@ class Attention:
 
 
 class _TextAttention:
-    """One text's attention. What is the same in every layer is made once, with views of all layers."""
+    """One text's attention. The mask, and views of the cache for each layer, are made once per forward."""
 
     def __init__(self, heads: Heads, text: TextRows):
         self._heads = heads
@@ -73,8 +73,8 @@ class _TextAttention:
         self._into[layer].copy_(new)
         shared = self._group > 1 and not self._causal
         if shared:
-            # The queries of a group share their keys: they become more rows of one attention, nothing is
-            # repeated.
+            # The queries of a group share their keys: they become further rows of one attention, so that
+            # no key is copied.
             queries = queries.reshape(heads.keys, self._group * n, heads.size)
         mixed = F.scaled_dot_product_attention(
             queries[None],

@@ -84,10 +84,10 @@ class Model(Protocol):
 class SessionKind:
     """One way to run a model of transformers.
 
-    open: opens a session. control: opens a session that makes a mistake, a wrong mask or a state that is not
-    restored, which a check has to notice; None where there is neither. decoder: builds the forward of ours
-    that the sessions run on; it raises where it does not fit the module. None where sessions call the module.
-    most_repeated: that of `Model`.
+    open: opens a session. control: opens a session with a deliberate mistake that a check must notice, a
+    wrong mask or a state that is not restored; None where there is neither. decoder: builds the forward of
+    ours that the sessions run on, or raises an error if that does not fit the module; None where sessions
+    call the module. most_repeated: that of `Model`.
     """
 
     name: str
@@ -106,9 +106,9 @@ class SessionKind:
 class PreparedModel:
     """A model of transformers with the results of its self-check; sessions are opened on it.
 
-    It never changes: changed weights make another one, and sessions that are open stay with theirs.
-    config: of the text decoder. device: of the input tokens and the logits. vocab_size: the width of the
-    logits. capability_reason: a sentence for the user. note: further facts for the user, or "".
+    It never changes: changed weights need a new one, and open sessions keep the one that they began with.
+    config: that of the text decoder. device: that of input tokens and logits. vocab_size: the width of the
+    logits. capability_reason: tells the user why it has its capability. note: further facts, or "".
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Many requests answered in one forward, where their model has a forward of ours.
+"""Answers many requests in one forward, where their model has a forward of ours.
 
-The rows of all texts lie side by side in one [rows, width] matrix for every product, and each text attends to
-its own cache. Other sessions answer one by one. Noise is keyed by seed and position, so a run's text does not
-depend on the runs beside it. The last bits of its logits may, because a product over more rows adds up in
-another order; on the compiled forward they do not.
+The rows of all texts lie in one [rows, width] matrix for every product, and each text attends to its own
+cache. Requests of other sessions are answered one by one. Noise is keyed by seed and position, so a run's
+text does not depend on the runs beside it. The last bits of its logits may depend on them, because a product
+over more rows can add in another order. On the compiled forward they do not.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result
     for number in sorted(numbers, key=lambda number: requests[number].parents is None):
         request = requests[number]
         session = cast(TreeSession, request.session)
-        # A piece of a text is a chain of nodes that are all committed.
+        # A piece of a prompt is a chain of nodes, all of which are committed afterwards.
         chain = range(-1, len(request.token_ids) - 1)
         try:
             pended = session.pend(chain if request.parents is None else request.parents)

@@ -25,7 +25,7 @@ from specdec.devices import upload
 CHUNK = 256
 """Tokens of room that a buffer gets beyond its need, so that it is copied once in so many tokens."""
 LARGEST_STACK = 1 << 28
-"""Bytes of one stack of layers; making a stack takes as much again for a moment."""
+"""The most bytes of one stack of layers. While a stack is made, its memory is needed twice."""
 
 
 def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
@@ -70,7 +70,7 @@ class StackedCache:
 class BufferLayer(DynamicLayer):
     """Keys and values of one layer, [1, heads, capacity, head size], written in place.
 
-    window: tokens that a sliding-window layer attends to, itself included; None without a window.
+    window: how many tokens a token attends to in a sliding-window layer, itself included; None for all.
     """
 
     keys: Tensor
@@ -117,7 +117,7 @@ class BufferLayer(DynamicLayer):
         return self.used - start + query_length, start
 
     def _start(self) -> int:
-        # Anchored on the prefix end, where the mask is; pending nodes all lie within the view.
+        # Counted from the end of the prefix, as the masks are; so the view holds all pending nodes.
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
     def _grow(self, needed: int) -> None:
@@ -135,7 +135,7 @@ class BufferLayer(DynamicLayer):
 class TreeCache(Cache):
     """A `BufferLayer` per attention layer of the model, made when the layer first asks for it.
 
-    windows: of each layer; layers beyond its end have none.
+    windows: the window of each layer; layers beyond the end of this list have none.
     """
 
     layers: list[BufferLayer]  # type: ignore[assignment]  # made by `_new_layer` alone
@@ -196,9 +196,9 @@ class TreeCache(Cache):
 
 @dataclass(frozen=True)
 class Masks:
-    """How the last n of m pending nodes attend, whatever the length of the prefix.
+    """The attention masks of the last n of m pending nodes, for a prefix of any length.
 
-    A mask that is counted from the end of the prefix does not depend on its length. So it is built once,
+    Counted from the end of the prefix, a mask does not depend on the prefix's length. So it is built once,
     right-aligned, and a forward only fits it to its prefix.
 
           prefix columns | pending nodes (m of them)
@@ -238,8 +238,8 @@ def tree_masks(
 ) -> Masks:
     """Masks of the pending nodes first, first + 1, ... of a tree given by its parents.
 
-    columns: the longest prefix that windowed masks serve. ancestors_only=False lets every node see all nodes
-    before it: the wrong mask that the self-check uses as its control.
+    columns: the most prefix columns of a windowed mask. ancestors_only=False lets every node see all nodes
+    before it, a wrong mask that the self-check must notice.
     """
     depths, visible = _depths_and_ancestors(parents)
     if not ancestors_only:

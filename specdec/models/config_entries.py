@@ -1,7 +1,7 @@
 """The entries of a config.json, checked before transformers builds anything from it.
 
-Large sizes make building a model take long, even without memory for its weights. Some entries name files or
-code to load.
+Building a model of very large sizes takes long, even without memory for its weights. Some entries name files
+or code to load.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from transformers.quantizers.auto import AutoHfQuantizer
 
 MOST_LAYERS = 1024
-"""The deepest models have some 130."""
+"""The most layers that a config may state; the deepest models have some 130."""
 MOST_EXPERTS = 1 << 16
-"""In all layers together; the largest models have some 25,000."""
+"""The most experts in all layers together; the largest models have some 25,000."""
 MOST_LABELS = 1 << 15
-"""Labels of a classifier: transformers writes a name for each. A language model has none."""
+"""The most labels of a classifier: transformers writes a name for each. A language model has none."""
 _REPEATED = re.compile(
     r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
     r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"

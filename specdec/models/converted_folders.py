@@ -19,7 +19,7 @@ from specdec.checksum import quick_checksum
 from specdec.private_cache import make_private, private_folder
 
 VERSION = 4
-"""Of the conversion: another one makes its folders anew."""
+"""The version of the conversion. Folders of another version are made again."""
 LIST = "files.json"
 """Names, sizes and checksums of all files of a folder, written last."""
 PACKED = "packed"
@@ -30,8 +30,8 @@ def folder_name(path: Path, form: str, files: Sequence[Path]) -> str:
     """The name of a model's converted folder: a part for its path and form, and one for its content.
 
     form: `PACKED`, "int4" or "int8" (the same with matrices of at most so many bits), or "" for safetensors.
-    files: with the model's weights. A file that has changed gives another name, also if its size and its time
-    of change are the same: no program can set `st_ctime_ns`.
+    files: those with the model's weights. A changed file gives another name, even if its size and time of
+    modification are the same, because no program can set `st_ctime_ns`.
     """
     states = [file.stat() for file in files]
     content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
@@ -40,7 +40,7 @@ def folder_name(path: Path, form: str, files: Sequence[Path]) -> str:
 
 
 def kept(name: str) -> Path | None:
-    """The folder of this name, if the cache has it as it was written."""
+    """The folder of this name, if the cache holds it undamaged; else None."""
     folder = _cache() / name
     return folder if whole(folder) else None
 
@@ -58,7 +58,7 @@ def made(name: str, write: Callable[[Path], None]) -> Path:
     with FileLock(cache / f"{of_path}.lock", mode=0o600):
         if whole(folder):
             return folder
-        for old in cache.glob(f"{of_path}-*"):  # damaged, or of a file that lay there before
+        for old in cache.glob(f"{of_path}-*"):  # damaged, or of an earlier file at this path
             shutil.rmtree(old, ignore_errors=True)
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
         try:

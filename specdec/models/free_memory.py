@@ -39,7 +39,7 @@ def free(where: str) -> int:
 
 
 def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that this process's container may still use; infinite without a limit.
+    """Bytes that this process's container may still use; 2 ** 62 without a limit.
 
     root: the folder of the system's cgroup files.
     """

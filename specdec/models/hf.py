@@ -18,19 +18,19 @@ from specdec.models.session_kinds import LEAN
 
 
 class HFModel:
-    """A causal language model of transformers; its module stays in the mode, training or not, that it is in.
+    """A causal language model of transformers. Its module stays in training or evaluation mode, as it is.
 
     Weights are packed and checked once. After a change of the module call `refresh`. It can be pickled where
     its module can; unpickling checks it again.
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 
-    files: the checksum of the files that the module was read from (`verdicts.files_checksum`), unchanged
-    since; a model that has passed the self-check here before is then not checked again.
-    capability: the shapes of drafts that it can score. capability_reason: a sentence for the user. note:
-    further facts for the user, such as that it was not checked on longer texts; else "".
+    files: the checksum (`verdicts.files_checksum`) of the files that the module was read from, if it was not
+    changed since. With it, a model that passed the self-check on this machine before is not checked again.
+    capability: the shapes of drafts that it can score. capability_reason: tells the user why. note: further
+    facts for the user, such as that it was not checked on longer texts; else "".
     decoder: our own forward on its weights; None where sessions call the module.
-    vocab_size: the width of its logits. device: where tokens go in and logits come out.
+    vocab_size: the width of its logits. device: that of input tokens and logits.
     """
 
     config: PretrainedConfig
@@ -79,7 +79,7 @@ class HFModel:
     def arithmetic(self) -> str:
         """A description of how logits are computed.
 
-        Where it is equal on one machine, logits are equal bit for bit.
+        On one machine, equal weights and an equal description give equal logits, bit for bit.
         """
         if isinstance(self.decoder, CompiledDecoder):
             rounded = (

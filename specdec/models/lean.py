@@ -1,4 +1,4 @@
-"""Llama-like decoders without their overhead: the same mathematics on the same weights in fewer calls.
+"""The forward of Llama-like decoders in fewer calls: the same mathematics on the same weights.
 
 A forward of a small model over a few tokens spends most of its time in calls of modules. `LeanDecoder` takes
 the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about twenty
@@ -7,8 +7,8 @@ it can't be built or fails, the model's own forward is used.
 
 On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
 costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
-small matrices of float32 are only transposed. Either copy takes the memory of the weights once more, so it is
-left out where there is no room for it. It does not follow later changes of the model's weights:
+small matrices of float32 are only transposed. The copies take the memory of the weights once more, so they
+are left out where there is no room. They do not follow later changes of the model's weights:
 `HFModel.refresh` packs again.
 """
 
@@ -39,7 +39,7 @@ FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 PACKED_DTYPES = ("float32", "bfloat16")
 """Dtypes whose matrices are packed for oneDNN; bfloat16 only where the processor multiplies it."""
 LARGEST_TRANSPOSED = 1 << 20
-"""Entries of a matrix up to which the cost of a call counts."""
+"""Matrices of at most so many entries are transposed, not packed: a call of oneDNN costs them too much."""
 
 Project = Callable[[Tensor], Tensor]
 
@@ -111,7 +111,7 @@ class LeanDecoder:
         """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
         table = self._rotation
         if last >= len(table):
-            # Another thread may replace it by a shorter one, so that it is not read from the attribute again.
+            # Another thread may replace the table by a shorter one, so the attribute is not read again.
             self._rotation = table = self._all_rotations(max(512, 1 << last.bit_length()))
         return table.index_select(0, positions)
 
@@ -127,10 +127,10 @@ def _norm(module: Any, pack: bool) -> Project:
     """An RMSNorm with as few operations as possible."""
     weight, eps = module.weight, module.variance_epsilon
     if weight.dtype == torch.float64:
-        return module  # which rounds to float32 on the way
+        return module  # the model's own norm, which rounds to float32
     if not pack or weight.dtype != torch.float32:
         return lambda x: F.rms_norm(x, weight.shape, weight, eps)
-    # torch's takes three times as long on a CPU: x / sqrt(mean of squares + eps), from the sum's root
+    # x / sqrt(mean of squares + eps), from the norm of x: rms_norm takes three times as long on a CPU
     width = weight.shape[-1]
     scaled, floor = weight.detach() * width**0.5, torch.tensor((width * eps) ** 0.5, dtype=torch.float32)
     return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(floor)).mul_(scaled)
@@ -144,7 +144,7 @@ def check_known(model: PreTrainedModel) -> None:
 
 
 def check_architecture(model: PreTrainedModel) -> None:
-    """ValueError as `check_known`, wherever the model's weights lie."""
+    """ValueError as for `check_known`, but weights may lie on several devices, in several dtypes."""
     if type(model) not in KNOWN:
         raise ValueError(f"{type(model).__name__} has no lean forward")
     config = model.config
@@ -172,7 +172,7 @@ def _packs(model: PreTrainedModel) -> bool:
 
 
 def has_room(model: PreTrainedModel) -> bool:
-    """Whether a second copy of a model's weights fits into main memory, with half as much for the rest."""
+    """Whether a second copy of a model's weights fits into main memory, and leaves half as much free."""
     return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= free_memory.free("cpu")
 
 
@@ -194,7 +194,7 @@ def _lean_layer(layer: Any, pack: bool) -> LeanLayer:
 
 def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
     """All of these layers applied to one input, their outputs side by side."""
-    if not pack:  # the weights themselves, because a `PartialHead` spreads its logits
+    if not pack:  # by the weights, because a call of a `PartialHead` would spread its logits
         first, *others = linears
         if not others:
             return lambda x: F.linear(x, first.weight, first.bias)
@@ -205,7 +205,7 @@ def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
 
 
 def better_transposed(shape: Sequence[int], dtype: torch.dtype) -> bool:
-    """Whether a matrix of this shape is only transposed, not packed: a few tokens are multiplied faster so.
+    """Whether a matrix of this shape is only transposed, not packed, which is faster for a few tokens.
 
     It depends on shape and dtype alone: a choice by measurement would vary, and with it the last bits of the
     logits. Measured with AVX2 and AVX-512, on one thread and two, for 1 and 5 tokens: in float32 0.9 to 12

@@ -32,14 +32,14 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""Errors of transformers and of the file formats where files do not fit; a report raises others."""
+"""Errors that transformers and the file formats raise for unfit files; those of a `report` are others."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
 """Matrices rounded to eight or four bits, with inputs rounded to int8 (docs/kernels.md).
 
-Where the compiled forward can't read a draft so, `ROUNDED` is float32 whose matrices are rounded to 255
-multiples of a step for each row.
+Where the compiled forward can't decode a model so, `ROUNDED` is float32 with matrices that are rounded to 255
+multiples of one step per row.
 """
 NAMES = (PACKED, *ROUNDED_KINDS, *DTYPES)
 """All names of dtypes but "auto"."""
@@ -86,7 +86,7 @@ def load_hf_model(
     report(Progress("checking", source.name))
     as_stored = dtype != ROUNDED and output_ids is None and placement == torch.device("cpu")
     name, hidden = _shown_name(source.name), report is not silent or not is_progress_bar_enabled()
-    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # not transformers', which has hooks
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' own bar has hooks
         checked = HFModel(model, name, files_checksum(folder) if as_stored else None)
         bar.update()
     return checked

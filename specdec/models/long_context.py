@@ -30,15 +30,16 @@ STRIDES: dict[Capability, Script] = {
     "ar": (ScriptedForward((-1,), (0,)),),
 }
 """Forwards that are repeated from the first token on. Their trees are deeper than the part that is committed,
-so that each length is crossed by a tree; in one of them committed nodes move down, in the other they stay."""
+so that a tree crosses each length. The committed nodes of one tree must be moved in the cache, those of the
+other lie in place."""
 LIMIT = 1e-4
-"""Relative error that passes on a small copy, in float32: rounding gives some 1e-6, a token too many 1e-2."""
+"""The relative error that passes on a small copy in float32. Rounding gives some 1e-6, a wrong mask 1e-2."""
 BEHIND = 12
-"""Tokens at the end of the text that a script behind a prefill has for itself."""
+"""Tokens at the end of the text for the script that runs after a long prefill."""
 PADS_AT = (7, 9)
 """Places of padding tokens in the text: one of them is committed, whatever the strides."""
 CHECKED = 20
-"""Tokens that the check on the model itself reaches."""
+"""The length of the text in the check on the model itself, in tokens."""
 MOST_COPIES = 8
 """Copies that are kept in memory at once."""
 
@@ -46,7 +47,7 @@ _checks: dict[tuple, LongContextCheck] = {}
 
 
 class LongContextCheck:
-    """Judges kinds of sessions by a small copy of a model, along its whole context.
+    """Checks kinds of sessions on a small copy of a model, over its whole context.
 
     missing: why there is no copy, in words; None if there is one. Without a copy the check finds no fault.
     """

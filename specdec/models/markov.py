@@ -49,7 +49,7 @@ def _tensor(table: Tensor | np.ndarray | Sequence) -> Tensor:
         return table
     array = reals(table)
     if array is None:
-        raise ValueError(f"table = {table!r:.60} is no table of probabilities: all must be real, rows alike")
+        raise ValueError(f"table = {table!r:.60} must be real numbers in rows of one length")
     return torch.from_numpy(array)
 
 
@@ -85,7 +85,7 @@ class MarkovSession:
         """Commit these pending nodes and drop all others."""
         if nodes:
             line = self.pending[nodes[-1]]
-            assert len(line) == len(nodes), "kept nodes are not one line of descent"
+            assert len(line) == len(nodes), "committed nodes are not one line of descent"
             self.prefix += line
         self.pending = []
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from specdec.models.hf import HFModel
 
 TOKENS = 2048
-"""Tokens of prompt and answer to have room for."""
+"""Tokens of prompt and answer for which there must be room."""
 ROWS = 65
 """The most rows of a target call of the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
@@ -72,9 +72,9 @@ class Need(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: a name of one.
+    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: its name.
 
-    weights: bytes of the weights, where they are not in this dtype but in the bits of their file.
+    weights: bytes of the weights if they are decoded in few bits; None if they are in this dtype.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Placement(NamedTuple):
 
 
 def shape_of(config: PreTrainedConfig) -> Sizes:
-    """The shape of a causal language model, built without memory for its weights.
+    """The sizes of a causal language model, which is built without memory for its weights.
 
     ValueError where transformers knows no such model, or its config contradicts itself.
     """
@@ -128,7 +128,7 @@ def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
 def without_weights(config: PreTrainedConfig) -> PreTrainedModel:
     """A causal language model on the device "meta", in torch's default dtype.
 
-    For the config's own dtype transformers would change the default dtype of all threads.
+    It does not take the config's dtype: transformers would change the default dtype of all threads for that.
     """
     with torch.device("meta"):
         # transformers writes the dtype into the config that it is given

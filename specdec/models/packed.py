@@ -57,7 +57,7 @@ class PackedModel(HFModel):
 
     @cached_property
     def module(self) -> PreTrainedModel:  # type: ignore[override]  # made when it is asked for
-        """The model of transformers in bfloat16, for uses beside decoding here: it is made when asked for."""
+        """The model of transformers in bfloat16, made when it is first used; decoding does not need it."""
         return self._whole()
 
     @property
@@ -97,14 +97,14 @@ class PackedModel(HFModel):
         """Does nothing: the weights lie in a file that does not change."""
 
     def score_frequent_first(self) -> None:
-        """From now on, a large vocabulary is scored in two parts (`FrequentFirst`): for a draft."""
+        """From now on, score a large vocabulary in two parts (`FrequentFirst`). This is for drafts."""
         if FrequentFirst.fits(self._prepared.module.lm_head):
             decoder = FrequentFirst(self._prepared.module, self.matrices)
             self._prepared = replace(self._prepared, decoder=decoder)
 
 
 def _again(in_parts: bool, *arguments: Any) -> PackedModel:
-    """A pickled model. in_parts: whether it scores frequent tokens first."""
+    """The model from its pickled arguments. in_parts: whether it scores frequent tokens first."""
     model = PackedModel(*arguments)
     if in_parts:
         model.score_frequent_first()
@@ -135,7 +135,7 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
         return model
     fault = long_context_check(module).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
-        logging.warning("%s is not decoded in the bits of its file: there it %s", name, fault)
+        logging.warning("%s is not decoded in the bits of its file: in these bits it %s", name, fault)
         raise PackedError(f"{name} {fault}")
     if path is not None:
         verdicts.remember(path, model)

@@ -33,11 +33,11 @@ from specdec.models.selfcheck import (
 from specdec.theory import total_variation
 
 TOKENS = 24
-"""Tokens that are compared with the exact model, after one that is not."""
+"""Tokens whose logits are compared with the exact model's. One token before them is not compared."""
 LARGEST_ERROR, LARGEST_VARIATION = 0.25, 0.1
-"""Relative error of the logits, and mean total variation of the distributions, that pass. On the models that
-were measured, rounding gives less than a third of either: .02 and .02 for Qwen2.5-Coder-0.5B, .07 and .02 for
-the 1.5B. Matrices in a wrong place give more than both."""
+"""The largest relative error of the logits, and the largest mean total variation of the distributions, that
+pass. On the models that were measured, rounding gives less than a third of either: .02 and .02 for
+Qwen2.5-Coder-0.5B, .07 and .02 for the 1.5B. Matrices in a wrong place give more than both."""
 _AT_ONCE = 1 << 20
 """Numbers of a matrix that are unpacked at once: they fit in a processor's cache."""
 
@@ -71,7 +71,7 @@ def deviation(have: Tensor, want: Tensor) -> str | None:
 
 
 class _Paths(dict[Line, Tensor]):
-    """The model's own logits [1, vocabulary] after single texts, for `session_fault`."""
+    """The model's own logits [1, vocabulary] after a line of tokens, computed alone; for `session_fault`."""
 
     def __init__(self, model: PreparedModel, tokens: list[int]):
         self._model, self.tokens = model, tokens

@@ -1,4 +1,4 @@
-"""Decoders whose matrices lie in a file as the compiled forward reads them, each of a kind of its own."""
+"""Decoders whose matrices lie in a file as the compiled forward reads them. Each matrix has its own kind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PackedDecoder(CompiledDecoder):
         return self._records([self._matrix(linear) for linear in linears], gated)
 
     def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
-        """A linear layer's matrix, its kind, and the number of its sums that are handed on."""
+        """A linear layer's matrix, its kind, and the number of its outputs that are used."""
         name = f"{self._names[linear]}.weight"
         weights = self.matrices.tensors[name]
         outputs, bias = len(weights) * at.LANES, None
@@ -62,8 +62,8 @@ class PackedDecoder(CompiledDecoder):
 class FrequentFirst(PackedDecoder):
     """A draft that scores frequent tokens first, and the others only in rows where none of these stands out.
 
-    Where one of the first tokens stands out, the logits of the other tokens are -inf. That is another q,
-    which changes the speed of decoding and never its law. A row's logits do not depend on other rows.
+    Where one of the first tokens stands out, the logits of the other tokens are -inf. That is another q. It
+    changes the speed of decoding, not the text's distribution. A row's logits do not depend on other rows.
     """
 
     def __init__(self, model: PreTrainedModel, matrices: PackedMatrices):
@@ -78,7 +78,7 @@ class FrequentFirst(PackedDecoder):
 
     @staticmethod
     def fits(output: nn.Module) -> bool:
-        """Whether an output layer is read in two parts: an ordinary one with a large vocabulary."""
+        """Whether an output layer can be scored in two parts: it is ordinary and has a large vocabulary."""
         if type(output) is not nn.Linear or getattr(output, "bias", None) is not None:
             return False
         return output.out_features >= 2 * FIRST

@@ -1,7 +1,7 @@
 """A file of safetensors with a model's matrices in the blocks that the compiled forward reads.
 
-A matrix keeps all bits that it has, or is rounded to four or eight. The file is written matrix after matrix,
-so that a model of any size takes no more memory than a few rows while it is written.
+A matrix keeps all its bits, or is rounded to four or eight. The file is written matrix after matrix, so that
+never more than one of them is in memory.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
 AT_ONCE = 1 << 22
 """Numbers of a matrix that are packed at once."""
 SMALLEST_SCALE = 2.0**-20
-"""The largest scale of some rows must be at least this. A float16 scale below it has few digits, or none."""
+"""The largest scale of rows that are packed at once must be at least this: smaller float16 numbers have few
+digits, or none."""
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _SAFE = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
 class _Entry(NamedTuple):
-    """A tensor of the new file. kind: of a matrix, or "" of norms and biases."""
+    """A tensor of the new file. kind: "" for norms and biases. pieces: functions that make its bytes."""
 
     name: str
     kind: str

@@ -55,7 +55,7 @@ def partial_model(
 def _projected(embedding: Tensor, projection: Tensor) -> Tensor:
     """embedding [vocabulary, width] times the transposed projection [narrow, width], float32.
 
-    By the compiled products where there are some, because torch's are not the same bits on all processors.
+    The compiled product is used where there is one, because torch's has other bits on other processors.
     """
     embedding, projection = embedding.float(), projection.float()
     if crew() is None:

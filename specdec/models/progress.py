@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 READING = threading.Lock()
-"""Held while transformers reads the weights of a model. It reads one at a time, because it has one hook for
-the progress of all, and meanwhile changes torch's default dtype for the whole process: a second load would
-restore the dtype of the first.
+"""Held while transformers reads the weights of a model. Only one model is read at a time: transformers has
+one progress hook for all, and changes torch's default dtype for the whole process while it reads, so that a
+second load would restore the dtype of the first.
 """
 
 
 class Progress(NamedTuple):
-    """How far the loading of a model is. done, total: bytes fetched, weights read; 0 where nothing counts."""
+    """The progress of a load. done, total: bytes fetched or weights read; 0 where nothing is counted."""
 
     stage: str
     """`asking` (the hub for a list of files), `fetching`, `converting` (a GGUF file), `reading` (weights),

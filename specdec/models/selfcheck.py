@@ -37,11 +37,12 @@ LIMITS = {
     torch.float16: (5e-3, 0.3),
     torch.bfloat16: (3e-2, 0.3),
 }
-"""Relative errors: the first always passes, above the second nothing passes. Between them an error passes up
-to `ROUNDING` times the error of the model's own decoding, which is rounding."""
+"""Two relative errors: one up to the first always passes, one above the second never. Between them an error
+passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""By whether the reference is in float32. Then both errors are distances from the same exact numbers. Each is
-the largest error of a few rows: forwards of one model that round alike differed by up to 2.2 times."""
+"""The factor, by whether the reference is in float32. If it is, both errors are distances from the same exact
+numbers. Each is the largest error of a few rows, which differed by a factor of up to 2.2 between forwards of
+one model that round alike."""
 NOT_CAUSAL = 0.1
 """Relative change of a logit by later tokens above which a model is not causal."""
 CONTROL_FACTOR = 4.0
@@ -80,7 +81,7 @@ SCRIPTS: dict[Capability, Script] = {
 
 
 class Rows(Protocol):
-    """Right logits, with which a session's are compared. tokens: the ids of the texts."""
+    """The correct logits, with which a session's are compared. tokens: the ids of the texts."""
 
     tokens: list[int]
 
@@ -126,7 +127,7 @@ class PlainForwards:
         return error if isinstance(cached, Exception) else max(error, cached)
 
     def _right(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, tokens, vocabulary] of lines of one length, in float32 where that can be."""
+        """Logits [lines, tokens, vocabulary] of lines of one length, computed in float32 where possible."""
         with Widened() if self.in_float32 else nullcontext():
             return _widened(self._own(lines).logits)
 
@@ -205,10 +206,10 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 
 
 class Check(NamedTuple):
-    """A judge of kinds of sessions on one model.
+    """A check of kinds of sessions on one model.
 
-    model: without a cache. scripts: by a session's capability, each with the length of the text that is
-    prefilled before it. limit: the largest error that passes.
+    model: the model before it has a kind. scripts: those for a capability, each with the length of the text
+    that is prefilled before it. limit: the largest error that passes.
     """
 
     model: PreparedModel
@@ -218,7 +219,7 @@ class Check(NamedTuple):
 
     def tried(self, kind: SessionKind) -> PreparedModel | str:
         """The model with this kind of session; if it does not pass, its fault as the end of a sentence."""
-        model = tried(lambda: kind.on(self.model))  # parts that were put into a module may lack anything
+        model = tried(lambda: kind.on(self.model))  # a module with foreign parts may lack attributes
         if isinstance(model, Exception):
             return f"raises {in_words(model)}"
         return session_fault(model, self.plain, self.scripts(kind.capability), self.limit) or model
@@ -238,7 +239,7 @@ def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
 def session_fault(model: PreparedModel, plain: Rows, scripts: Scripts, limit: float) -> str | None:
     """The fault of the model's sessions, as the end of a sentence; None if they pass.
 
-    A session with a wrong mask must fail the first script.
+    The kind's control, with a wrong mask or state, must fail the first script.
     """
     error = tried(lambda: max(session_error(model.session(), plain, *script) for script in scripts))
     if isinstance(error, Exception):
@@ -286,8 +287,8 @@ def explained(name: str) -> Iterator[None]:
 
 
 def tried(work: Callable[[], _Result]) -> _Result | Exception:
-    """The result of code of a model, or the error that it raises; short memory is raised, which says nothing
-    about the model."""
+    """The result of a model's code, or the error that it raises. A lack of memory is raised, because it says
+    nothing about the model."""
     try:
         return work()
     except NO_MEMORY:

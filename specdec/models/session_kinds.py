@@ -1,4 +1,4 @@
-"""Kinds of sessions over a model of transformers; the self-check takes the first that is right."""
+"""Kinds of sessions over a model of transformers. A model gets the first that passes the self-check."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tree_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
 def sequence_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
     """Kinds of sequence sessions with the model's own masks.
 
-    The first has a cache that is cut at windows, the second a whole cache.
+    The first ones have a cache that is cut at windows, the last one has a whole cache.
     """
     for name in layouts(config):
         yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
@@ -83,7 +83,7 @@ def layouts(config: PretrainedConfig) -> dict[str, Layout]:
 
 
 def switch_length(config: PretrainedConfig) -> int | None:
-    """Tokens up to which a longrope embedding uses its short factors; None without one or with several."""
+    """Tokens up to which longrope embeddings use their short factors; None without one, or if they differ."""
     switches = {rope["original_max_position_embeddings"] for rope in _longropes(config)}
     return switches.pop() if len(switches) == 1 else None
 

@@ -25,10 +25,10 @@ from transformers import PretrainedConfig, PreTrainedModel
 ENDLESS = 1 << 20
 """Context length of models that name none."""
 SMALL = 16
-"""Integers up to this one stay as they are: a check from the first token on passes them anyway."""
+"""Integers up to this one stay as they are: a check from the first token on crosses them anyway."""
 STEP, ROOM = 2, 14
-"""Tokens from one length of a copy to the next, even, because some lengths must be even; and tokens of its
-context beyond its largest length."""
+"""Tokens from one length of a copy to the next (an even number, because some lengths must be even), and
+tokens of its context beyond its largest length."""
 VOCABULARY, EXPERTS, MLP = 160, 16, 64
 """Largest sizes of a copy."""
 

@@ -1,8 +1,8 @@
 """Loads the tokenizer of a model's folder, as its `tokenizer.json` states it.
 
 A folder may also name a class of transformers (`tokenizer_class`), which builds a tokenizer of its own from
-the same vocabulary. Where the two cut a text into other tokens, the file is right: the model's makers saved
-it, and other engines read it. The class is used where there is no such file.
+the same vocabulary. Where the two cut a text into different tokens, the file is right: the model's makers
+saved it, and other engines read it. The class is used where there is no such file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Remembers which models have passed the self-check, so that a later start need not repeat it.
 
-A verdict is about bytes: the files of the weights, the code of the forward, the versions of the libraries and
-the processor. Its file is named by a checksum of all of these and lies in a private folder. It holds a
-checksum of the logits that the checked forward gave, and one of the packed weights. A start compares them
-with the present ones. Where anything differs, the model is checked again.
+A verdict holds for the files of the weights, the code of the forward, the versions of the libraries and the
+processor. Its file is named by a checksum of all of these and lies in a private folder. It holds a checksum
+of the logits that the checked forward gave, and one of the packed weights. A start compares both checksums
+with those of the present logits and weights. Where anything differs, the model is checked again.
 
-Beside it lie the weights as the forward reads them. A start maps them into memory instead of packing them, so
-that they take no memory of their own and the model's own weights are not read.
+Beside the verdict lie the weights as the forward reads them. A start maps them into memory instead of packing
+them, so that they take no memory of their own and the model's own weights are not read.
 
 Only the compiled forward has verdicts, because its logits are the same bits on any number of threads.
 """
@@ -47,7 +47,7 @@ def files_checksum(folder: Path) -> str:
 def path_of(files: str, *more: str) -> Path | None:
     """The file of the verdict on a model; None without a private folder.
 
-    files: the checksum of the files that it was read from. more: the ways in which they were read.
+    files: the checksum of the files that it was read from. more: how they were read, as class and dtype.
     """
     folder = private_folder(FOLDER)
     names = (_checksum(json.dumps(part))[:32] for part in ([files, *more], conditions()))
