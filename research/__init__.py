@@ -1,1 +1,1 @@
-"""What produced the models and results that this project ships: not part of the package `specdec`."""
+"""The commands that produced the models and results of this project; not part of the package `specdec`."""

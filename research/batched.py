@@ -42,7 +42,7 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
     {"temperature": 0.0},
 )
 LAST_JOINS = 60
-"""Number of steps within which all runs have joined."""
+"""The last step at which a run may join."""
 LEAVING = 0.1
 """Share of the runs that leave before they end."""
 
@@ -94,7 +94,7 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 def compared(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
 ) -> Differences:
-    """Decodes runs together and alone, and counts the differences. Alone, runs of ERSD are decoded plainly.
+    """Decodes runs together and alone, and counts the differences. Alone, ERSD is replaced by plain decoding.
 
     spoil: damages the batch before each step, to test that damage is detected.
     """

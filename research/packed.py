@@ -1,11 +1,11 @@
-"""How near the arithmetic on a GGUF file's own bits is to the exact weights, and the cost of rows.
+"""How close decoding in a GGUF file's own bits is to its exact weights, and the time of a forward by rows.
 
     python -m research.packed model.gguf
     python -m research.packed model.gguf --server http://127.0.0.1:8081
 
 Prompts are answered in the file's bits. The distribution of each token of the answers is compared with that
-of the same weights in float32, and so is a llama-server's on the same file. Times are the best of some
-forwards, all numbers of rows in turn.
+of the same weights in float32. With `--server`, so is the distribution of a llama-server on the same file.
+Times are the best of several forwards; all numbers of rows take turns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PROMPTS = (
 )
 ROWS = (1, 2, 5, 9, 12, 17)
 LISTED = 1000
-"""The likeliest tokens of a llama-server's distribution that are compared; all others count as one."""
+"""The number of most probable tokens of a llama-server that are compared; all others count as one token."""
 SECONDS = 600
 """The longest time that a server may take for an answer."""
 BEFORE, TIMES = 40, 8
@@ -67,10 +67,9 @@ def main() -> None:
 def answer_variations(
     pair: ModelPair, prompt: str, count: int, server: str | None = None
 ) -> tuple[Tensor, ...]:
-    """[tokens] each: total variation between exact and computed distributions at temperature 1.
+    """Total variation [tokens] between exact and computed distributions of an answer, at temperature 1.
 
-    The tokens are those of an answer. The first variations are ours, the second those of a llama-server at
-    the address `server`.
+    The first tensor is ours. With `server`, the address of a llama-server, the second is the server's.
     """
     model = pair.target
     assert isinstance(model, PackedModel)
@@ -97,7 +96,7 @@ def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
 
 
 def row_seconds(pair: ModelPair) -> dict[int, float]:
-    """Seconds of a forward over several rows, by their number."""
+    """Seconds of a forward, by its number of rows."""
     session, best = pair.target.session(), dict.fromkeys(ROWS, float("inf"))
     session.prefill(list(range(BEFORE)))
     for _ in range(TIMES):

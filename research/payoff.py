@@ -62,7 +62,7 @@ CASES = (
 
 
 def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[str, Any]]:
-    """The set-up of each case, its predicted speed-up, and the measured one. load: a pair by its name."""
+    """The set-up of each case, its predicted and its measured speed-up. load: loads a pair by its name."""
     pairs = {name: load(name) for name in dict.fromkeys(case.pair for case in CASES)}
     repeats, texts, length = (1, 1, _LENGTH // 2) if smoke else (_REPEATS, _TEXTS, _LENGTH)
     setups: dict[Case, list[SetUp]] = {case: [] for case in CASES}
@@ -121,8 +121,8 @@ def speed_up(sides: np.ndarray) -> float:
 def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray:
     """[2, 2]: tokens and seconds, of drafting and of plain decoding, for texts that are decoded together.
 
-    number: that of the first text, which decides prompts and seeds. Only rounds in which all texts take part
-    are counted.
+    number: the number of the first text; prompts and seeds follow from it. Only rounds in which all texts
+    take part are counted.
     """
     prompts, sides = fixed_prompts(pair), np.zeros((2, 2))
     turns: list[tuple[int, Method]] = [(0, case.method), (1, "ar")]

@@ -1,10 +1,10 @@
-"""The audit of other engines: does their sampled text have the model's distribution, and do seeds repeat it?
+"""The audit of other engines: whether their texts have the model's distribution, and are repeated by seeds.
 
     python -m research.audit --engine llama.cpp-draft --json reports.json --report posting.md
     python -m research.audit.repeats --texts 50
 
-The audit itself, and the engines that a user has, are `specdec.exactness.audit`. An adapter has a file: a
-function that starts its engine on a pair, and its `Engine` by name, which `engines.engines` collects.
+The audit itself, and the engines that a user has, are in `specdec.exactness.audit`. Each adapter is a file
+with a function that starts its engine on a pair, and its `Engine`s by name, which `engines.engines` collects.
 
     engines   all engines by name
     llama_cpp, mlx, onnxruntime, openvino, sequential   the adapters

@@ -24,11 +24,11 @@ def _all(asked: Arguments, drafting: Mapping[str, Any] | None) -> Mapping[str, E
 def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
     """Audits the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
 
-    available: the engines that are known. ValueError is a user's mistake.
+    available: returns the engines that can be audited. ValueError is a user's mistake.
     """
     options = parser("python -m research.audit", __doc__, engines(), "a random pair")
     add = options.add_argument
-    converted = "the converted target, and draft; without, the pair is converted"
+    converted = "folders of the converted target and draft (default: the pair is converted)"
     add("--openvino", nargs="*", default=[], metavar="FOLDER", help=converted)
     add("--report", type=Path, help="a text for the maintainers of an engine that is wrong")
     asked = parsed(options, arguments)
@@ -54,6 +54,6 @@ def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
                 print(f"written: {asked.report}, a vocabulary of {vocab_size}")
                 return
         if asked.report:
-            print(f"{name}: no vocabulary of {posting.VOCABULARIES} shows it")
+            print(f"{name}: no vocabulary of {posting.VOCABULARIES} tokens shows the difference")
 
     return audit_each(asked, find, post)

@@ -31,8 +31,8 @@ def engines(
     """The engines by name, those of `specdec audit` among them. url: address of a server.
 
     folders: the converted target and draft for OpenVINO; by default the pair is converted here. drafting:
-    transformers' arguments for the draft; by default those of the pair's draft. batch: texts that OpenVINO or
-    a server here decodes at once.
+    transformers' arguments for the draft; by default those of the pair's draft. batch: how many texts
+    OpenVINO, or a server that is started here, decodes at once.
     """
     return {
         **users_engines(url),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 SECONDS = 120
-"""How long a server may take to start."""
+"""The longest time that a server may take to start."""
 _DRAFT = ("--spec-type", "draft-simple", "-md", "{draft}")
 _NGRAM = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "1", "--spec-ngram-simple-size-m", "2")
 LLAMA = {
@@ -36,7 +36,7 @@ LLAMA = {
     "llama.cpp-p-min": (*_DRAFT, "--spec-draft-p-min", "0.2", "--spec-draft-n-min", "2"),
     "llama.cpp-ngram": _NGRAM,
 }
-"""Options of llama-server for each engine of its kind."""
+"""Options of llama-server for each engine that it serves."""
 _RULES = {
     "llama.cpp": "plain sampling",
     "llama.cpp-draft": "a greedy draft is accepted where it is the target's sample",
@@ -48,7 +48,7 @@ _RULES = {
 
 
 def engines(slots: int = 1) -> dict[str, Engine]:
-    """The engines by name. slots: texts at once."""
+    """The engines by name. slots: how many texts a server decodes at once."""
     return {
         name: Engine(rule, partial(served, name, slots=slots), partial(version, name.partition("-")[0]))
         for name, rule in _RULES.items()
@@ -56,10 +56,10 @@ def engines(slots: int = 1) -> dict[str, Engine]:
 
 
 def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
-    """llama.cpp's server or node-llama-cpp on the pair. slots: texts at once."""
+    """llama.cpp's server or node-llama-cpp on the pair. slots: as for `engines`."""
     server = Server(name, pair, slots)
     sample: Any = llama(server.url)
-    sample.server = server  # it ends with the sample
+    sample.server = server  # the server ends with the sample
     return sample
 
 
@@ -69,7 +69,7 @@ def program(kind: str) -> Path:
     variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
     named = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
     if not named or not Path(named).exists():
-        raise ModuleNotFoundError(f"{kind}: {variable} names nothing that exists (docs/audit.md)")
+        raise ModuleNotFoundError(f"{kind} is not there: set {variable} to its path (docs/audit.md)")
     return Path(named).resolve()
 
 
@@ -86,9 +86,9 @@ def version(kind: str) -> dict[str, str]:
 
 
 class Server:
-    """A server on this pair, which ends with this object. Matrices of bfloat16 stay in bfloat16.
+    """A server process on a pair, which ends with this object. Matrices of bfloat16 stay in bfloat16.
 
-    url: the address for completions. process: that of the server. slots: texts at once.
+    url: the address for completions. process: that of the server. slots: as for `engines`.
     """
 
     def __init__(self, name: str, pair: ModelPair, slots: int = 1):

@@ -17,10 +17,10 @@ from specdec.exactness.audit.engines import Engine, installed
 
 
 class Pipeline:
-    """A `Sample` of onnxruntime-genai in float32 on one thread. calls: the target's forwards.
+    """A `Sample` of onnxruntime-genai in float32. calls: the target's forwards.
 
-    The models are written below `folder` and read at once. k: drafted tokens in a round; 0 drafts nothing.
-    Raises ModuleNotFoundError if onnxruntime-genai, onnx or onnx-ir is not installed.
+    The models are written below `folder`, which is not needed afterwards. k: drafted tokens in a round; 0
+    drafts nothing. Raises ModuleNotFoundError if onnxruntime-genai, onnx or onnx-ir is not installed.
     """
 
     def __init__(self, pair: Any, folder: Path, k: int):

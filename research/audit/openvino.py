@@ -22,9 +22,9 @@ _ALL = (1 << 64) - 1
 
 
 def engines(folders: Sequence[str] = (), batch: int = 1) -> dict[str, Engine]:
-    """The engines by name. folders: converted target and draft; without, the pair is converted.
+    """The engines by name. folders: the converted target and draft; if there are none, the pair is converted.
 
-    batch: texts that are decoded at once.
+    batch: how many texts are decoded at once.
     """
     rules = {"openvino": "plain sampling", "openvino-draft": "min(1, p/q), residual"}
     versions = installed("openvino", "openvino-genai")

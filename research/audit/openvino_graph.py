@@ -43,7 +43,7 @@ class _Past(DynamicCache):
 
 
 class _Traced(nn.Module):
-    """A decoder as a function of tensors: logits, and keys and values with the new ones."""
+    """A decoder as a function of tensors. It returns logits, and keys and values of old and new tokens."""
 
     def __init__(self, model: Any):
         super().__init__()
@@ -120,9 +120,9 @@ def _graph(openvino: Any, model: Any) -> Any:
 
 
 def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[int]) -> None:
-    """Makes keys and values states of the graph.
+    """Turns keys and values, inputs and outputs of the graph, into its states.
 
-    beam_idx reorders them, and they start as [batch, *empty].
+    The new input beam_idx reorders the states. They begin as [batch, *empty].
     """
     operations = import_module("openvino.opset13")
     beams = operations.parameter(openvino.PartialShape([-1]), openvino.Type.i32, name="beam_idx")

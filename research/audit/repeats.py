@@ -28,7 +28,7 @@ TOKENS = 24
 BATCH = 8
 SAMPLING = (1.0, 0, 1.0)
 Text = Callable[[int], Sequence[int]]
-"""The token ids of a seed's text."""
+"""Returns the token ids of a seed's text."""
 
 
 def _alone(name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1) -> Text:
@@ -43,12 +43,12 @@ def _alone(name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1
 
 
 def _copied_in_batch(pair: ModelPair, name: str) -> Text:
-    """OpenVINO has one seed for all texts that it decodes together."""
+    """The first of eight texts that OpenVINO decodes together, with one seed for all of them."""
     return _alone(name, pair, {}, BATCH)
 
 
 def _served_in_batch(pair: ModelPair, name: str) -> Text:
-    """Eight requests to a server at once, with seeds that differ by 1000."""
+    """The text of the first of eight requests to a server at once, with seeds that differ by 1000."""
     text = _alone(name, pair, {}, BATCH)
 
     def first(seed: int) -> Sequence[int]:
@@ -59,7 +59,7 @@ def _served_in_batch(pair: ModelPair, name: str) -> Text:
 
 
 def _ours_in_batch(pair: ModelPair, name: str) -> Text:
-    """Our texts of seeds that differ by 1000, decoded together."""
+    """The first of our eight texts that are decoded together, with seeds that differ by 1000."""
     method: Any = name.partition("-")[2]
     settings: dict[str, Any] = {"method": method, "topology": tree_of(method), "max_new_tokens": TOKENS}
     prompts = [tiny.PROMPT] * BATCH
@@ -67,7 +67,7 @@ def _ours_in_batch(pair: ModelPair, name: str) -> Text:
 
 
 def _transformers_in_batch(pair: ModelPair, _: str) -> Text:
-    """transformers has one generator for all texts that it samples together."""
+    """The first of eight texts that transformers samples together, with one generator for all of them."""
     target: Any = pair.target
     ids = torch.tensor([tiny.PROMPT] * BATCH)
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS, "pad_token_id": 0}
@@ -88,8 +88,8 @@ def _seeds(seed: int) -> list[int]:
 class Compared(NamedTuple):
     """An engine with a draft, and its plain decoding.
 
-    in_batch: the first text of a batch that begins with a seed; None if it takes no batches. has_bfloat16:
-    whether it computes in bfloat16.
+    in_batch: makes the `Text` of a batch, whose first text has the seed; None if the engine takes no batches.
+    has_bfloat16: whether the engine computes in bfloat16.
     """
 
     drafting: str
@@ -110,7 +110,7 @@ ROWS = {f"ours, {each.upper()}": Compared(f"ours-{each}", "ours-ar", _ours_in_ba
 
 
 def row(texts: int, compared: Compared) -> dict[str, int]:
-    """The agreements of an engine over this many texts. ModuleNotFoundError if it is not installed."""
+    """How many of this many texts agree, by comparison. ModuleNotFoundError if the engine is missing."""
     name, plain, in_batch, has_bfloat16 = compared
     pair, arguments = tiny.models(name)
     text = _alone(name, pair, arguments)
@@ -133,7 +133,7 @@ def row(texts: int, compared: Compared) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the rows of engines that are installed; a file, if one is named, keeps its other rows."""
+    """Prints the rows of the engines that are installed. A file named by --json keeps its other rows."""
     parser = Parser(prog="python -m research.audit.repeats", description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--engine", nargs="+", choices=ROWS, default=[*ROWS])

@@ -1,6 +1,6 @@
 """Tiny random models of transformers, on which thousands of texts of any engine are quick.
 
-`models(engine, vocab_size)` is the pair of an engine and transformers' arguments for its draft.
+`models(engine, vocab_size)` returns the pair of an engine and transformers' arguments for its draft.
 """
 
 from __future__ import annotations

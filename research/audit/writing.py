@@ -21,8 +21,8 @@ def write(
 ) -> Path:
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
-    merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: the type of all matrices, as
-    gguf names it, or of each by the last part of its module's name, as "q_proj". end: id of the token that
+    merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: gguf's name of the type of
+    all matrices, or such names by the last part of a module's name, as "q_proj". end: id of the token that
     begins and ends a text; no token is added to a prompt. keys: further keys of the file, or other values of
     its usual ones; None removes a key. Raises ModuleNotFoundError without gguf.
     """

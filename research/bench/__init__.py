@@ -1,7 +1,7 @@
 """Costs of our own code, beside `specdec bench`, which compares whole runs.
 
-__main__   the same with the processor time of each part of a round: `python -m research.bench`
-synthetic  pairs with random weights, of any shape and agreement, at their true cost
+__main__   `specdec bench` with the processor time of each part of a round: `python -m research.bench`
+synthetic  pairs with random weights, of any shape and acceptance, that take the time of trained ones
 profile    the processor time of one round, part by part
 kernels    the compiled products as shares of a memory copy: `python -m research.bench.kernels`
 states     a model with states against its own plain decoding: `python -m research.bench.states`

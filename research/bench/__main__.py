@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     profiles = {each.name: profile(contest.pairs[each.dtype], each, contest.trial[0]) for each in own}
     command.show(result)
     print(f"\n{table(profiles)}")
-    print("\nprofile: milliseconds of processor time per round; races + verify: their part of the round")
+    print("\nprofile: milliseconds of processor time per round; races + verify: their share of the round")
     if options.json:
         write_json(options.json, result | {"profile_ms": profiles})
 
@@ -58,7 +58,7 @@ def built(options: Namespace) -> command.Loaded:
 
 def _preset(options: Namespace) -> Preset:
     if any((options.pair, options.target, options.draft)):
-        raise ValueError("a synthetic pair has no target or draft to load; leave out one or the other")
+        raise ValueError("a synthetic pair loads no models: leave out --synthetic, or the names of models")
     preset = PRESETS[among("synthetic", options.synthetic, PRESETS)]
     shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
     given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}

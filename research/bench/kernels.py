@@ -1,7 +1,7 @@
 """Products of a few rows with a matrix, compiled and by torch, as shares of a memory copy's bandwidth.
 
-They are measured in processor time on one thread, which other work on the machine disturbs least. The best of
-many repetitions counts, with all products in turn.
+They are measured in processor time on one thread, which other work on the machine disturbs least. All
+products take turns, and the best of many repetitions counts.
 
     python -m research.bench.kernels --json assets/results/kernels.json
 """
@@ -99,7 +99,7 @@ def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) 
 
 
 def _row(kind: str, count: int, seconds: dict[Any, float], bandwidth: float, size: int) -> dict[str, Any]:
-    """size: bytes of the weights."""
+    """The figures of one product. size: bytes of the weights."""
     ours, torchs = seconds["ours", kind, count], seconds.get(("torch", kind, count))
     return {
         "weights": kind,

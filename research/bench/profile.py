@@ -31,7 +31,7 @@ REPEATS = 3
 
 
 class Parts:
-    """Milliseconds of each part of a round, without the parts that it calls."""
+    """Milliseconds of each part of a round, without those of other parts that it calls."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}

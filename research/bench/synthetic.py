@@ -1,4 +1,4 @@
-"""Pairs of any shape and agreement, with random weights, at their true cost.
+"""Pairs with random weights, of any shape and acceptance, that take as much time as trained ones.
 
 The target contains the draft. The target's first layers hold the draft's matrices in a corner and zeros
 elsewhere; zeros cost as much as other numbers. The first channels of its residual stream are the draft's. All
@@ -27,7 +27,7 @@ from specdec.pair import ModelPair
 from specdec.theory import gsd_acceptance
 
 TEXT = 64
-"""Tokens of the texts on which the agreement is measured."""
+"""Tokens of the text on which the acceptance is measured."""
 STEPS = 14
 """Halvings of the interval of the factor's logarithm."""
 SPREAD = 1.3
@@ -140,7 +140,7 @@ def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device
 
 
 def random_model(kind: Any, config: PretrainedConfig, dtype: torch.dtype) -> Any:
-    """A model of this class of transformers whose matrices keep the scale of what they multiply."""
+    """A model of this class of transformers with random matrices, which keep the scale of their inputs."""
     model = kind._from_config(config, dtype=dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -4,11 +4,10 @@
     python -m research.experiments --smoke               # every stage, in a minute
     python -m research.experiments --summary             # the numbers and the paper's findings, checked
 
-Open-ended generation from a list of prompts (`assets/prompts.txt`), GSD and ERSD, with sequence, batch,
-SpecInfer's and the optimal tree. First the largest sequence and batch are run; their acceptance by child
-index is the 0-th order R from which the optimal trees, the predictions and the bounds follow. Then all
-points do the same runs: the same prompts on the same seeds, so that differences between points
-are paired.
+GSD and ERSD continue the prompts of a list (`assets/prompts.txt`) with sequence, batch, SpecInfer's and the
+optimal tree. First the largest sequence and batch are run. Their acceptance by child index is the 0-th order
+R, from which the optimal trees, the predictions and the bounds follow. Then all points do the same runs, with
+the same prompts and seeds, so that differences between points are paired.
 
 Results are one JSON-lines file, `--results`. A stopped experiment continues when it is started again with the
 same options. `--summary` writes a summary beside the file, also for an unfinished experiment.

@@ -3,13 +3,13 @@
     python -m research.experiments.ahead           # both pairs, some minutes of processor time
     python -m research.experiments.ahead --smoke   # every stage, in seconds
 
-A round ends at a node with a token of some index. A continuation is prepared for each of the m most probable
-ends. How often the right one is among them is counted on the texts' own races, for several trees. The first
-texts are also decoded on each tree for the times of a round's stages. A pipelined round would draft m
-continuations on a second core, in shared forwards, while the first core does everything else. If the right
-continuation is among them, the next round begins with it; otherwise it drafts as usual. Work beside the
-draft's forwards, such as races, is done for each continuation. The cost of handing work to the second core
-is not counted, so the gain is an upper bound.
+A round ends at a node of the tree, with a token of a child index that the tree does not have there. For each
+of the m most probable ends a continuation is prepared. How often the right one is among them is counted on
+the texts' own races, for several trees. The first texts are also decoded on each tree, to time the stages of
+a round. A pipelined round would draft m continuations on a second core, in shared forwards, while the first
+core does everything else. If the right continuation is among them, the next round begins with it; otherwise
+it drafts as usual. Work beside the draft's forwards, such as races, is done for each continuation. The cost
+of handing work to the second core is not counted, so the gain is an upper bound.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ WORTH = 1.15
 
 
 def measured(pair: ModelPair, text: Text) -> Record:
-    """The ranks of a text, and GSD's chances.
+    """The ranks of a text's tokens, and probabilities for GSD.
 
-    gsd: for each m, the sum over tokens of the chance that GSD rejects its first draft and then writes one of
-    the m guesses.
+    gsd: for each m of `GUESSES`, the sum over tokens of the probability that GSD rejects its first draft and
+    then writes one of the m guesses.
     """
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
@@ -127,7 +127,7 @@ def _summary(runs: Sequence[Record]) -> Record:
 
 
 def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) -> Record:
-    """Hits by m with intervals, and tokens per second without preparing and with free preparing."""
+    """Hits by m with intervals, and tokens per second without prepared continuations and with them."""
     hits = {}
     for m in PREPARED:
         ends, expected = preparation.prepared_outcomes(rates, tree, m)

@@ -33,7 +33,7 @@ Point = tuple[Any, ...]
 
 
 class SetUp(NamedTuple):
-    """What a comparison decodes with. options: those of the command."""
+    """The pair, prompts and trees of a comparison. options: those of the command."""
 
     pair: ModelPair
     prompts: Sequence[Prompt]
@@ -60,9 +60,9 @@ class Comparison(Experiment):
 
     grid: the values of each field, empty for "tree", whose values are the names of the trees. seed: the seeds
     of all texts follow from it. prepared: chooses prompts and trees. settings: the arguments of `stream` at a
-    point. prompt: that of a cell. differences: a point's comparisons with other points, by their names in the
-    summary. repeats: how often every prompt is decoded, each time with another seed. length: the most new
-    tokens of one text. check: is called with each decoded text. own_options: further options of the command.
+    point. prompt: the prompt of a cell. differences: comparisons of a point with others, by their names in
+    the summary. repeats: how often every prompt is decoded, each time with another seed. length: the most new
+    tokens of one text. check: called with each decoded text. own_options: further options of the command.
     """
 
     grid: Mapping[str, Sequence[Any]]
@@ -103,7 +103,7 @@ class Comparison(Experiment):
         return self.sweep_of(self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options))
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """All points of ten prompts, then of the next ten. A row counts tokens and rounds of one text."""
+        """All points for ten prompts, then for the next ten. A row counts tokens and rounds of one text."""
         cells = [
             dict(zip(self.fields, point, strict=True)) | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)

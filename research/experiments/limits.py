@@ -1,11 +1,11 @@
-"""Limits of tokens per target call beside ERSD's optimal tree, for k = 1 to 384 drafted tokens.
+"""Upper limits of tokens per target call, compared with ERSD's optimal tree of k = 1 to 384 drafted tokens.
 
     python -m research.experiments.limits           # both pairs, some minutes of processor time
     python -m research.experiments.limits --smoke   # every stage, in seconds
 
-The limits of the acceptance by index R: Theorem 4.1, Lemma m and `renewal_bound`. The limits of drafts that
-are chosen without the target's noise: Pankratov and Alistarh's as stated, and with a constant. R is the
-mean over `RACES` races per token. The optimal tree's tokens per call are those of the texts' own races.
+Theorem 4.1, Lemma m and `renewal_bound` are limits that follow from the acceptance by index R. Pankratov and
+Alistarh's limit, as stated and with a constant, holds for drafts that are chosen without the target's noise.
+R is the mean over `RACES` races per token. The optimal tree is run on the texts' own races.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ INDICES = 64
 """Number of child indices of R. The probability of later indices is missing from R."""
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 CONTEXTS = 4
-"""Contexts of each text whose own limits are compared."""
+"""Contexts of each text for which the limits are compared one by one."""
 SAMPLES = 128
 
 
 def measured(pair: ModelPair, text: Text) -> Record:
-    """Counts by index, sums of surprise and its square in bits, ranks, and `CONTEXTS` single contexts."""
+    """Counts by index, sums of the surprise in bits and of its square, ranks, and some single contexts."""
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
     counts = np.zeros(INDICES, dtype=int)

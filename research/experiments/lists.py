@@ -3,9 +3,9 @@
     python -m research.experiments.lists           # both pairs, some minutes of processor time
     python -m research.experiments.lists --smoke   # every stage, in seconds
 
-Measured at some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n
-independent races), the lower bounds of both, and the most that any rule can accept of either kind of drafts.
-The same is computed for pairs of random distributions.
+At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
+(the winners of n independent races), with their lower bounds, and with the most that any rule can accept of
+either kind of drafts. The same is computed for pairs of random distributions.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def counts(generation: Generation, topology: Topology) -> Record:
 def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
     """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
 
-    Entropies and D_KL are in bits. What R misses to 1 counts as one more outcome of its entropy.
+    Entropies and D_KL are in bits. The probability that R lacks to 1 counts as one more outcome.
     """
     g, k = generate(pair, **text_of(settings, cell), method="ar"), max(settings.batch)
     room, start = min(pair.target.context_length, pair.drafting.context_length), len(g.prompt_ids)

@@ -8,7 +8,7 @@
 ERSD decodes on the optimal trees of k tokens, grown from its own acceptance on this pair; all texts have the
 same tree. k = 0 drafts nothing. `auto` divides one budget of rows among the texts. All points of a repeat
 write the same texts, prefills included; a text that ends makes room for the next. Every text must equal that
-of plain decoding. Seconds are processor time of one thread, which equals the clock's time on an idle machine.
+of plain decoding. Seconds are processor time of one thread, which equals elapsed time on an idle machine.
 Results are medians over the repeats, with the lowest and the highest value.
 """
 
@@ -48,7 +48,7 @@ class Serving(Comparison):
     """Compares numbers of texts decoded at once. A run is all texts of a point in one repeat."""
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """All points of each repeat, in both directions: the machine's speed drifts."""
+        """All points of each repeat, in alternating order, because the machine's speed drifts."""
         points, header = self.points((*setup.trees, AUTO)), header_of(setup)
         header["settings"]["temperatures"] = setup.options.temperatures
         cells = [

@@ -29,8 +29,8 @@ class Point(NamedTuple):
 class Settings:
     """One experiment. Two experiments with equal settings and versions give the same numbers.
 
-    prompts: texts, or lists of token ids. tokens: generated tokens per point, at least.
-    max_new_tokens: most tokens of one text.
+    prompts: texts, or lists of token ids. tokens: the fewest generated tokens of a point.
+    max_new_tokens: the most tokens of one text.
     positions: number of contexts per prompt at which acceptance by index is computed exactly; may be 0.
     sequence, batch, specinfer, optimal: the k of each strategy, in rising order. The largest sequence and
     batch run first; their acceptance by index determines the optimal trees.
@@ -72,7 +72,7 @@ class Settings:
             )
         if name == "sequence" and max(grid) >= self.max_new_tokens:
             raise ValueError(
-                f"sequence({max(grid)}) never fits in whole into texts of {self.max_new_tokens} tokens; "
+                f"a whole sequence({max(grid)}) never fits into texts of {self.max_new_tokens} tokens; "
                 "raise max_new_tokens or lower k"
             )
 

@@ -136,7 +136,7 @@ def _announce(store: Store, header: Record) -> None:
         for key, value in header.get(name, {}).items():
             before = begun.get(name, {}).get(key)
             if key != "date" and before != value:
-                print(f"note: it was begun with {key} {before}; now it is {value}", file=sys.stderr)
+                print(f"note: the file was begun with {key} {before}; now it is {value}", file=sys.stderr)
 
 
 def _tables(value: Any, name: str) -> Iterator[str]:

@@ -1,14 +1,14 @@
 """Drafts from one race or from many: the first n arrivals of one race, and the winners of n races.
 
-Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k wins race k under Q, and
-the target's token wins the race of every token's smallest exponential under P. ERSD drafts the first n
-arrivals of one race (`ersd_acceptance_by_index`). Given that token j wins under P at time T of the smallest
-exponentials, with c(z) = Σ_i max(q_i z - p_i, 0) and r = p / q:
+Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k is the winner of race k
+under Q. The target's token is the winner under P of a race in which each token has the smallest of its n
+exponentials. ERSD drafts the first n arrivals of one race (`ersd_acceptance_by_index`). Given that the
+target's token is j with arrival time T, c(z) = Σ_i max(q_i z - p_i, 0) and r = p / q:
 
-    the race that j won so early       also has j as its draft with probability exp(-T c(r_j)),
+    the race with j's smallest exponential has j as its draft with probability exp(-T c(r_j)),
     each other race has j as its draft with probability q_j T ∫_{r_j}^∞ exp(-T c(z)) dz,
 
-independently given T, whose density is n e^-nT. c is linear between ratios, so the inner integral is a sum.
+independently given T, whose density is n e^-nT. c is linear between ratios, so the integral over z is a sum.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
 def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Σ_j p_j (1 - (c_j / (1 + c_j))^n): a lower bound of the acceptance of ERSD's first n arrivals, [...].
 
-    It is exact for n = 1, and reached by many tokens of small probability. c_j as in `list_matching_bound`.
+    It is exact for n = 1, and close for many tokens of small probability. c_j as in `list_matching_bound`.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
 

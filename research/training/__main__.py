@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--work", type=Path, help="folder of samples and checkpoints; a stopped run continues from it")
     add("--out", type=Path, help="folder of the result (default: the shipped one)")
     add("--measure", action="store_true", help="only measure the story pair at --out")
-    add("--smoke", action="store_true", help="a story pair of seconds, to see that everything runs")
+    add("--smoke", action="store_true", help="train a tiny story pair in seconds, to try every stage")
     given = parser.parse_args(arguments)
     if not given.measure and (given.stories is None or given.work is None):
         parser.error("training needs --stories and --work")

@@ -14,7 +14,7 @@ from research.training.records import Place, Record, add_gradients, measured
 
 @dataclass(frozen=True)
 class Lessons:
-    """What a step of a draft's training takes from the records.
+    """The settings of a draft's training on records.
 
     step_tokens: tokens of one step. late: the fraction of the training after which the rejection
     probabilities enter the loss. prompt_weight: the weight in the loss of a token that was given; the
@@ -27,7 +27,7 @@ class Lessons:
     temperatures: tuple[float, ...] = (1.0,)
 
     def lateness(self, progress: float) -> float:
-        """`late` of `add_gradients`: it rises from 0 to 1 in a fifth of the training."""
+        """The argument `late` of `add_gradients`, which rises from 0 to 1 in a fifth of the training."""
         return min(1.0, max(0.0, (progress - self.late) / 0.2))
 
 

@@ -118,8 +118,8 @@ def add_gradients(
 ) -> float:
     """Adds the gradients of the draft's loss on some rows. Returns the loss.
 
-    late: 0 for KL divergence, up to 1 for 0.2 of it plus both rejection probabilities. weight: of each
-    position; the weights sum to 1. heat: the temperature of both models.
+    late: from 0, where the loss is the KL divergence, to 1, where it is 0.2 times the KL divergence plus both
+    rejection probabilities. weight: [positions], with the sum 1. heat: the temperature of both models.
     """
     logits = draft_logits(model, record, rows)  # [positions, scored]
     gradient, total = torch.empty_like(logits), 0.0
@@ -155,7 +155,7 @@ def draft_logits(model: LlamaForCausalLM, record: Record, rows: Tensor) -> Tenso
 
 
 def _parts(record: Record, rows: Tensor, place: Place, heat: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Some positions at a time, p [n, kept] at this temperature, and the tokens' places in the output."""
+    """Slices of n positions, p [n, kept] at this temperature, and the tokens' indices in the output."""
     p, at = record["p"][rows].flatten(0, 1), place[record["top"][rows].long()].flatten(0, 1)
     for start in range(0, len(p), CHUNK):
         part = slice(start, min(start + CHUNK, len(p)))
@@ -163,7 +163,7 @@ def _parts(record: Record, rows: Tensor, place: Place, heat: float) -> Iterator[
 
 
 def tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at a temperature: other tokens count as if each were as likely as the last one in p."""
+    """p [..., kept] at a temperature. The other tokens are treated as equally likely as the last one in p."""
     if heat == 1:
         return p
     last = p[..., -1:].clamp(min=1e-7)

@@ -29,9 +29,9 @@ RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)
 """All matrices decay, because the records are read several times."""
 LESSONS = Lessons(4096, late=0.5, prompt_weight=0.2, temperatures=(1.0, 0.7))
 HELD_OUT = 10_000
-"""Added to the seeds of the records that measure."""
+"""Added to the seeds of the records that the draft is measured on."""
 MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}
-"""The records that measure, and the temperature of each."""
+"""The records that the draft is measured on, and the temperature of each."""
 ENTRIES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
@@ -98,7 +98,7 @@ def records_in(work: Path, recipe: Recipe) -> list[Path]:
 
 
 def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None) -> Record:
-    """Rows of prompts of all kinds with answers. heat: of all rows; None draws a temperature for each row."""
+    """Prompts of all kinds with answers. heat: temperature of all rows; None draws one for each row."""
     generator = torch.Generator().manual_seed(seed)
     kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
     drawn = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
@@ -125,7 +125,7 @@ def user_turn(ids: Sequence[int]) -> bool:
 
 
 class ProjectedEmbedding(nn.Module):
-    """The target's embedding [vocabulary, its width] times a learned matrix. It is frozen and not saved."""
+    """The target's embedding [vocabulary, its width], frozen and not saved, times a learned matrix."""
 
     embedding: Tensor
 

@@ -33,8 +33,7 @@ ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
 AT_ONCE = 1 << 22
 """Numbers of a matrix that are packed at once."""
 SMALLEST_SCALE = 2.0**-20
-"""The largest scale of rows that are packed at once must be at least this: smaller float16 numbers have few
-digits, or none."""
+"""The largest scale of rows packed at once must be at least this: smaller float16 numbers have few digits."""
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _SAFE = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 

@@ -135,7 +135,7 @@ def test_a_server_is_started_on_the_pair_and_ends_with_the_engine(first, tmp_pat
 
 def test_a_server_that_is_not_there_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("LLAMA_SERVER", str(tmp_path / "none"))
-    with pytest.raises(ModuleNotFoundError, match="LLAMA_SERVER names nothing that exists"):
+    with pytest.raises(ModuleNotFoundError, match="set LLAMA_SERVER to its path"):
         start("llama.cpp", tiny.models("llama.cpp")[0])
     assert engines()["llama.cpp"].versions() == {"llama.cpp": "not installed"}
 

@@ -26,7 +26,7 @@ from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 
 TOKENS = (1, 5, 17)
-"""Of the forward passes whose cost is measured."""
+"""Numbers of tokens of the forward passes whose cost is measured."""
 ESTIMATES = {"gsd": estimate_gsd_acceptance_by_index, "ersd": estimate_ersd_acceptance_by_index}
 RUN = 24
 """Tokens that must agree in a row to count as copied."""
@@ -56,8 +56,8 @@ def keep(out: Path, **figures: object) -> None:
 def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
     """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
 
-    After a prefix of 128 tokens. All forward passes take turns, and the fastest of `times` counts, because
-    other work on the machine only adds time.
+    The prefix has 128 tokens. All forward passes take turns, and the fastest of `times` counts, because other
+    work on the machine only adds time.
     """
     work: dict[tuple[str, int], Callable[[], None]] = {}
     for name, model in models.items():
@@ -74,7 +74,7 @@ def _forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
 
 
 def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
-    """Acceptance of the first drafted token on the target's text, and by child index at `positions` of it."""
+    """Acceptance of the first drafted token on the target's text, and by child index at random positions."""
     ids = sampled(pair, [[0]] * rows, length, 1, seed=12345)["ids"].tolist()
     p, q = (  # [rows, length, vocabulary]
         torch.stack([scored(model, row, 1, pair, Sampling()).double().exp() for row in ids])
@@ -133,7 +133,7 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> f
 
 
 def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The share of token runs that the training stories contain too: for own text and for unseen stories."""
+    """The share of runs of `RUN` tokens that the training stories have too: in own text and unseen stories."""
     source = set(runs_in(tokens["stories"]))
     own = [run for row in sampled_ids for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])

@@ -9,7 +9,7 @@ from research.training.loop import Rates
 
 TARGET, DRAFT = Shape(8, 384, 1024, 6), Shape(2, 128, 384, 2)
 TARGET_RATES, DRAFT_RATES = Rates(), Rates(matrix_decay=0.01, decay_from=0.5)
-"""Those of the embedded pair."""
+"""The shapes and learning rates of the embedded pair."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ SMOKE = Recipe(
     draft_steps=6,
     draft_step_tokens=256,
 )
-"""A pair of seconds, to see that everything runs."""
+"""A pair that is trained in seconds, to try every stage."""
 
 
 def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:

@@ -20,7 +20,7 @@ def read_texts(stories: Path, every: int) -> dict[str, list[str]]:
     """
     documents = read_stories(stories)
     if len(documents) < every:
-        raise ValueError(f"{str(stories)!r} has {len(documents)} stories; at least {every}, to hold one out")
+        raise ValueError(f"{str(stories)!r} has {len(documents)} stories; at least {every} are needed")
     held_out = documents[every - 1 :: every]
     del documents[every - 1 :: every]
     return {"stories": documents, "stories_held_out": held_out}

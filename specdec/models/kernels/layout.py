@@ -41,8 +41,7 @@ class Quantised(NamedTuple):
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
     Bits lie in lines of uint8 [16 outputs, 4]. The low bits take four lines: byte j of line i has input
     8 i + j in its low half and input 8 i + 4 + j in its high half. A fifth bit takes one line: byte j has
-    input 4 n + j at bit n. A fifth and a sixth bit take two: byte j of line n // 4 has input 4 n + j at bits
-    2 (n % 4) and 2 (n % 4) + 1.
+    input 4 n + j at bit n. A fifth and a sixth take two: byte j of line n // 4 has them from bit 2 (n % 4) on.
     """
 
     bits: int
@@ -106,9 +105,8 @@ MATRIX = np.dtype(
     )
 )
 """A matrix. weights, scales, bias: addresses, 0 for none. outputs: their number, padded to whole blocks.
-multiply: address of the compiled product for its kind of weights. block_bytes: bytes of a block. steps: how
-many the loop over the inputs has; units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS` or
-`Quantised.rounding`.
+multiply: address of the compiled product for its kind. block_bytes: bytes of a block. steps: how many steps
+over the inputs, or units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS` or `Quantised.rounding`.
 
 Several matrices may form one product of the same inputs. column, limit: where this matrix's sums begin in a
 row of the result, and how many they are. parts: its number of parts; all_parts: that of the whole product.
