@@ -29,8 +29,8 @@ STRIDES: dict[Capability, Script] = {
     ),
     "ar": (ScriptedForward((-1,), (0,)),),
 }
-"""Forwards that are repeated from the first token on. Their trees are deeper than what is committed, so that a
-tree crosses each length. One tree's committed nodes must be moved in the cache, the other's lie in place."""
+"""Forwards that are repeated from the first token on. Their trees are deeper than what is committed, so that
+each length is crossed by a tree. One tree's committed nodes move in the cache, the other's lie in place."""
 LIMIT = 1e-4
 """The relative error that passes on a small copy in float32. Rounding gives some 1e-6, a wrong mask 1e-2."""
 BEHIND = 12

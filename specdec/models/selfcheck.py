@@ -40,7 +40,7 @@ LIMITS = {
 """Two relative errors: one up to the first always passes, one above the second never. Between them an error
 passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""The factor, by whether the reference is in float32, so that both errors are distances from the same numbers.
+"""The factor, by whether the reference is in float32, so that both errors are distances from equal numbers.
 Each is the largest error of a few rows. Between forwards that round alike it differed by up to 2.2 times."""
 NOT_CAUSAL = 0.1
 """Relative change of a logit by later tokens above which a model is not causal."""

@@ -133,7 +133,7 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> f
 
 
 def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The share of runs of `RUN` tokens that the training stories have too: in own text and unseen stories."""
+    """The share of runs of `RUN` tokens that the training stories have too, for own and unseen text."""
     source = set(runs_in(tokens["stories"]))
     own = [run for row in sampled_ids for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])

@@ -41,7 +41,7 @@ class Quantised(NamedTuple):
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
     Bits lie in lines of uint8 [16 outputs, 4]. The low bits take four lines: byte j of line i has input
     8 i + j in its low half and input 8 i + 4 + j in its high half. A fifth bit takes one line: byte j has
-    input 4 n + j at bit n. A fifth and a sixth take two: byte j of line n // 4 has them from bit 2 (n % 4) on.
+    input 4 n + j at bit n. A fifth and sixth take two: byte j of line n // 4 has them from bit 2 (n % 4) on.
     """
 
     bits: int
