@@ -68,7 +68,7 @@ class _Traced(nn.Module):
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
     """Write a `PreTrainedModel`, a decoder without a window or a state of its own, in float32.
 
-    tokenizer: pipelines with a draft need one; without it, one that names the tokens is made.
+    tokenizer: pipelines with a draft need one; None makes one with a name for each token (`names`).
     Raises ModuleNotFoundError without openvino and openvino_tokenizers.
     """
     openvino = import_module("openvino")

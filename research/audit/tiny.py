@@ -84,7 +84,7 @@ def tokenizers(vocab_size: int) -> dict[str, PreTrainedTokenizerFast]:
 
 
 def gemma4(vocab_size: int) -> tuple[Any, Any]:
-    """A Gemma 4 model and its assistant, with random weights. Transformers 5 before Gemma 4: ImportError."""
+    """A Gemma 4 model and its assistant, with random weights. ImportError if transformers has no Gemma 4."""
     from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemma4ForCausalLM
 
     torch.manual_seed(1)

@@ -28,7 +28,7 @@ SHAPES = ((2048, 8192), (768, 32000))
 """Inputs and outputs."""
 ROWS = (1, 2, 3, 5, 9, 17)
 BESIDE = ("float32", "bfloat16", layout.PAIRS)
-"""Types that torch multiplies in reasonable time on any processor."""
+"""Number types that torch multiplies in reasonable time on any processor."""
 EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 """Variables that make a processor behave as an older one; they are written beside the figures."""
 

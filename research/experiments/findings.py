@@ -21,13 +21,13 @@ LEVEL, TELLING = 0.01, 0.05
 """Shares of GSD's tokens per target call: the largest difference that counts as level, and half of the widest
 useful interval."""
 LARGE_K = 8
-"""The k from which on the optimal tree is taken to grow with log k."""
+"""The smallest k at which the growth of the optimal tree with log k is checked."""
 ALIKE = 1.25
 """Two slopes are alike when neither is more than this many times the other."""
 BOTH = {"gsd": "GSD", "ersd": "ERSD"}
 
 VERDICTS = {True: "found", False: "not found", None: "not measured"}
-"""A finding's `found` in words."""
+"""The words for the result `found` of a finding."""
 
 Estimates = Mapping[Point, Estimate]
 Outcome = tuple[bool, str]

@@ -41,7 +41,7 @@ _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
     """The runs of the paper's experiment, `at_once` texts together. The first rows calibrate all others.
 
-    The seconds of a row are shared with the other runs of its batch.
+    The seconds of a row are those of its rounds, which also decode the other runs of the batch.
     """
     trees: dict[str, Topology] = {}
 

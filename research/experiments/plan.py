@@ -26,7 +26,7 @@ from specdec.stats import acceptance_vector
 from specdec.topology import Topology
 
 CONTEXTS = "contexts"
-"""The method of the lines that hold acceptance computed at some contexts."""
+"""The `method` of the rows that hold acceptance computed at some contexts."""
 KEY = ("method", "tree", "prompt", "repeat")
 """The fields that distinguish runs. Points whose trees are equal share their runs."""
 

@@ -57,7 +57,7 @@ class Arithmetic(NamedTuple):
 
 
 def round_blocks(model: nn.Module, kind: str) -> None:
-    """Rounds all matrices as a GGUF file of this type, such as Q4_0. ModuleNotFoundError without gguf."""
+    """Rounds all matrices as GGUF's type `kind`, such as Q4_0, does. ModuleNotFoundError without gguf."""
     gguf = import_module("gguf")
     type_ = gguf.GGMLQuantizationType[kind]
     for module in model.modules():

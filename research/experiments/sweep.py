@@ -96,7 +96,7 @@ class Experiment(ABC):
     def run(self, options: Any) -> None:
         """Measures the cells that the results file lacks. KeyboardInterrupt says how to continue."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's end is like Ctrl+C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl+C; schedulers send it
         store = Store(options.results)
         try:
             sweep = self.sweep(options)

@@ -1,4 +1,4 @@
-"""The experiments that measure one text after another, of both pairs of this project."""
+"""Experiments that measure texts one by one, on both pairs of this project."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAMPLING = Sampling()
 class Text(NamedTuple):
     """One text of the target at temperature 1, decoded without drafts.
 
-    ids: token ids of the prompt and the text. start: the index where the text begins. seed: of its races.
+    ids: token ids of the prompt and the text. start: the index where the text begins. seed: its races'.
     """
 
     number: int
@@ -46,10 +46,10 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TextExperiment(Experiment):
-    """An experiment that measures one text after another, each after another prompt.
+    """An experiment that measures texts one by one, each with its own prompt.
 
-    measured: what is measured at a text. summary: the results, from the rows of each pair. texts: the number
-    of texts of each pair.
+    measured: measures a text of a pair. summary: makes the results from the rows of each pair. texts: the
+    number of texts of each pair.
     """
 
     measured: Callable[[ModelPair, Text], Record]

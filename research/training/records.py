@@ -100,7 +100,7 @@ def write_missing(path: Path, make: Callable[[], Record]) -> None:
 
 
 def load(path: Path) -> Record:
-    """A record of a file, which stays on the disk until it is used."""
+    """The record in a file. Its tensors stay on the disk until they are used."""
     return torch.load(path, mmap=True, weights_only=True)
 
 

@@ -209,13 +209,13 @@ class Masks:
     depths: Tensor
     """int64 [1, n]: positions relative to the end of the prefix."""
     depth: int
-    """The largest of them."""
+    """The largest of these depths."""
     pending: int
-    """m."""
+    """m, the number of pending nodes."""
     by_window: Mapping[int | None, Tensor | None]
     """For each window its additive mask, [1, 1, n, prefix columns + m] in the model's dtype. Without a
-    window it has no prefix columns. It is None for a single node that sees everything: attention is
-    fastest without a mask."""
+    window, the mask has no prefix columns. A single node that sees everything has None, because attention
+    is fastest without a mask."""
 
     def at(self, length: int, window: int | None) -> Tensor | None:
         """The mask [1, 1, n, visible prefix + m] behind a prefix of `length` tokens."""

@@ -1,7 +1,7 @@
-"""The private cache of converted models: a folder each, which is whole or not there.
+"""The private cache of converted models. Each has a folder, which is either complete or absent.
 
 A folder is written under another name, with a list of its files and their checksums, and renamed when it is
-complete. A folder that does not match its list is made again, and that of a replaced model is removed.
+complete. A folder that does not match its list is made again. The folder of a replaced model is removed.
 """
 
 from __future__ import annotations

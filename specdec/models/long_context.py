@@ -32,7 +32,7 @@ STRIDES: dict[Capability, Script] = {
 """Forwards that are repeated from the first token on. Their trees are deeper than what is committed, so that
 each length is crossed by a tree. One tree's committed nodes move in the cache, the other's lie in place."""
 LIMIT = 1e-4
-"""The relative error that passes on a small copy in float32. Rounding gives some 1e-6, a wrong mask 1e-2."""
+"""Relative error that passes on a small copy in float32: rounding gives 1e-6, one token too many 1e-2."""
 BEHIND = 12
 """Tokens at the end of the text for the script that runs after a long prefill."""
 PADS_AT = (7, 9)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 TOKENS = 2048
 """Tokens of prompt and answer for which there must be room."""
 ROWS = 65
-"""The most rows of a target call of the page: the root and 64 drafted tokens."""
+"""The most rows of a target call on the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
-"""Logits in the model's dtype and in float32, probabilities, and races in float64 (measured: 36)."""
+"""For logits in the model's dtype and in float32, probabilities, and races in float64 (measured)."""
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 """Types of layers whose caches hold only keys and values."""
 

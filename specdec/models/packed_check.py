@@ -107,7 +107,7 @@ def _product(
     step = max(1, _AT_ONCE // LANES // x.shape[-1])
 
     def piece(first: int) -> Tensor:
-        with torch.inference_mode():  # of this thread
+        with torch.inference_mode():  # a mode of each thread
             return x @ matrices.values(name, first, first + step).T
 
     parts = pool.map(piece, range(0, len(matrices.tensors[name]), step))

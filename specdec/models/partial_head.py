@@ -60,7 +60,7 @@ def restrict(model: PreTrainedModel, output_ids: Tensor) -> None:
     if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
         raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")
     weight = head.weight.detach()
-    if weight.device.type != "meta":  # of a model whose matrices lie in a file
+    if weight.device.type != "meta":  # "meta" if the model's matrices lie in a file
         output_ids = output_ids.to(weight.device)
     model.set_output_embeddings(PartialHead(weight[output_ids], output_ids, len(weight)))
 

@@ -3,9 +3,9 @@
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
 model, without a cache, on that row's own line of tokens. A model in half precision is compared with its own
-code in float32 (`widened`): a session is right if it is no further from that than the model's own forward in
-half precision. A tree session must also *fail* under a wrong mask, and a session that restores states must
-fail when it does not restore them. Where it does not fail, the model ignores masks, or its logits do not
+code in float32 (`widened`): a session passes if its error is not much larger than that of the model's own
+decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a session that restores states
+must fail when it does not restore them. Where it does not fail, the model ignores masks, or its logits do not
 depend on earlier tokens, and the comparison has proved nothing.
 
 `short_check` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with

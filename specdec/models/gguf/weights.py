@@ -148,7 +148,7 @@ def _yarn(number: Any, factor: float) -> dict[str, Any]:
         if value := number(f"rope.scaling.{key}", 0):
             entries[name] = float(value)
     if "mscale_all_dim" in entries:
-        entries["mscale"] = 1.0  # the multiplier is a ratio to this one
+        entries["mscale"] = 1.0  # transformers takes the ratio of the two
     return entries
 
 

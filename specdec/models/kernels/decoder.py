@@ -249,7 +249,7 @@ class CompiledDecoder:
         return packed
 
     def packed_tensors(self) -> dict[str, Tensor]:
-        """The parts of all packed matrices, by "number of the matrix.name of the part"."""
+        """The parts of all packed matrices, by the number of the matrix and the name, such as "0.weights"."""
         return {
             f"{number}.{name}": part
             for number, packed in enumerate(self._matrices)

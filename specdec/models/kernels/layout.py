@@ -18,9 +18,9 @@ PAIRS = "bfloat16 pairs"
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
 """Bytes that one output reads in a step of the loop over the inputs."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
-"""Inputs of a step."""
+"""Inputs that a step takes."""
 DTYPES = {kind: "bfloat16" if kind == PAIRS else kind for kind in BYTES}
-"""Names of torch's types of number in which the weights are stored."""
+"""Names of torch's dtypes in which the weights of each kind are stored."""
 GROUP = 32
 """Inputs that are rounded to int8 together, for weights of a `Quantised` kind."""
 SMALLEST = np.float32(1e-30)

@@ -42,7 +42,7 @@ def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)
     largest = np.take_along_axis(groups, np.abs(groups).argmax(-1)[..., None], -1)
-    # eight bits leave out the lowest whole number, as ggml does
+    # as in ggml, four bits use the lowest whole number of their range, and eight bits do not
     lowest = -quantised.offset if quantised.bits == 4 else 1 - quantised.offset
     with np.errstate(divide="ignore"):
         turned = np.where(np.abs(largest) > SMALLEST, np.float32(lowest) / largest, np.float32(0))

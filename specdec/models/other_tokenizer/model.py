@@ -110,9 +110,9 @@ class OtherTokenizerSession:
         self.model, self.length = model, 0
         self._session = model.draft.session()
         self._settled: list[int] = []  # draft ids of the words that have ended
-        self._first = 0  # the place among them of the draft session's first token
-        self._context = model.retokenizer.start  # of the text after the settled words
-        self._contexts: list[Context] = []  # of the pending nodes
+        self._first = 0  # the index in `_settled` of the draft session's first token
+        self._context = model.retokenizer.start  # the text after the settled words
+        self._contexts: list[Context] = []  # the context of each pending node
         self._forget_scored()
 
     def prefill(self, token_ids: Sequence[int]) -> None:
