@@ -1,4 +1,4 @@
-"""How close decoding in a GGUF file's own bits is to its exact weights, and the time of a forward by rows.
+"""How close decoding in a GGUF file's own bits is to its exact weights, and how long its forwards take.
 
     python -m research.packed model.gguf
     python -m research.packed model.gguf --server http://127.0.0.1:8081

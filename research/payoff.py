@@ -83,7 +83,7 @@ def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[
 
 
 def gain_of(setup: SetUp, tree: Topology) -> float:
-    """The speed-up if each text has this tree."""
+    """The predicted speed-up over plain decoding if each text has this tree."""
     reach, depths = node_acceptance(setup.acceptance, tree), tree.depths
     nodes = [
         Node(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])

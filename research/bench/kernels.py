@@ -25,7 +25,7 @@ from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
 
 SHAPES = ((2048, 8192), (768, 32000))
-"""Inputs and outputs."""
+"""Numbers of inputs and outputs of the matrices."""
 ROWS = (1, 2, 3, 5, 9, 17)
 BESIDE = ("float32", "bfloat16", layout.PAIRS)
 """Number types that torch multiplies in reasonable time on any processor."""

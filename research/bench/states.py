@@ -101,7 +101,7 @@ def measure(pair: ModelPair, lengths: Sequence[int], texts: int, tokens: int) ->
     }
     threads = torch.get_num_threads()
     contestants = [Contestant(name, "specdec", "", threads, each) for name, each in runs.items()]
-    interleaved(contestants, [Workload([1], 0, 8)])  # "auto" measures here
+    interleaved(contestants, [Workload([1], 0, 8)])  # "auto" measures its costs here
     samples = interleaved(contestants, [Workload([1 + seed], seed, tokens) for seed in range(texts)])
     copy = median(copy_seconds(pair) for _ in range(texts))
     rows = [["", "tokens/s", "tokens per call", "times plain (middle half)", "ms per round", "copy"]]

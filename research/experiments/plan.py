@@ -65,7 +65,7 @@ class Plan:
     def cells(self) -> list[Record]:
         """The runs, in order: all points do one run before any point does the next.
 
-        The first runs calibrate. More may follow when these are finished. A cell without a tree is a prompt
+        The first runs calibrate; the others follow when these are finished. A cell without a tree is a prompt
         at whose contexts acceptance is computed.
         """
         numbers = map(self.settings.prompt_and_repeat, range(self.count))

@@ -45,7 +45,7 @@ TEXTS = 16
 
 
 class Serving(Comparison):
-    """Compares numbers of texts decoded at once. A run is all texts of a point in one repeat."""
+    """Compares numbers of texts decoded at once. A row is for all texts of a point in one repeat."""
 
     def sweep_of(self, setup: SetUp) -> Sweep:
         """All points of each repeat, in alternating order, because the machine's speed drifts."""
@@ -92,7 +92,7 @@ def _measured(setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
         for cell in some:
             at_once, tree = cell["at_once"], cell["tree"]
             settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
-            decoded(1, at_once, **settings)  # `auto` measures here
+            decoded(1, at_once, **settings)  # `auto` measures its costs here
             gc.collect()  # a collection of everything takes longer than the texts of a point
             start = time.process_time()
             generations = decoded(length, at_once, **settings)

@@ -36,8 +36,8 @@ def second_log_moment(p: Distribution) -> Tensor:
 def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
     """The most tokens per call with k drafted tokens that were chosen without the noise of the target.
 
-    mean, second_moment: of the surprise of the target's tokens, in bits and bits²: means of `entropy` and
-    `second_log_moment` over independent contexts. ValueError if they are no moments or k < 1.
+    mean, second_moment: moments of the surprise of the target's tokens, in bits and bits². They are means of
+    `entropy` and `second_log_moment` over independent contexts. ValueError if they are no moments or k < 1.
     """
     mu, square = _nats(mean, second_moment)
     return math.inf if mu == 0 else float(_limit(np.array(mu), np.array(square), whole("k", k, 1)))

@@ -84,10 +84,10 @@ class LeanDecoder:
         self._head = _projection([model.lm_head], pack)
 
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
-        """Hidden states [n, width] of the new tokens of several texts, text after text.
+        """Hidden states [n, width] of the new tokens of several texts, one text after the other.
 
         All rows share each product with a matrix; each text has its own attention. Keys and values are
-        written to the caches. token_ids: [n]. rotation: [n, 2, 1, head size], as the method gives it.
+        written to the caches. token_ids: [n]. rotation: [n, 2, 1, head size], from the method `rotation`.
         """
         n, width = len(token_ids), self.heads + self.kv_heads
         cos, sin = rotation.unbind(1)
@@ -153,7 +153,7 @@ def check_architecture(model: PreTrainedModel) -> None:
         raise ValueError(f"rotary embedding {rope!r} changes with the length of the text")
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
     strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding, PartialHead)]
-    # Hooks, and forwards that belong to one module alone.
+    # Hooks, and a `forward` that was set on one module, change the computation.
     changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
     if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:
         raise ValueError("the model has modules that are not its class's own")

@@ -37,11 +37,11 @@ ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class Sizes(NamedTuple):
-    """The sizes of an architecture that its memory depends on. The first three count numbers.
+    """The sizes of an architecture that its memory depends on.
 
-    parameters: shared ones count once. matrices: parameters that are packed on a CPU, 0 for a model without a
-    forward of ours. cached: keys and values of a token in all layers. states: bytes of a run's recurrent and
-    convolution states.
+    parameters: their number; shared ones count once. matrices: the number of parameters that are packed on a
+    CPU, 0 for a model without a forward of ours. cached: the number of keys and values of a token in all
+    layers. states: bytes of a run's recurrent and convolution states.
     """
 
     parameters: int
@@ -190,7 +190,7 @@ def stored_dtype(config: PreTrainedConfig) -> str:
 def check_fits(plans: Iterable[Placement]) -> None:
     """ValueError, with the amounts, if these models together need more memory than is free.
 
-    A model is loaded without a packed copy of its weights where only that has no room (`lean.has_room`).
+    A packed copy of the weights is not counted: if there is no room for it (`lean.has_room`), none is made.
     """
     at: dict[str, list[Placement]] = {}
     for plan in plans:

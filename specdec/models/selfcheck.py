@@ -227,7 +227,7 @@ class Check(NamedTuple):
 def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
     """The check on the model itself, after a few tokens.
 
-    Its limit is that of `LIMITS`, or `ROUNDING` times the rounding of the model's own decoding.
+    Its limit is `ROUNDING` times the error of the model's own decoding, but between the two of `LIMITS`.
     """
     prefix = max(1, min(PREFIX_LENGTH, model.context_length - 12))
     always, most = LIMITS.get(model.dtype, LIMITS[torch.bfloat16])

@@ -2,8 +2,8 @@
 
     "GGUF" | version | tensors | keys | key, type, value ... | name, shape, type, offset ... | padding | data
 
-All numbers are little-endian. Each length is compared with the number of bytes that remain before memory of
-that size is taken. Reading therefore takes no more memory than a small multiple of the header.
+All numbers are little-endian. Before memory is taken for a length, the length is compared with the number of
+bytes that remain in the file. So reading takes no more memory than a small multiple of the header.
 Arrays of arrays are refused; no model uses them.
 """
 

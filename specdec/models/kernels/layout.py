@@ -77,7 +77,7 @@ class Quantised(NamedTuple):
 
     @property
     def rounding(self) -> int:
-        """The number of the way to round inputs; kinds with the same number take the same rounded rows."""
+        """A number for the rounding of inputs. Kinds with the same number take the same rounded rows."""
         return self.offset << 8 | self.scaled
 
 

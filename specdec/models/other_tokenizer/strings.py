@@ -71,7 +71,7 @@ class Strings(NamedTuple):
 def shared_ids(
     target: Strings, draft: Strings, target_size: int, draft_size: int
 ) -> tuple[list[int], list[int]]:
-    """Target ids and draft ids of the same strings, each id at most once and below its size.
+    """Target ids and draft ids of the same strings, each id at most once; ids beyond a size are left out.
 
     The tokens that end a text are one pair. Other special tokens are the same if their content is.
     """
