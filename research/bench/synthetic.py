@@ -47,7 +47,7 @@ class LlamaSizes(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """The shapes of a draft and a target, and the sizes that they share."""
+    """The sizes of a target and a draft, their vocabulary, and the acceptance to reach."""
 
     target: LlamaSizes
     draft: LlamaSizes

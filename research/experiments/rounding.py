@@ -80,7 +80,7 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
     "Q4_1 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_1")),
     "Q4_0 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_0")),
 }
-"""In float32 the compiled forward gives the same logits for one row and for several."""
+"""The arithmetics by name. In float32 the compiled forward gives equal logits for one row and for several."""
 ROWS_APART = "bfloat16, torch: 1 and 5 rows"
 COMPARED = {name: (REFERENCE, name) for name in ARITHMETICS if name != REFERENCE} | {
     ROWS_APART: (ONE_ROW, FIVE_ROWS)
@@ -166,7 +166,7 @@ def _compared(pair: ModelPair, model: Model, text: Text) -> Record:
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
-    """The index of the first token in which two texts differ, also by their end; None if they are equal."""
+    """The index of the first token that differs, or that only one text has; None if the texts are equal."""
     if list(a) == list(b):
         return None
     different = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
