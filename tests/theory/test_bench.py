@@ -250,7 +250,7 @@ def test_an_option_that_does_not_fit_is_named(arguments, message):
     ("arguments", "message"),
     [
         (["9b"], "synthetic = '9b'"),
-        (["tiny", "--target", "x"], "no target or draft"),
+        (["tiny", "--target", "x"], "loads no models"),
         (["tiny", "--target-shape", "1,2"], "six numbers"),
         (["tiny", "--dtype", "int8"], "dtype = 'int8'"),
         (["tiny", "--threads", "0"], "threads = '0'"),
