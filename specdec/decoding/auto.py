@@ -7,10 +7,13 @@ tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`f
 pair are plain, because all trees are compared with them. Runs that are decoded together share one budget of
 rows.
 
+A draft model whose forward pass takes longer than such decisions gets a deeper tree with a price for each
+further level, and stops where a level is not worth it (`drafters.stopping`).
+
 No tree depends on noise that decides later. A tree depends only on the verified nodes of earlier rounds of
-its own text, and on texts with other seeds; docs/offers.md says why every rule allows that. Under ERSD the
-text does not depend on the trees at all. Under the other rules a seed gives the same text again with the same
-trees, which the record holds.
+its own text, on texts with other seeds, and on its own levels that are drafted already; docs/offers.md says
+why every rule allows that. Under ERSD the text does not depend on the trees at all. Under the other rules a
+seed gives the same text again with the same trees, which the record holds.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from specdec.decoding import forest
 from specdec.decoding.acceptance import only_sequences
 from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.forest import Node, queue, rounds, tree
+from specdec.drafters.catalogue import entry_of
+from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
 from specdec.stats import acceptance_vector, index_counts
 from specdec.theory import node_acceptance
@@ -45,11 +50,14 @@ QUEUE = 64
 have wide levels."""
 _MOST_NODES = 64
 """Most drafted tokens of all texts that are decoded together."""
-_SHARE = 0.03
-"""The share of the time that choosing may take: trees are chosen again after 30 times the seconds of a
+_SHARE = 0.02
+"""The share of the time that choosing may take: trees are chosen again after 50 times the seconds of a
 choice."""
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
 """Acceptance by child index that is assumed of a pair before anything is measured."""
+_DEEPEST, SHORT = 16, 0.001
+"""The depth of trees whose draft stops by itself, and the seconds of a draft forward pass below which it does
+not, because a decision would cost too much of them."""
 _PLAIN = Topology([])
 _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
 """The numbers of verified nodes for which the assumption counts, for which earlier runs count at most, and
@@ -191,13 +199,14 @@ class _Own:
 
     counts: with the knowledge before the run; told: without it. idle: number of rounds without drafts;
     pause: the number after which the run drafts again. look: number of rounds in which it still drafts to
-    observe."""
+    observe. price: of a further level."""
 
     counts: Counts
     told: Counts
     idle: int = 0
     pause: int = _FIRST_PAUSE
     look: int = 0
+    price: Price | None = None
 
     def learn(self, round: Round, planted: Topology) -> None:
         """Count the acceptance of this tree, and rounds without drafts."""
@@ -242,16 +251,31 @@ class AutoTrees:
             return dict.fromkeys(following, _PLAIN)
         if start < self._due or not following:
             return {}
-        if self._pair.target.most_repeated:
+        costs = self._times.costs(self._pair.target.most_repeated)
+        if costs.most_repeated:
             # a target that reads tokens again costs more than the rows of a round, so each tree is considered
             # by itself
             trees = [self.choice(run, len(runs)).topology for run in following]
         else:
-            trees = self._shared(following, len(runs))
+            trees = self._shared(following, len(runs), costs)
+        both = zip(following, trees, strict=True)
+        result = {run: self._next(run, tree, len(runs), costs) for run, tree in both}
         now = time.perf_counter()
         self._due = now + (now - start) / _SHARE
-        looked = (self._of(run).looked(tree) for run, tree in zip(following, trees, strict=True))
-        return dict(zip(following, looked, strict=True))
+        return result
+
+    def _next(self, run: Run, best: Topology, texts: int, costs: RoundCost) -> Topology:
+        """The next tree if this one is the best for a run beside others. A tree with a price goes deeper."""
+        own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
+        own.price = None
+        if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
+            own.price = price_of_level(_for_pair(self._pair, own.counts.vector()), best, costs, texts)
+            best = deepened(best)
+        return own.looked(best)
+
+    def price(self, run: Run) -> Price | None:
+        """The price of a further level of the run's present tree; None if all of it should be drafted."""
+        return self._of(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
         """The tree that fits this run best now, if all texts were like its text."""
@@ -266,18 +290,41 @@ class AutoTrees:
             if run.follows:
                 self._of(run).learn(round, cast(Topology, run.planted))
 
-    def _shared(self, runs: Sequence[Run], texts: int) -> list[Topology]:
+    def _shared(self, runs: Sequence[Run], texts: int, costs: RoundCost) -> list[Topology]:
         all_texts = max(SIZES) if texts == 1 else _MOST_NODES
         most = max(1, min(all_texts, 4 * _MOST_NODES // len(runs)))
         vectors = [_for_pair(self._pair, self._of(run).counts.vector()) for run in runs]
         queues = [queue(vector, most, number) for number, vector in enumerate(vectors)]
-        return forest.forest(queues, self._times.costs(), all_texts, texts)
+        return forest.forest(queues, costs, all_texts, texts)
 
     def _of(self, run: Run) -> _Own:
         if run not in self._own:
             before = self._learned.before(run.settings, run.seed)
             self._own[run] = _Own(before, self._learned.of_new_run(run.settings, run.seed))
         return self._own[run]
+
+
+def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
+    """The expected tokens that a run emits on this tree in the time that a further level and its nodes take.
+
+    acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
+    """
+    draft, target, over = costs.draft.seconds, costs.target.seconds, costs.overhead(texts)
+    nodes, plain = tree.num_draft_tokens, target(texts, texts)
+    more = target(texts, texts * (1 + nodes)) - plain
+    levels = [draft(texts, texts * len(rows)) / texts + over.level for rows in tree.inner_levels if rows]
+    seconds = sum(levels) + (plain + more) / texts + over.empty + over.drafting + nodes * over.node
+    rate = sum(node_acceptance(acceptance, tree)) / seconds
+    return Price(rate * (draft(texts, texts) / texts + over.level), rate * (more / texts / nodes + over.node))
+
+
+def deepened(tree: Topology) -> Topology:
+    """The tree with more first children below its deepest path of first children, for a draft that stops by
+    itself."""
+    paths = set(tree.paths)
+    chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
+    deeper = ((0,) * depth for depth in range(chain + 1, max(chain, _DEEPEST) + 1))
+    return forest.tree((*tree.paths, *deeper))
 
 
 def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ class Batch:
         """
         called = self._called(self.members if runs is None else runs)
         for run, topology in self._trees.trees([member.run for member in called]).items():
-            self.members[run].engine.topology = topology
+            self.members[run].engine.follow(topology, self._trees.price(run))
         start = time.perf_counter()
         for member in called:
             member.resume()

@@ -19,6 +19,8 @@ from specdec.devices import one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.catalogue import Parts, entry_of
 from specdec.drafters.copies import CopyingDrafter
+from specdec.drafters.model import ModelDrafter
+from specdec.drafters.stopping import Price, Stopping
 from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
 from specdec.models.requests import Request, Requesting, answered
 from specdec.probs import LazyLogProbs
@@ -35,10 +37,11 @@ if TYPE_CHECKING:
 class Engine:
     """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
-    topology: the tree of the next rounds. verifier: decides which nodes are accepted; None takes the method's
-    own. later: the trees of later rounds by the number of their first round; None if the tree never changes,
-    empty if the caller may set another `topology` between rounds. trees: the trees so far, each with the
-    number of its first round. number: of the next round. finish: why the text has ended.
+    topology: the tree of the next rounds. stopping: cuts the trees of a draft model if it has a price for
+    further levels. verifier: decides which nodes are accepted; None takes the method's own. later: the trees
+    of later rounds by the number of their first round; None if the tree never changes, empty if the caller
+    may set another `topology` between rounds. trees: the trees so far, each with the number of its first
+    round. number: of the next round. finish: why the text has ended.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class Engine:
         self.target = pair.target.session()
         self.trees: list[tuple[int, Topology]] = []
         self.drafter = self._new_drafter()
+        beside = self._beside
+        self.stopping = beside.stopping if isinstance(beside, ModelDrafter) else Stopping()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
         self.prefill_seconds, self.number = 0.0, 0
@@ -82,6 +87,10 @@ class Engine:
     def _beside(self) -> Drafter:
         """The drafter of the trees, without the copied paths that may be added to them."""
         return self.drafter.beside if isinstance(self.drafter, CopyingDrafter) else self.drafter
+
+    def follow(self, topology: Topology, price: Price | None) -> None:
+        """Sets the tree of the next rounds, and the price of its levels; None drafts all of them."""
+        self.topology, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:
         """Decodes this run alone. Yields its rounds until the text ends."""
@@ -120,12 +129,12 @@ class Engine:
         """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
         self.topology = (self._later or {}).get(self.number, self.topology)
-        if isinstance(self.topology, Topology) and [self.topology] != [tree for _, tree in self.trees[-1:]]:
-            self.trees.append((self.number, self.topology))
+        self.stopping.depth = None
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
         room = self._room(self.drafter)
         drafted = yield from self.drafter.draft(self.text_ids, self.topology, room, noise)
+        self._keep_tree()
         clock.launched()
         log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
         clock.launched()
@@ -150,6 +159,14 @@ class Engine:
             text="".join(token.text for token in tokens),
             finish=finish,
         )
+
+    def _keep_tree(self) -> None:
+        """Adds the round's tree to `trees` if it is not that of the round before."""
+        tree = self.topology
+        if isinstance(tree, Topology):
+            tree = tree if self.stopping.depth is None else tree.limited(self.stopping.depth)
+            if [tree] != [last for _, last in self.trees[-1:]]:
+                self.trees.append((self.number, tree))
 
     def _room(self, drafter: Drafter) -> int:
         """The depth of the deepest tree that fits into both contexts.

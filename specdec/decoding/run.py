@@ -266,7 +266,8 @@ class Run(Iterator[Round]):
             self.prefill_seconds = engine.prefill_seconds
             self.rounds.append(round)
             trees.learn({self: round}, round.seconds.draft, round.seconds.evaluate)
-            engine.topology = trees.trees([self]).get(self, engine.topology)
+            for topology in trees.trees([self]).values():
+                engine.follow(topology, trees.price(self))
             yield round
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from specdec.commands import columns
-from specdec.trace import Candidate, Generation, Planted, Token
+from specdec.trace import Candidate, Generation, Token
 
 _COLOURS = {
     "accepted": "\033[38;5;214m",
@@ -54,11 +54,10 @@ def legend(tokens: Iterable[Token], colours: bool) -> str:
 
 
 def explained(record: Generation) -> str:
-    """The changes of the tree of "auto" during a run, and the table of its last choice, with a mark at the
-    chosen tree."""
-    trees = record.trees or (Planted(0, record.paths),)
-    moved = ", ".join(f"{len(each.paths)} from round {each.round}" for each in trees)
-    return f"drafted tokens: {moved}\n{_table(record.choice or ())}"
+    """The number of tokens that "auto" drafted in each round of a run, and the table of its last choice. The
+    chosen tree is marked."""
+    drafted = ", ".join(str(len(round.nodes)) for round in record.rounds)
+    return f"drafted tokens of each round: {drafted}\n{_table(record.choice or ())}"
 
 
 def _table(candidates: Iterable[Candidate]) -> str:

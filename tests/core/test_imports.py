@@ -48,6 +48,7 @@ LAYERS = {
             "experiments",
             "packed",
             "payoff",
+            "stopping",
             "training",
         },
     ],

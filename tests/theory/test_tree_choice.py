@@ -1,7 +1,9 @@
 """Who may choose the tree (docs/offers.md): by enumeration in rationals, and at every place that chooses."""
 
 import itertools
+from collections import Counter, deque
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from specdec import algorithms
 from specdec.decoding import auto
 from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.engine import Engine
+from specdec.drafters.stopping import Price
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
@@ -192,9 +195,23 @@ def one_by_one(pair, method, **settings):
     return (specdec.generate(pair, [0], method=method, seed=seed, **settings) for seed in range(RUNS))
 
 
+def stopping(pair, method, topology, **_):
+    """Runs whose draft stops where a level is not worth its price, which happens in some rounds only."""
+    trees = Counter()
+    for seed in range(RUNS):
+        engine = Engine(pair, RunSettings(method, 3, Sampling(), seed, False), topology, [0], seed)
+        engine.follow(topology, Price(0.45, 0.0))
+        deque(engine.rounds(), maxlen=0)
+        trees[engine.trees[0][1]] += 1
+        yield SimpleNamespace(token_ids=engine.text_ids[1:])
+    assert len(trees) == 2
+    assert min(trees.values()) > RUNS / 10
+
+
 PLACES = {
     "auto": (markov_pair, one_by_one, {"topology": "auto", "max_new_tokens": 3}),
     "forest queue": (markov_pair, in_batches, {"topology": "auto", "max_new_tokens": 3}),
+    "level of a draft that stops": (markov_pair, stopping, {"topology": TREE}),
     "length of the text": (markov_pair, one_by_one, {"topology": TREE, "max_new_tokens": 2}),
     "token that ends a text": (ending, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
     "end of the context": (short, one_by_one, {"topology": TREE, "max_new_tokens": 4}),

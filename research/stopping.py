@@ -1,0 +1,90 @@
+"""Compares prices at which a draft model stops under "auto": `python -m research.stopping --pair coder`.
+
+Each prompt is decoded by plain decoding, by "auto" without stopping, and by "auto" with its price of a
+further level times each factor (`specdec.drafters.stopping`). Times leave out the prompt's prefill.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from specdec.checks import whole
+from specdec.commands import Parser, add_pair, columns, ended, to_write, write_json
+from specdec.decoding import auto
+from specdec.decoding.run import generate
+from specdec.loading import load_with_progress
+from specdec.pair import ModelPair
+
+FACTORS = (0.6, 0.8, 1.0, 1.2)
+PLAIN, WHOLE = "plain decoding", "without stopping"
+
+
+def rates(pair: ModelPair, prompts: Sequence[Sequence[int]], settings: dict[str, Any]) -> dict[str, Any]:
+    """By way to decode: the tokens per second of each prompt, and the tokens per call over all."""
+    ways = {PLAIN: 0.0, WHOLE: math.inf} | {f"price x {factor}": factor for factor in FACTORS}
+    found: dict[str, Any] = {way: {"rates": [], "tokens": 0, "calls": 0} for way in ways}
+    for number, prompt in enumerate(prompts):
+        for way, factor in ways.items():
+            tokens, calls, seconds = _decoded(pair, prompt, factor, settings)
+            found[way]["rates"].append(tokens / seconds)
+            found[way]["tokens"] += tokens
+            found[way]["calls"] += calls
+        print(f"{number + 1} of {len(prompts)} prompts", file=sys.stderr)
+    for row in found.values():
+        ratios = [own / plain for own, plain in zip(row["rates"], found[PLAIN]["rates"], strict=True)]
+        row["times plain decoding"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        row["tokens per call"] = row.pop("tokens") / row.pop("calls")
+    return found
+
+
+def _decoded(
+    pair: ModelPair, prompt: Sequence[int], factor: float, settings: dict[str, Any]
+) -> tuple[int, int, float]:
+    """Tokens, calls and seconds of one text. factor: of the price; 0 for plain decoding, infinity for whole
+    trees."""
+
+    def price(*arguments: Any) -> Any:
+        own = price_of_level(*arguments)
+        return type(own)(*(factor * each for each in own))
+
+    price_of_level, shortest = auto.price_of_level, math.inf if factor == math.inf else auto.SHORT
+    way = {"method": "ar"} if factor == 0 else {"topology": "auto"}
+    with patch.object(auto, "price_of_level", price), patch.object(auto, "SHORT", shortest):
+        start = time.perf_counter()
+        record = generate(pair, prompt, **settings | way)
+        seconds = time.perf_counter() - start - record.prefill_seconds
+    return len(record.token_ids), len(record.rounds), seconds
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compares and prints. ValueError is a user's mistake."""
+    parser = Parser(prog="python -m research.stopping", description=__doc__)
+    add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
+    add = parser.add_argument
+    add("--prompt-file", type=Path, default="assets/twelve_prompts.txt", help="a prompt in each line")
+    add("--method", default="ersd", help="the method (default: ersd)")
+    add("--temperature", type=float, default=0.3, help="the temperature (default: 0.3)")
+    add("--tokens", type=int, default=128, help="most tokens of a text (default: 128)")
+    add("--json", type=to_write, help="write the figures here")
+    options = parser.parse_args(arguments)
+    pair = load_with_progress(options, "stories")
+    encode = pair.chat_prompt if pair.chats else pair.encode
+    lines = [line.replace("\\n", "\n") for line in options.prompt_file.read_text().splitlines() if line]
+    settings = {"method": options.method, "temperature": options.temperature, "seed": 1}
+    settings["max_new_tokens"] = whole("tokens", options.tokens, 1)
+    found = rates(pair, [encode(line) for line in lines], settings)
+    head = ["", "times plain decoding", "tokens per call"]
+    print(columns([head, *([way, *(f"{row[name]:.2f}" for name in head[1:])] for way, row in found.items())]))
+    if options.json:
+        write_json(options.json, found)
+
+
+if __name__ == "__main__":
+    with ended():
+        main()

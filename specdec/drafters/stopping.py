@@ -1,0 +1,93 @@
+"""Where the draft model stops: it drafts a further level of a tree only if the level is worth its time.
+
+A tree of "auto" fits the average round, but a draft model is sure of some tokens and guesses others. The
+probability that it gives to a drafted token, at temperature 1, tells them apart. This file learns from the
+verified nodes of a run how often tokens of each probability are accepted, and compares the tokens that the
+next level promises with its price.
+
+Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
+depend on the level's own draws or on later ones, so all rules stay lossless (docs/offers.md), and ERSD's text
+stays the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from specdec.topology import Topology
+
+_KINDS = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
+"""The probabilities that separate the kinds of drafted tokens."""
+_ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_KINDS), (*_KINDS, 1), strict=True))
+"""The share of accepted tokens that is assumed of each kind."""
+_PRIOR = 6.0
+"""The number of tokens for which an assumed share counts."""
+_MEMORY = 32.0
+"""The number of tokens of a kind after which their counts are halved, because a text changes."""
+_LATER = 0.3
+"""The share of later siblings that are accepted if no earlier one was: an assumption, because they matter
+little."""
+
+
+class Price(NamedTuple):
+    """The number of expected tokens for which a level is drafted: `level` for the draft model's forward pass,
+    and `node` for each of the level's nodes."""
+
+    level: float
+    node: float
+
+
+class Stopping:
+    """Decides in one run, level by level, whether the draft model continues.
+
+    price: of a further level. None: every tree is drafted to its end, and nothing is learnt. depth: the depth
+    at which the latest tree was cut; None if it was not.
+    """
+
+    def __init__(self) -> None:
+        self.price: Price | None = None
+        self.depth: int | None = None
+        self._tried = [_PRIOR] * len(_ASSUMED)
+        self._right = [_PRIOR * share for share in _ASSUMED]
+        self._reach: dict[int, float] = {}
+        self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
+
+    def begin(self) -> None:
+        """Begins a round."""
+        self._reach, self._firsts, self.depth = {0: 1.0}, {}, None
+
+    def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
+        """Notes the children of some rows. first: by row, the probability that the draft model gave to the
+        row's first child, at temperature 1."""
+        for row, probability in first.items():
+            children, kind = topology.children[row], bisect(_KINDS, probability)
+            self._firsts[row] = children[0], kind
+            chance, left = self._right[kind] / self._tried[kind], self._reach[row]
+            for child in children:
+                self._reach[child] = left * chance
+                left, chance = left * (1 - chance), _LATER
+
+    def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
+        """Whether the children of these rows, which have one depth, promise more tokens than their price."""
+        assert self.price is not None, "levels without a price are drafted always"
+        average = sum(self._right) / sum(self._tried)
+        gain = average * sum(self._reach[row] for row in rows)
+        return gain > self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
+
+    def rename(self, rows: Mapping[int, int]) -> None:
+        """Name the rows of the tree by these rows from now on, and forget the others."""
+        self._firsts = {
+            rows[row]: (rows[child], kind) for row, (child, kind) in self._firsts.items() if row in rows
+        }
+
+    def learn(self, accepted: Sequence[int]) -> None:
+        """Count the verified first children of the round. accepted: the rows of the accepted nodes."""
+        for row in (0, *accepted):
+            if row in self._firsts:
+                child, kind = self._firsts[row]
+                self._tried[kind] += 1
+                self._right[kind] += child in accepted
+                if self._tried[kind] > _MEMORY:
+                    self._tried[kind], self._right[kind] = self._tried[kind] / 2, self._right[kind] / 2

@@ -1,0 +1,102 @@
+"""Laws of a draft that stops: texts and distributions stay, and levels are drafted where they are worth their
+price."""
+
+from collections import deque
+
+import pytest
+import torch
+
+import specdec
+from specdec.decoding.engine import Engine
+from specdec.drafters.stopping import Price, Stopping
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from specdec.settings import RunSettings
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.distributions import markov_pair
+
+TREES = {
+    "sequence": sequence(6),
+    "batch": batch(3),
+    "wide": Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 1), (1, 0, 0)]),
+}
+PRICES = [Price(level, node) for level, node in ((0.0, 0.0), (0.3, 0.0), (0.2, 0.1), (0.6, 0.1), (9.0, 9.0))]
+
+
+def decoded(pair, method, topology, price, seed=0, tokens=60, **sampling) -> Engine:
+    engine = Engine(pair, RunSettings(method, tokens, Sampling(**sampling), seed, False), topology, [0], seed)
+    engine.follow(topology, price)
+    deque(engine.rounds(), maxlen=0)
+    return engine
+
+
+def sizes(engine) -> list[int]:
+    """Drafted tokens of the trees, without those of the last rounds, which the end of the text cuts."""
+    return [tree.num_draft_tokens for number, tree in engine.trees if number < engine.number - 7]
+
+
+@pytest.mark.parametrize("price", PRICES, ids=str)
+@pytest.mark.parametrize("topology", TREES.values(), ids=list(TREES))
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.4}, {"top_k": 2}, {"top_p": 0.7}], ids=str)
+def test_ersd_s_text_is_that_of_plain_decoding_wherever_the_draft_stops(sampling, topology, price):
+    pair = markov_pair(5, seed=4)
+    plain = specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=7, **sampling)
+    assert decoded(pair, "ersd", topology, price, seed=7, **sampling).text_ids[1:] == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
+@pytest.mark.parametrize("topology", TREES.values(), ids=list(TREES))
+def test_the_recorded_trees_give_the_same_text_again(topology, method):
+    """Under these rules the text depends on the trees. `Engine.trees` has them as they were cut."""
+    pair = markov_pair(5, seed=4)
+    stopped = decoded(pair, method, topology, Price(0.45, 0.0))
+    assert topology.depth == 1 or len(set(sizes(stopped))) > 1
+    again = Engine(pair, stopped.settings, topology, [0], 0, later=dict(stopped.trees))
+    deque(again.rounds(), maxlen=0)
+    assert again.text_ids == stopped.text_ids
+    whole = decoded(pair, method, topology, None)
+    assert topology.depth == 1 or whole.text_ids != stopped.text_ids
+
+
+def test_a_level_without_a_price_is_always_drafted_and_one_beyond_any_gain_never():
+    pair = markov_pair(5, seed=4)
+    for price, depth in ((None, 6), (Price(0.0, 0.0), 6), (Price(9.0, 0.0), 1), (Price(0.0, 9.0), 1)):
+        assert sizes(decoded(pair, "ersd", sequence(6), price)) == [depth]
+
+
+def sure(target: int) -> specdec.ModelPair:
+    """The draft is sure of token 0, and the target writes this token."""
+    return specdec.ModelPair(*(MarkovModel(torch.eye(3)[row]) for row in (target, 0)))
+
+
+def test_a_draft_that_is_sure_goes_deep_until_it_errs():
+    right, wrong = (decoded(sure(token), "ersd", sequence(6), Price(0.5, 0.0)) for token in (0, 1))
+    assert sizes(right) == [6]
+    assert sizes(wrong)[0] == 6
+    assert sizes(wrong)[-1] == 1
+
+
+def test_the_draft_s_own_probability_decides_at_temperature_one():
+    """Token 1 follows 0 for certain, and all else is uniform, so the draft stops after the tokens that it
+    guesses. A low temperature does not make it surer."""
+    table = torch.full((4, 4), 0.25)
+    table[0] = torch.tensor([0.0, 1.0, 0.0, 0.0])
+    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    stopping = decoded(pair, "ersd", sequence(3), Price(0.65, 0.0), temperature=0.5)
+    assert set(sizes(stopping)) == {1, 2}
+
+
+def test_an_error_of_late_children_is_no_error_of_the_first():
+    """Only verified first children count, each for the kind of its probability."""
+    stopping = Stopping()
+    stopping.price = Price(0.3, 0.0)
+    for _ in range(40):
+        stopping.begin()
+        stopping.drawn(batch(2), {0: 0.999})
+        stopping.learn([2])  # the second child is accepted
+    stopping.begin()
+    stopping.drawn(TREES["wide"], {0: 0.999})
+    assert not stopping.worth(TREES["wide"], [1])
+    stopping.begin()
+    stopping.drawn(TREES["wide"], {0: 0.97})  # of another kind
+    assert stopping.worth(TREES["wide"], [1])
