@@ -3,8 +3,8 @@
 Playwright compiles texts to functions in the page, which the page's own policy forbids, so tests bypass it.
 `tests/browser/test_browser_policy.py` does not.
 
-torch uses one thread: two threads on two busy cores can be ten times slower. All tests that drive the page
-share one server, and each file of them has one browser tab.
+torch uses one thread, also in processes that tests start: two threads on two busy cores can be ten times
+slower. All tests that drive the page share one server, and each file of them has one browser tab.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -115,6 +115,7 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
             pass
         assert seats.MODEL.num_seated == 1
         updates.close()
+        assert seats.MODEL.num_seated == 0
     finally:
         del pair.target.session
     let_closed_runs_end()
@@ -122,7 +123,6 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
     sessions.clear()
     gc.collect()
     assert session() is None
-    assert seats.MODEL.num_seated == 0
 
 
 @contextmanager

@@ -160,18 +160,6 @@ def test_an_unfinished_character_is_shown_as_such_at_the_end():
     assert stream.flush() == ""
 
 
-def test_special_tokens_add_no_text():
-    stream = TextStream(TOKENIZER)
-    assert [stream.push(i) for i in TOKENIZER.encode(f"a{END}")] == ["a", ""]
-
-
-def test_a_prompt_that_ends_inside_a_character_does_not_leak_into_the_text():
-    ids = TOKENIZER.encode("the 🙂")
-    stream = TextStream(TOKENIZER, ids[:-1])
-    assert stream.push(TOKENIZER.encode("cat")[0]).startswith("c")
-    assert TextStream(TOKENIZER, ids[:-1]).push(ids[-1]) == "🙂"
-
-
 def test_tokens_are_named_by_their_text_or_their_bytes():
     texts = TokenTexts(TOKENIZER)
     assert [texts[i] for i in TOKENIZER.encode("é the")] == ["<C3>", "<A9>", " the"]

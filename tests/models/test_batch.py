@@ -238,19 +238,15 @@ def test_a_tree_is_planted_on_runs_whose_draft_has_no_room(monkeypatch):
 
 def test_what_does_not_fit_is_named():
     pair, other = markov_pair(6), markov_pair(6, seed=4)
-    with pytest.raises(ValueError, match="method has 2 values for 3 prompts"):
-        specdec.generate_many(pair, [[0], [1], [2]], method=["ar", "gsd"])
-    for prompts in ("once", None, 5):
-        with pytest.raises(ValueError, match=f"prompts = {prompts!r} is not a list"):
-            specdec.generate_many(pair, prompts)
-    with pytest.raises(ValueError, match="seeds = '12' is not a list"):
-        specdec.generate_many(pair, [[0], [1]], seeds="12")
-    with pytest.raises(ValueError, match="seeds = 5 is not a list"):
-        specdec.generate_many(pair, [[0], [1]], seeds=5)
-    with pytest.raises(ValueError, match="seeds has 1 values for 2 prompts"):
-        specdec.generate_many(pair, [[0], [1]], seeds=[1])
-    with pytest.raises(ValueError, match="at_once = 0"):
-        specdec.generate_many(pair, [[0]], at_once=0)
+    for prompts, settings, message in (
+        *((prompts, {}, f"prompts = {prompts!r} is not a list") for prompts in ("once", None, 5)),
+        *(([[0], [1]], {"seeds": seeds}, f"seeds = {seeds!r} is not a list") for seeds in ("12", 5)),
+        ([[0], [1]], {"seeds": [1]}, "seeds has 1 values for 2 prompts"),
+        ([[0], [1], [2]], {"method": ["ar", "gsd"]}, "method has 2 values for 3 prompts"),
+        ([[0]], {"at_once": 0}, "at_once = 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            specdec.generate_many(pair, prompts, **settings)
     with pytest.raises(ValueError, match="the batch to"):
         Batch(other).add(specdec.stream(pair, [0]))
     run = specdec.stream(pair, [0])

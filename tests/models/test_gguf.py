@@ -151,16 +151,6 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
     specdec.load_pair(path)
 
 
-def test_a_gguf_draft_drafts_for_a_gguf_target(tmp_path):
-    path = written(tmp_path / "model.gguf", model_of("llama"))
-    pair = specdec.load_pair(path, draft=path)
-    settings = {"seed": 3, "max_new_tokens": 24}
-    plain = specdec.generate(pair, "abc", method="ar", **settings)
-    raced = specdec.generate(pair, "abc", method="ersd", topology=specdec.topology.sequence(3), **settings)
-    assert raced.token_ids == plain.token_ids
-    assert raced.block_efficiency > 2
-
-
 def refusal(path):
     """The error of a file's header; None if there is none."""
     try:

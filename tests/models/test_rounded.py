@@ -198,24 +198,19 @@ def test_weights_too_large_or_small_for_a_scale_are_named_and_a_tensor_may_lie_i
             specdec.load_pair(path, dtype="int4")
 
 
-def of_the_base_model(weights):
-    return {name.removeprefix("model."): value for name, value in weights.items()}
+OTHERWISE = {
+    "of the base model": lambda name, value: (name.removeprefix("model."), value),
+    "under the name of the head": lambda name, value: (name.replace("model.embed_tokens", "lm_head"), value),
+    "in double precision": lambda name, value: (name, value.double()),
+}
 
 
-def under_the_name_of_the_head(weights):
-    return {name.replace("model.embed_tokens", "lm_head"): value for name, value in weights.items()}
-
-
-def in_double_precision(weights):
-    return {name: value.double() for name, value in weights.items()}
-
-
-@pytest.mark.parametrize("change", [of_the_base_model, under_the_name_of_the_head, in_double_precision])
+@pytest.mark.parametrize("change", OTHERWISE.values(), ids=list(OTHERWISE))
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_a_folder_may_name_or_store_its_weights_otherwise(tmp_path, change, dtype):
     path = folder(tmp_path / "model", dtype=torch.float32)
     before = scored(specdec.load_pair(path, dtype=dtype).target, IDS, range(-1, len(IDS) - 2))
-    weights = change(load_file(path / "model.safetensors"))
+    weights = dict(change(*each) for each in load_file(path / "model.safetensors").items())
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     after = scored(specdec.load_pair(path, dtype=dtype).target, IDS, range(-1, len(IDS) - 2))
     assert torch.equal(before, after)

@@ -38,27 +38,6 @@ def agree(model: HFModel, limit: float = 2e-5) -> bool:
     return relative_error(scored(model).float(), plainly(model).float()) < limit
 
 
-def uncounted(module):
-    for parameter in module.parameters():
-        parameter.data.mul_(1.1)
-
-
-def counted(module):
-    module.model.layers[1].mlp.up_proj.weight[0, 0] += 1.0
-
-
-def one_norm(module):
-    module.model.norm.weight.mul_(-1)
-
-
-def loaded(module):
-    module.load_state_dict(tiny_model("llama", seed=1).state_dict())
-
-
-def replaced(module):
-    module.model.embed_tokens.weight = tiny_model("llama", seed=2).model.embed_tokens.weight
-
-
 @torch.enable_grad()
 def trained(module):
     optimiser = torch.optim.SGD(module.parameters(), lr=0.1)
@@ -66,12 +45,8 @@ def trained(module):
     optimiser.step()
 
 
-def slower_turns(module):
-    module.model.rotary_emb.inv_freq.mul_(3)
-
-
-def larger_epsilon(module):
-    module.model.norm.variance_epsilon = 1.0
+def replaced(module):
+    module.model.embed_tokens.weight = tiny_model("llama", seed=2).model.embed_tokens.weight
 
 
 def other_scaling(module):
@@ -79,29 +54,39 @@ def other_scaling(module):
         layer.self_attn.scaling *= 3
 
 
-def one_other_scaling(module):
-    module.model.layers[1].self_attn.scaling *= 3
-
-
 def forward_of_its_own(module):
     part = module.model.layers[0].mlp
     part.forward = lambda x: 2 * type(part).forward(part, x)
 
 
-WEIGHTS = [uncounted, counted, one_norm, loaded, replaced, trained]
-NO_WEIGHTS = [slower_turns, larger_epsilon, other_scaling, one_other_scaling, forward_of_its_own]
+OTHER_WEIGHTS = tiny_model("llama", seed=1).state_dict()
+WEIGHTS = {
+    "of which torch counts no change": lambda m: [each.data.mul_(1.1) for each in m.parameters()],
+    "one number": lambda m: m.model.layers[1].mlp.up_proj.weight[0, 0].add_(1.0),
+    "one norm": lambda m: m.model.norm.weight.mul_(-1),
+    "loaded": lambda m: m.load_state_dict(OTHER_WEIGHTS),
+    "replaced": replaced,
+    "trained": trained,
+}
+OTHERS = {
+    "slower turns": lambda m: m.model.rotary_emb.inv_freq.mul_(3),
+    "larger epsilon": lambda m: setattr(m.model.norm, "variance_epsilon", 1.0),
+    "other scaling": other_scaling,
+    "one other scaling": lambda m: setattr(m.model.layers[1].self_attn, "scaling", 3.0),
+    "a forward of its own": forward_of_its_own,
+}
 
 
-@pytest.mark.parametrize("change", [*WEIGHTS, *NO_WEIGHTS])
+@pytest.mark.parametrize("change", [*WEIGHTS, *OTHERS])
 def test_refresh_follows_a_change(change):
     model = HFModel(tiny_model("llama"))
     before = scored(model)
     with torch.no_grad():
-        change(model.module)
+        (WEIGHTS | OTHERS)[change](model.module)
     model.refresh()
     assert relative_error(scored(model), before) > 1e-4
     assert agree(model)
-    assert model.decoder is not None or change in NO_WEIGHTS
+    assert model.decoder is not None or change in OTHERS
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba", "lfm2"])
@@ -130,7 +115,7 @@ def test_a_hook_that_is_added_is_obeyed():
 def test_a_pair_that_is_refreshed_decodes_with_what_its_models_are_now():
     pair = specdec.ModelPair(tiny_model("llama"), tiny_model("llama", seed=1))
     pair.measurements["ersd"] = None
-    loaded(pair.target.module)
+    pair.target.module.load_state_dict(OTHER_WEIGHTS)
     pair.refresh()
     assert not pair.measurements
     fresh = specdec.ModelPair(tiny_model("llama", seed=1))
@@ -245,11 +230,9 @@ def headless(module):
     module.lm_head = torch.nn.Identity()
 
 
-def part_of_its_own(module):
-    module.model.norm = torch.nn.Identity()
-
-
-@pytest.mark.parametrize("change", [adapted, headless, part_of_its_own])
+@pytest.mark.parametrize(
+    "change", [adapted, headless, lambda m: setattr(m.model, "norm", torch.nn.Identity())]
+)
 def test_parts_without_a_weight_run_on_the_models_own_forward(change):
     later, module = HFModel(tiny_model("llama")), tiny_model("llama")
     change(module)
@@ -275,16 +258,16 @@ def test_a_head_that_scores_other_tokens_now_is_named(change, now):
     assert scored(model).equal(before)
 
 
-def without_mlp(module):
-    module.model.layers[1].mlp = None
+def without(part):
+    return lambda module: setattr(module.model.layers[1], part, None)
 
 
 @pytest.mark.parametrize(
     ("spoil", "mend"),
     [
         (lambda m: m.lm_head.half(), lambda m: m.lm_head.float()),
-        (lambda m: setattr(m.model.layers[1], "input_layernorm", None), None),
-        (without_mlp, None),
+        (without("input_layernorm"), None),
+        (without("mlp"), None),
     ],
     ids=["dtypes", "norm", "mlp"],
 )
@@ -303,15 +286,16 @@ def test_a_module_that_fails_is_named_and_serves_when_it_is_whole_again(spoil, m
     assert relative_error(scored(model), before) < 1e-2
 
 
-def of_float8(module):
-    module.to(torch.float8_e4m3fn)
-
-
-def without_memory(module):
-    module.to("meta")
-
-
-@pytest.mark.parametrize("spoil", [of_float8, without_memory, lambda m: m.lm_head.half(), without_mlp])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda m: m.to(torch.float8_e4m3fn),
+        lambda m: m.to("meta"),
+        lambda m: m.lm_head.half(),
+        without("mlp"),
+    ],
+    ids=["float8", "no memory", "dtypes", "mlp"],
+)
 def test_what_can_not_be_run_is_named(spoil):
     module = tiny_model("llama")
     spoil(module)

@@ -17,7 +17,7 @@ import specdec
 from components.decode import controls
 from components.page import assets, frame, serving
 from components.page.settings import TABLE, VisitorSettings
-from components.runs import run, seats, topologies
+from components.runs import run, topologies
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
@@ -112,16 +112,6 @@ def test_the_prompt_is_tokenised_once(pair, monkeypatch, topology):
     assert split_texts.count("The dog") == 1
 
 
-def test_a_visitor_who_leaves_gives_the_seat_back_within_a_round(pair):
-    going = run.updates(pair, settings(max_new_tokens=200), interval=0.0)
-    assert json.loads(next(going))["phase"] != "error"
-    while '"running"' not in next(going):
-        pass
-    assert seats.MODEL.num_seated == 1
-    going.close()
-    assert seats.MODEL.num_seated == 0
-
-
 def test_an_empty_seed_draws_one_and_tells_which(pair):
     updates = received(pair, settings(seed=None, max_new_tokens=2))
     drawn = next(update["setup"]["seed"] for update in updates if "setup" in update)
@@ -139,25 +129,12 @@ def test_clients_are_told_every_method_and_topology(endpoints):
         assert re.search(rf"\b{name}\b", told), name
 
 
-def test_the_endpoint_is_typed(endpoints):
-    parameters = endpoints["/decode"]["parameters"]
-    types = {parameter["parameter_name"]: parameter["type"]["type"] for parameter in parameters}
-    assert types == {
-        "prompt": "string",
-        "method": "string",
-        "topology": "string",
-        "k": "integer",
-        "drafter": "string",
-        "max_new_tokens": "integer",
-        "temperature": "number",
-        "top_k": "integer",
-        "top_p": "number",
-        "seed": "integer",
-        "baseline": "boolean",
-        "chat": "boolean",
-        "history": "string",
-        "tree": "string",
+def test_the_form_of_a_run_and_the_typed_endpoint_have_the_settings_of_the_table(page, endpoints):
+    types = {"whole": "integer", "number": "number", "flag": "boolean"}
+    assert {each["parameter_name"]: each["type"]["type"] for each in endpoints["/decode"]["parameters"]} == {
+        name: types.get(row.setting.kind, "string") for name, row in TABLE.items()
     }
+    assert {row.setting.address for row in TABLE.values()} <= {*page.fields[controls.PART]}
 
 
 def test_a_client_streams_the_rounds_of_the_page(pair, url):
@@ -167,12 +144,6 @@ def test_a_client_streams_the_rounds_of_the_page(pair, url):
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=12, seed=3)
     assert [id for id, _, _ in emitted(rounds_in([*updates]))] == expected.token_ids
     client.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
-
-
-def test_the_form_of_a_run_and_the_endpoint_have_the_settings_of_the_table(page, endpoints):
-    parameters = [each["parameter_name"] for each in endpoints["/decode"]["parameters"]]
-    assert parameters == [*TABLE]
-    assert {row.setting.address for row in TABLE.values()} <= {*page.fields[controls.PART]}
 
 
 def test_the_page_asks_no_other_host_and_holds_no_text_as_code(page):

@@ -96,12 +96,6 @@ def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finis
     assert cut.path.read_bytes().count(b"\n") == whole.count(b"\n")
 
 
-def test_a_finished_experiment_does_nothing_more(finished):
-    before = finished.path.read_bytes()
-    sweep_of(PAIR, SMALL).complete(finished, quiet=True)
-    assert finished.path.read_bytes() == before
-
-
 def test_two_experiments_do_not_write_to_one_file(tmp_path):
     store = Store(tmp_path / "results.jsonl")
     with store.writing(), pytest.raises(ValueError, match="another experiment is writing"):
@@ -134,18 +128,6 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
     store.begin(headers[0])
     with pytest.raises(ValueError, match="begun with pair target_weights"):
         store.begin(headers[1])
-
-
-def test_a_torn_last_line_is_not_read_and_cut_off_by_the_next_one(tmp_path):
-    store = Store(tmp_path / "results.jsonl")
-    header = {"settings": {}, "pair": {}}
-    store.append(header)
-    store.append({"run": 1})
-    with store.path.open("ab") as file:
-        file.write(b'{"run":2,"tok')
-    assert store.read() == (header, [{"run": 1}])
-    store.append({"run": 3})
-    assert store.read()[1] == [{"run": 1}, {"run": 3}]
 
 
 def test_a_file_that_is_no_results_file_is_refused(tmp_path):

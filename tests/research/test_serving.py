@@ -38,16 +38,6 @@ def test_every_point_writes_the_same_texts(measured):
     assert {run["k"] for run in runs if run["tree"] == "2"} == {2}
 
 
-def test_what_is_there_is_not_measured_again(measured, tmp_path):
-    lines = measured.path.read_text().splitlines(keepends=True)
-    cut = Store(tmp_path / "cut.jsonl")
-    cut.path.write_text("".join(lines[:8]))
-    measure(serving, PAIR, PROMPTS, 2, 6, SHAPES, cut)
-    again = cut.path.read_text().splitlines(keepends=True)
-    assert again[:8] == lines[:8]
-    assert len(again) == len(lines)
-
-
 def test_rates_are_told_beside_those_without_drafts(measured):
     summary = serving.EXPERIMENT.summarize(HEADER, measured.read()[1])
     assert summary["repeats"] == 2

@@ -27,7 +27,7 @@ def run(rule, topology=TREE, **settings):
     return specdec.generate(pair, [0, 1], method=rule, topology=topology, **settings)
 
 
-@pytest.mark.parametrize("rule", OTHER_RULES)
+@pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
 def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
     seen = set()
     for round in run(rule).rounds:
@@ -44,7 +44,7 @@ def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
     assert any(depth > 1 for _, depth in seen) == (rule == "traversal")
 
 
-@pytest.mark.parametrize("rule", OTHER_RULES)
+@pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
 def test_what_was_not_tested_is_unvisited_or_beside_an_accepted_node(rule):
     for round in run(rule).rounds:
         status = {node.path: node.status for node in round.nodes} | {(): "accepted"}
