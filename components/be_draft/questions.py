@@ -15,9 +15,9 @@ from pydantic import Field
 
 import specdec
 from components.be_draft.rounds import Written, in_their_place, played
-from components.guard import limits
 from components.page.questions import Answer, Question, answers
 from components.runs import lazy, topologies, zero_gpu
+from components.visitors import limits
 from specdec import ModelPair, Round
 from specdec.drafters import NGram
 from specdec.pair import Pair

@@ -52,6 +52,7 @@ LAYERS = {
         },
     ],
     "components": [
+        {"visitors"},
         {"guard"},
         {"page"},
         {"runs"},
