@@ -96,7 +96,8 @@ def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
 
 def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
-    config, names = config_of(path, header), names_of(header)
+    config = config_of(path, header)
+    names = names_of(header, config)
     have = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
     check_shapes(have, config)
     return config
