@@ -15,7 +15,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
-from specdec.models.converted_folders import PACKED
+from specdec.models.cached_folders import PACKED
 from specdec.models.free_memory import place
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
@@ -118,7 +118,7 @@ _TAKES = {
 
 
 def _form(dtype: str | torch.dtype) -> str:
-    """The form of `folder_name` for a dtype that keeps few bits."""
+    """The form of `converted_folder` for a dtype that keeps few bits."""
     return PACKED if dtype == "auto" else str(dtype)
 
 

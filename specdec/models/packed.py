@@ -15,7 +15,7 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
-from specdec.models.converted_folders import LIST
+from specdec.models.cached_folders import LIST
 from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
@@ -130,13 +130,13 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
     model = unchecked(module, name, torch.device("cpu"), decoder.scored_ids)
     model = replace(model, dtype=torch.float32, kind=COMPILED, decoder=decoder)
     model = explained_model(model, TREES)
-    path = verdicts.path_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
-    if path is not None and verdicts.holds(path, model):
+    verdict = verdicts.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    if verdict is not None and verdicts.holds(verdict, model):
         return model
     fault = long_context_check(module).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
         logging.warning("%s is not decoded in the bits of its file: there it %s", name, fault)
         raise PackedError(f"{name} {fault}")
-    if path is not None:
-        verdicts.remember(path, model)
+    if verdict is not None:
+        verdicts.remember(verdict, model)
     return model

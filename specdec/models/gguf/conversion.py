@@ -1,6 +1,6 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`converted_folders`). Matrices are rounded to bfloat16, unless the file
+The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16, unless the file
 holds them in 32 bits, or in 16 bits for an architecture of `CONFIGS`.
 """
 
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig
 
-from specdec.models.converted_folders import folder_name, made
+from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.keys import check_keys
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
@@ -54,7 +54,7 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
 def converted(path: Path, report: Any, form: str = "", header: Callable[[], Header] | None = None) -> Path:
     """The folder of a file's model, from the cache or made now.
 
-    form: as for `folder_name`. header: reads the file's header; it is called if the folder is made now.
+    form: as for `converted_folder`. header: reads the file's header; it is called if the folder is made now.
     report(done, total): called with the number of converted tensors. BrokenFileError if the file's content
     does not match its header.
     """
@@ -62,7 +62,7 @@ def converted(path: Path, report: Any, form: str = "", header: Callable[[], Head
     def write(folder: Path) -> None:
         _convert(path, header() if header else read_header(path), folder, report, form)
 
-    return made(folder_name(path, form, [path]), write)
+    return made(converted_folder(path, form, [path]), write)
 
 
 def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -> None:
