@@ -74,11 +74,7 @@ def load_hf_model(
             if dtype not in ("auto", ROUNDED):
                 raise
     folder = source.fetch(report)
-    with READING, _weights_reported(source.name, report):
-        spread = {"device_map": "auto"} if placement is None else {}
-        model = _read(source.name, folder, dtype=read_as, **spread)
-    if placement is not None:
-        model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    model = _placed(source.name, folder, placement, read_as, report)
     if output_ids is not None:
         restrict(model, chosen_ids(output_ids, len(model.get_output_embeddings().weight), ends_of(model)))
     if dtype == ROUNDED:
@@ -202,6 +198,17 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
         yield
     finally:
         set_tqdm_hook(previous)
+
+
+def _placed(
+    name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
+) -> PreTrainedModel:
+    """The model in a folder, on this device; on all GPUs if it is None."""
+    with READING, _weights_reported(name, report):
+        model = _read(name, folder, dtype=dtype, **({"device_map": "auto"} if device is None else {}))
+    if device is not None:
+        model.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    return model
 
 
 def _read(name: str, folder: Path, **options: Any) -> PreTrainedModel:

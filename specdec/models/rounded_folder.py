@@ -12,13 +12,12 @@ from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.header import BrokenFileError
-from specdec.models.gguf.matrices import EMBEDDING
 from specdec.models.gguf.weights import Stored, check_shapes
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
 from specdec.models.lean import check_architecture
 from specdec.models.memory import tensor_shapes, without_weights
-from specdec.models.packed_file import HEAD, ROUNDED_KINDS, write_packed
+from specdec.models.packed_file import EMBEDDING, HEAD, ROUNDED_KINDS, write_packed
 from specdec.models.progress import Progress, Report
 from specdec.models.weight_files import named_files
 

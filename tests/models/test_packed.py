@@ -23,14 +23,13 @@ from specdec.bench.contestants import Contestant
 from specdec.models import HFModel, cached_folders, packed, packed_check, partial, prepare
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BLOCKS, read_header
-from specdec.models.gguf.matrices import EMBEDDING
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault
-from specdec.models.packed_file import FILE
+from specdec.models.packed_file import EMBEDDING, FILE
 from specdec.models.selfcheck import relative_error
 from specdec.theory import total_variation
 from specdec.topology import Topology

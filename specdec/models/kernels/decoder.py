@@ -316,6 +316,11 @@ class CompiledDecoder:
         own = max(rows * (at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
 
+    @property
+    def rounded(self) -> str:
+        """The numbers that are multiplied, in words."""
+        return "bfloat16 weights and inputs" if self.kind == at.PAIRS else f"{self.kind} weights"
+
     @cached_property
     def nbytes(self) -> int:
         """Bytes of the packed weights."""
