@@ -49,7 +49,6 @@ def load_hf_model(
     name_or_path: str | os.PathLike[str] | Source,
     device: str | torch.device = "auto",
     dtype: str | torch.dtype = "auto",
-    revision: str | None = None,
     report: Report = silent,
     output_ids: int | Sequence[int] | None = None,
 ) -> HFModel:
@@ -58,12 +57,11 @@ def load_hf_model(
     device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
     torch dtype.
-    revision: branch, tag or commit of a hub id.
     report: is called with the progress of loading; if it raises, loading ends.
     output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
     ValueError names the argument or file that does not fit.
     """
-    source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
+    source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path)
     placement, read_as = checked_device(device), checked_dtype(dtype)
     packs = packed_bytes(source, device, dtype) is not None
     source.config()  # refuses a broken or unknown model before anything is fetched

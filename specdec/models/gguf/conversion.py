@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, GgufConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
@@ -78,20 +79,13 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         own = dtype_of(header)
         # activations of some of these architectures, such as Gemma's, are too large for float16
         dtype = torch.bfloat16 if own is torch.float16 else own
-        read = {"gguf_file": path.name, "dtype": dtype, "config": config}
+        read = partial(AutoModelForCausalLM.from_pretrained, path.parent, gguf_file=path.name, dtype=dtype)
+        as_numbers = GgufConfig(dequantize=True)
         with READING:
-            model = _transformers(lambda: _dequantised(path.parent, read), header)
+            model = _transformers(lambda: read(config=config, quantization_config=as_numbers), header)
         model.save_pretrained(folder, max_shard_size=SHARD)
     GenerationConfig(eos_token_id=ends_of(header) or None).save_pretrained(folder)
     _transformers(lambda: tokenizer_of(header), header).save_pretrained(folder)
-
-
-def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
-    from transformers import GgufConfig
-
-    return AutoModelForCausalLM.from_pretrained(
-        folder, **options, quantization_config=GgufConfig(dequantize=True)
-    )
 
 
 def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
