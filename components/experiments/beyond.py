@@ -169,12 +169,11 @@ def lists(summary: Summary) -> dict[str, Any]:
             figure.add_trace(measured(look, n, [row[kind] for row in rows], lines=True))
         best = [row["best_of_arrivals"]["value"] for row in rows]
         figure.add_trace(line("best of any rule", BOUND, "dash", n, best, "best"))
-    parts = []
-    for pair, rows in _by_pair(summary["points"]).items():
-        if pair == "random":
-            continue
-        row = next(row for row in rows if row["drafts"] == 4)
-        parts.append(f"{number(row['arrivals']['value'])} and {number(row['races']['value'])} ({pair})")
+    parts = [
+        f"{number(row['arrivals']['value'])} and {number(row['races']['value'])} ({row['pair']})"
+        for row in summary["points"]
+        if row["drafts"] == 4 and row["pair"] != "random"
+    ]
     sentence = (
         f"Four drafts as the first arrivals of one race, or as the winners of four races, are accepted with "
         f"{'; '.join(parts)}. One race never accepts less, which is proved."
@@ -221,7 +220,7 @@ def ahead(summary: Summary) -> dict[str, Any]:
         [
             pair,
             row["tree"],
-            *(with_interval(hit) for hit in row["hits"].values()),
+            *map(with_interval, row["hits"].values()),
             number(row["share"]),
             number(row["gain"]),
         ]
