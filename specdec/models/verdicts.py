@@ -82,7 +82,7 @@ def remember(verdict: Path, model: PreparedModel) -> None:
                 raise OSError("there is no room for the weights")
             save_file(model.decoder.packed_tensors(), folder / WEIGHTS)
 
-    with suppress(OSError, SafetensorError):
+    with suppress(OSError, SafetensorError, NotImplementedError):  # the last: the disk has no locks
         made(verdict, write)
 
 
