@@ -40,7 +40,7 @@ from components.decode import controls, traces
 from components.decode import panel as decode
 from components.experiments import panel as experiments
 from components.experiments import views as results
-from components.guard import addresses, hosts, limits
+from components.guard import hosts
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
 from components.page import embed, frame, paper, projector, serving, setup
@@ -52,6 +52,7 @@ from components.server import access, memory, options, ports
 from components.server.access import Access
 from components.server.loading import Loading
 from components.tree_lab import panel as tree_lab
+from components.visitors import addresses, limits
 from components.watermark import panel as watermark
 from specdec import coder, smollm2
 from specdec.pair import Pair
@@ -120,8 +121,8 @@ def main(arguments: list[str] | None = None) -> None:
         pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2 or wanted.pair == CODER)
         loading = Loading(pair, partial(_load_next, pair))
         limits.use(limits.from_options(wanted))
-        addresses.trust(addresses.from_options(wanted))
-        hosts.use(hosts.from_options(wanted))
+        addresses.trust(options.proxies(wanted))
+        hosts.use(options.names(wanted))
         if wanted.results:
             results.use(wanted.results)
         ports.check(wanted.host, wanted.port)

@@ -1,4 +1,4 @@
-"""The page: a folder for each feature. Shared code is in `page`, `server` and `guard`.
+"""The page: a folder for each feature. Shared code is in `page`, `runs`, `server`, `guard` and `visitors`.
 
 Every panel runs alone: `python -m components.race_lab`.
 """

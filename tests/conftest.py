@@ -83,7 +83,7 @@ def pair():
 @pytest.fixture
 def bounds():
     """Change the limits in force for one test."""
-    from components.guard import limits  # the tests of the core need no package of the page
+    from components.visitors import limits  # the tests of the core need no package of the page
 
     before = limits.current()
     yield lambda **changes: limits.use(dataclasses.replace(before, **changes))

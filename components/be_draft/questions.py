@@ -15,9 +15,9 @@ from pydantic import Field
 
 import specdec
 from components.be_draft.rounds import Written, in_their_place, played
-from components.guard import limits
 from components.page.questions import Answer, Question, answers
 from components.runs import lazy, topologies, zero_gpu
+from components.visitors import limits
 from specdec import ModelPair, Round
 from specdec.drafters import NGram
 from specdec.pair import Pair
@@ -59,57 +59,61 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
 
     @answers
     def guessed(asked: Guess) -> Answer:
-        """Verify what the visitor typed.
-
-        The answer has these fields. tokens: id, text and kind of each token that the call yields. guess:
-        text, status and target probability of each typed token. others: for each other drafter, how many
-        tokens it drafted at the same place, how many were accepted, and the seconds that it took. ended:
-        whether the story is over.
-        """
-        small, prompt_ids = _begun(pair, asked)
-        # The error message names an id that is no token. The slice keeps the ids before it out of the
-        # message.
-        written = small.encode(asked.written) if asked.written else []
-        ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
-        readings = _readings(small, asked.typed, ids)
-        round = played(small, ids, readings, asked.seed, **sampling)
-        read = max(readings, key=lambda reading: _agreed(reading, round), default=[])
-        tree, drafters = Written([read]).topology, {"draft": None, "ngram": NGram()}
-        others = {
-            name: in_their_place(small, ids, tree, asked.seed, drafter, **sampling)._asdict()
-            for name, drafter in drafters.items()
-        }
-        ended = round.finish == "eos"
-        texts = _texts(small, prompt_ids, [*written, *(token.id for token in round.tokens)], ended)
-        return {
-            "tokens": [
-                {"id": token.id, "text": text, "kind": token.kind}
-                for token, text in zip(round.tokens, texts[len(written) :], strict=True)
-            ],
-            "guess": _statuses(small, read, round),
-            "others": others,
-            "ended": ended,
-        }
+        return _guessed(pair, asked)
 
     @answers
     def alone(asked: Whole) -> Answer:
-        """Token ids and text of the story when the target writes it alone, one call per token."""
-        small, prompt_ids = _begun(pair, asked)
-        plain = specdec.generate(
-            small,
-            prompt_ids,
-            method="ar",
-            seed=asked.seed,
-            temperature=asked.temperature,
-            max_new_tokens=asked.length,
-        )
-        ended = plain.rounds[-1].finish == "eos"
-        return {
-            "ids": plain.token_ids,
-            "text": "".join(_texts(small, prompt_ids, plain.token_ids, ended)),
-        }
+        return _alone(pair, asked)
 
     return guessed, alone
+
+
+def _guessed(pair: Pair, asked: Guess) -> Answer:
+    """Verify what the visitor typed.
+
+    The answer has these fields. tokens: id, text and kind of each token that the call yields. guess:
+    text, status and target probability of each typed token. others: for each other drafter, how many
+    tokens it drafted at the same place, how many were accepted, and the seconds that it took. ended:
+    whether the story is over.
+    """
+    small, prompt_ids = _begun(pair, asked)
+    # The error message names an id that is no token. The slice keeps the ids before it out of the message.
+    written = small.encode(asked.written) if asked.written else []
+    ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
+    readings = _readings(small, asked.typed, ids)
+    round = played(small, ids, readings, asked.seed, **sampling)
+    read = max(readings, key=lambda reading: _agreed(reading, round), default=[])
+    tree, drafters = Written([read]).topology, {"draft": None, "ngram": NGram()}
+    others = {
+        name: in_their_place(small, ids, tree, asked.seed, drafter, **sampling)._asdict()
+        for name, drafter in drafters.items()
+    }
+    ended = round.finish == "eos"
+    texts = _texts(small, prompt_ids, [*written, *(token.id for token in round.tokens)], ended)
+    return {
+        "tokens": [
+            {"id": token.id, "text": text, "kind": token.kind}
+            for token, text in zip(round.tokens, texts[len(written) :], strict=True)
+        ],
+        "guess": _statuses(small, read, round),
+        "others": others,
+        "ended": ended,
+    }
+
+
+def _alone(pair: Pair, asked: Whole) -> Answer:
+    """Token ids and text of the story when the target writes it alone, one call per token."""
+    small, prompt_ids = _begun(pair, asked)
+    plain = specdec.generate(
+        small,
+        prompt_ids,
+        method="ar",
+        seed=asked.seed,
+        temperature=asked.temperature,
+        max_new_tokens=asked.length,
+    )
+    texts = _texts(small, prompt_ids, plain.token_ids, plain.rounds[-1].finish == "eos")
+    return {"ids": plain.token_ids, "text": "".join(texts)}
 
 
 def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:

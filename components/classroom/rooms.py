@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from fastapi import HTTPException
 
 from components.classroom.drafting import Drafting
-from components.guard import limits
+from components.visitors import limits
 
 ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
 """The characters of room codes. Characters that look alike from a distance are left out."""

@@ -26,10 +26,11 @@ from components.be_draft.questions import story_models
 from components.classroom import drafting, steps
 from components.classroom.rooms import Place, Room, Rooms
 from components.classroom.views import view_of
-from components.guard import addresses, routes
+from components.guard import routes
 from components.guard.buckets import Buckets
 from components.page import questions
 from components.runs import lazy
+from components.visitors import addresses
 from specdec.pair import Pair
 
 HOME = "/class"
@@ -90,7 +91,7 @@ class Hall:
         self.pair = pair
         self.rooms = Rooms() if rooms is None else rooms
         self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after another
-        self._looks = Buckets(lambda: _LOOKS)
+        self._looks = Buckets(*_LOOKS)
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
         """Answer below `HOME` from now on. page: the student's page as HTML."""

@@ -16,12 +16,12 @@ from gradio import Request
 from components.compare import run as compare_run
 from components.compare.drafts import LABELS, Drafts
 from components.decode import controls, text
-from components.guard import limits
 from components.page import frame
 from components.page.assets import ASSETS
 from components.page.catalogue import method_menu
 from components.page.questions import Answer, answers
 from components.runs import seats, topologies
+from components.visitors import limits
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.pair import Pair
 

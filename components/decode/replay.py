@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from components.decode import traces
-from components.guard import limits
 from components.page import assets, frame
+from components.visitors import limits
 from specdec import smollm2
 
 _SAVE = [

@@ -35,6 +35,36 @@ def _place(name: str) -> str:
 def rounding(summary: Summary) -> dict[str, Any]:
     """How often rounding changes a token: by one race, by greedy decoding, and the race's bound."""
     rows = [row for row in summary["points"] if row["distance"]["value"] > 0]
+    row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
+    percent = {
+        field: number(100 * row[field]["value"]) for field in ("expected", "bound", "greedy", "independent")
+    }
+    sentence = (
+        f"Compared with float32, bfloat16 changes {percent['expected']}% of the story model's tokens under "
+        f"one shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding "
+        f"and {percent['independent']}% of independent samples."
+    )
+    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
+    cells = [
+        [row["pair"], row["compared"], *(with_interval(_scaled(row[field], 100)) for field in fields)]
+        for row in summary["points"]
+    ]
+    named = ("total variation", "races counted", "races, exact", "bound", "greedy", "independent")
+    columns = ["pair", "arithmetic", *named]
+    return view(
+        "rounding",
+        "How many tokens rounding changes",
+        _place("rounding"),
+        sentence,
+        "Each arithmetic scores the same texts as float32. Circles and squares: the exact probability that "
+        "the winners of one race differ, with 95% intervals over texts. Diamonds and crosses: greedy "
+        "decoding. Stars: 2 D / (1 + D) of the total variation D.",
+        _rounding_figure(rows),
+        table("Tokens that differ, percent, with 95% intervals", columns, cells),
+    )
+
+
+def _rounding_figure(rows: Sequence[Row]) -> go.Figure:
     names = list(dict.fromkeys(row["compared"] for row in rows))
     figure = axes("", "tokens that differ, percent", 400, yaxis_type="log")
     for place, (pair, own) in enumerate(_by_pair(rows).items()):
@@ -63,41 +93,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
         tickvals=list(range(len(names))), ticktext=names, tickangle=-45, tickfont={"size": 11}
     )
     figure.update_yaxes(dtick=1, exponentformat="power")
-    row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
-    percent = {
-        field: number(100 * row[field]["value"]) for field in ("expected", "bound", "greedy", "independent")
-    }
-    sentence = (
-        f"Compared with float32, bfloat16 changes {percent['expected']}% of the story model's tokens under "
-        f"one shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding "
-        f"and {percent['independent']}% of independent samples."
-    )
-    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
-    cells = [
-        [row["pair"], row["compared"], *(with_interval(_scaled(row[field], 100)) for field in fields)]
-        for row in summary["points"]
-    ]
-    columns = [
-        "pair",
-        "arithmetic",
-        "total variation",
-        "races counted",
-        "races, exact",
-        "bound",
-        "greedy",
-        "independent",
-    ]
-    return view(
-        "rounding",
-        "How many tokens rounding changes",
-        _place("rounding"),
-        sentence,
-        "Each arithmetic scores the same texts as float32. Circles and squares: the exact probability that "
-        "the winners of one race differ, with 95% intervals over texts. Diamonds and crosses: greedy "
-        "decoding. Stars: 2 D / (1 + D) of the total variation D.",
-        figure,
-        table("Tokens that differ, percent, with 95% intervals", columns, cells),
-    )
+    return figure
 
 
 def limits(summary: Summary) -> dict[str, Any]:
@@ -173,12 +169,11 @@ def lists(summary: Summary) -> dict[str, Any]:
             figure.add_trace(measured(look, n, [row[kind] for row in rows], lines=True))
         best = [row["best_of_arrivals"]["value"] for row in rows]
         figure.add_trace(line("best of any rule", BOUND, "dash", n, best, "best"))
-    parts = []
-    for pair, rows in _by_pair(summary["points"]).items():
-        if pair == "random":
-            continue
-        row = next(row for row in rows if row["drafts"] == 4)
-        parts.append(f"{number(row['arrivals']['value'])} and {number(row['races']['value'])} ({pair})")
+    parts = [
+        f"{number(row['arrivals']['value'])} and {number(row['races']['value'])} ({row['pair']})"
+        for row in summary["points"]
+        if row["drafts"] == 4 and row["pair"] != "random"
+    ]
     sentence = (
         f"Four drafts as the first arrivals of one race, or as the winners of four races, are accepted with "
         f"{'; '.join(parts)}. One race never accepts less, which is proved."
@@ -225,7 +220,7 @@ def ahead(summary: Summary) -> dict[str, Any]:
         [
             pair,
             row["tree"],
-            *(with_interval(hit) for hit in row["hits"].values()),
+            *map(with_interval, row["hits"].values()),
             number(row["share"]),
             number(row["gain"]),
         ]

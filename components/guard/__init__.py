@@ -1,1 +1,1 @@
-"""The checks that a request must pass before it reaches the app, and the limits of one visitor."""
+"""The checks that a request must pass before it reaches the app."""

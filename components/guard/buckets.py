@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from starlette.exceptions import HTTPException
 
@@ -19,20 +18,20 @@ ADDRESSES = 4096
 
 
 class Buckets:
-    """One bucket per key. bounds: returns the units that a bucket holds, and those that it gains per second.
+    """One bucket per key. most: the units that a bucket holds; rate: those that it gains per second.
 
     A bucket is stored as the time at which it is no longer below zero.
     """
 
-    def __init__(self, bounds: Callable[[], tuple[float, float]]):
-        self._bounds = bounds
+    def __init__(self, most: float, rate: float):
+        self._most, self._rate = most, rate
         self._level: dict[str, float] = {}  # the most recently used key is the last
 
     def take(self, key: str, cost: float) -> float:
         """Take this many units. Returns the seconds until the bucket is no longer below zero."""
-        (most, rate), now = self._bounds(), time.monotonic()
-        full = now - most / rate
-        level = min(max(self._level.pop(key, full), full) + cost / rate, now + 2 * LONGEST)
+        now = time.monotonic()
+        full = now - self._most / self._rate
+        level = min(max(self._level.pop(key, full), full) + cost / self._rate, now + 2 * LONGEST)
         self._level[key] = level
         if len(self._level) > ADDRESSES:
             del self._level[next(iter(self._level))]

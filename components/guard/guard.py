@@ -21,9 +21,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from components.guard import hosts, limits, routes
-from components.guard.addresses import address
+from components.guard import hosts, routes
 from components.guard.buckets import Buckets
+from components.visitors import limits
+from components.visitors.addresses import address
 
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """The hosts that may embed a Space in a frame."""
@@ -34,33 +35,36 @@ _POLICY = (
 )
 
 
+def policy(ancestors: str = "") -> str:
+    """The Content-Security-Policy of a page. ancestors: the pages that may show it in a frame; by default the
+    server's own pages and, for a Space, the hub."""
+    return _POLICY + (ancestors or (f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"))
+
+
 class Guard:
     """ASGI middleware that refuses invalid requests and adds security headers."""
 
     def __init__(self, app: Any):
         self.app = app
-        self.ancestors = f"'self' {HUB}" if "SPACE_ID" in os.environ else "'self'"
-        self.buckets = Buckets(lambda: (limits.current().units, limits.current().units_per_second))
+        self.buckets = Buckets(limits.current().units, limits.current().units_per_second)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass on valid requests and refuse the others."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        begun, ancestors = False, self.ancestors
+        begun = False
 
         async def sending(message: Any) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                _add_headers(MutableHeaders(scope=message), ancestors)
+                _add_headers(MutableHeaders(scope=message))
             await send(message)
 
         try:
-            route = _checked(scope)
-            ancestors = "* file:" if route.framed else ancestors
+            route = await self._admitted(scope)
             app = route.answers or self.app
             if route.method == "POST":
-                await self._pay(route, scope)
                 app = RequestBodyLimitMiddleware(app, limits.current().request_bytes)
                 receive = _within(limits.current().request_seconds, receive)
             await app(scope, receive, sending)
@@ -69,28 +73,22 @@ class Guard:
             if not begun:
                 await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, sending)
 
-    async def _pay(self, route: routes.Route, scope: Any) -> None:
-        """Check that a POST has JSON of this server's page, and take its cost from its address's bucket."""
+    async def _admitted(self, scope: Any) -> routes.Route:
+        """The route of a valid request, whose cost its address has paid. HTTPException for any other one."""
         headers = Headers(scope=scope)
-        if not hosts.same_origin(headers):
-            own = "only requests from this server's own page are accepted; this one has"
-            raise HTTPException(403, f"{own} {hosts.compared(headers)}")
-        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise HTTPException(415, "the request's content type must be application/json")
-        await self.buckets.wait(address(scope), route.cost)
-
-
-def _checked(scope: Any) -> routes.Route:
-    """The route of a request. HTTPException if the server's name is unknown or the path is not in the
-    list."""
-    host = Headers(scope=scope).get("host", "")
-    if not hosts.known(hosts.name(host)):
-        raise HTTPException(
-            421, f"this server is not called {host:.80}; its operator can add names with --names"
-        )
-    if (route := routes.matching(scope["method"], scope["path"])) is None:
-        raise HTTPException(404, "nothing has this address")
-    return route
+        if not hosts.known(host := headers.get("host", "")):
+            named = "its operator can add names with --names"
+            raise HTTPException(421, f"this server is not called {host:.80}; {named}")
+        if (route := routes.matching(scope["method"], scope["path"])) is None:
+            raise HTTPException(404, "nothing has this address")
+        if route.method == "POST":
+            if not hosts.same_origin(headers):
+                own = "only requests from this server's own page are accepted; this one has"
+                raise HTTPException(403, f"{own} {hosts.compared(headers)}")
+            if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                raise HTTPException(415, "the request's content type must be application/json")
+            await self.buckets.wait(address(scope), route.cost)
+        return route
 
 
 def _within(seconds: float, receive: Any) -> Any:
@@ -110,13 +108,13 @@ def _within(seconds: float, receive: Any) -> Any:
     return next_message
 
 
-def _add_headers(headers: MutableHeaders, ancestors: str) -> None:
+def _add_headers(headers: MutableHeaders) -> None:
     headers["x-content-type-options"], headers["referrer-policy"] = "nosniff", "same-origin"
     kind = headers.get("content-type", "")
     if kind.startswith("text/event-stream"):
         headers["x-accel-buffering"] = "no"  # tells nginx to pass on each message immediately
     if kind.startswith("text/html"):
-        headers["content-security-policy"] = _POLICY + ancestors
+        headers.setdefault("content-security-policy", policy())
 
 
 def _failed(scope: Any, error: Exception) -> HTTPException:

@@ -8,18 +8,17 @@ TrustedHostMiddleware needs a list of all names, and a server does not know all 
 
 from __future__ import annotations
 
-import argparse
-import ipaddress
-import os
 import re
 import socket
 from collections.abc import Mapping
 
-from components.guard import addresses
+from components.visitors import addresses
 
 _HOST = re.compile(r"(?P<name>[\w-]+(\.[\w-]+)*|\[[0-9a-f:.]+\])\.?(:[0-9]{1,5})?", re.ASCII)
+_FIXED = re.compile(r"[0-9.]+|\[.+\]|(.+\.)?localhost")
+"""Names that no DNS server can point elsewhere."""
 _HERE = socket.gethostname().lower()
-_OWN = {"localhost", _HERE, _HERE.partition(".")[0], f"{_HERE.partition('.')[0]}.local"} - {"", ".local"}
+_OWN = {_HERE, _HERE.partition(".")[0], f"{_HERE.partition('.')[0]}.local"} - {"", ".local"}
 _names: frozenset[str] = frozenset()
 
 
@@ -35,14 +34,10 @@ def name(host: str) -> str:
     return match["name"] if match else ""
 
 
-def known(name: str) -> bool:
-    """Whether the server accepts this name."""
-    if name in _names | _OWN or name.endswith(".localhost") or (name and addresses.behind_proxy()):
-        return True
-    try:
-        return bool(ipaddress.ip_address(name.strip("[]")))
-    except ValueError:
-        return False
+def known(host: str) -> bool:
+    """Whether the server accepts the name in this `Host` header."""
+    own = name(host)
+    return own in _names | _OWN or bool(_FIXED.fullmatch(own)) or (own != "" and addresses.behind_proxy())
 
 
 def same_origin(headers: Mapping[str, str]) -> bool:
@@ -65,12 +60,3 @@ def compared(headers: Mapping[str, str]) -> str:
     """The headers that `same_origin` compares, in words for a person who sets up a proxy."""
     names = ("Origin", "Sec-Fetch-Site", "Host", "X-Forwarded-Host")
     return ", ".join(f"{each} {headers[each]!a:.80}" for each in names if headers.get(each))
-
-
-def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The names that were stated by option or variable. ValueError quotes an invalid one."""
-    stated = [each.strip() for each in options.names.split(",") if each.strip()]
-    if wrong := [each for each in stated if not name(each)]:
-        raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")
-    given = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
-    return frozenset({name(each or "") for each in [*stated, *given]} - {""})

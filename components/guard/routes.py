@@ -18,15 +18,13 @@ class Route(NamedTuple):
     """One route.
 
     method: GET, which includes HEAD, or POST; path: a pattern for the whole path. cost: units that a POST
-    takes from its address. answers: an ASGI app that answers in place of the page's app. framed: whether any
-    other page may show the answer in a frame.
+    takes from its address. answers: an ASGI app that answers in place of the page's app.
     """
 
     method: str
     path: re.Pattern[str]
     cost: int = 0
     answers: Any = None
-    framed: bool = False
 
 
 _API = "/gradio_api"
@@ -39,12 +37,11 @@ ROUTES = [
 ]
 
 
-def add(path: str, answers: Any, cost: int | None = None, framed: bool = False) -> None:
+def add(path: str, answers: Any, cost: int | None = None) -> None:
     """Answer one more path with an ASGI app. The method is POST if a cost is given, otherwise GET. A second
     call replaces the first."""
-    pattern = re.compile(path)
-    ROUTES[:] = [route for route in ROUTES if route.path != pattern]
-    ROUTES.append(Route("GET" if cost is None else "POST", pattern, cost or 0, answers, framed))
+    ROUTES[:] = [route for route in ROUTES if route.path.pattern != path]
+    ROUTES.append(Route("GET" if cost is None else "POST", re.compile(path), cost or 0, answers))
 
 
 def matching(method: str, path: str) -> Route | None:

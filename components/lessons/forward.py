@@ -12,9 +12,9 @@ from collections.abc import Generator, Iterator
 
 import torch
 
-from components.guard import limits
 from components.runs import feed, seats, zero_gpu
 from components.runs.lazy import present, use_threads
+from components.visitors import limits
 from specdec.models import Model
 from specdec.pair import Pair
 

@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import Request
 
 from components.guard import routes
+from components.guard.guard import policy
 from components.page import assets
 from specdec.notebook import player
 
@@ -26,11 +27,11 @@ def _page() -> assets.Packed:
 
 
 async def _answer(scope: Any, receive: Any, send: Any) -> None:
-    headers = {"cache-control": "no-cache"}
+    headers = {"cache-control": "no-cache", "content-security-policy": policy("* file:")}
     answer = assets.packed(Request(scope), _page(), "text/html; charset=utf-8", headers)
     await answer(scope, receive, send)
 
 
 def open_route() -> None:
     """Answer `HOME` from now on."""
-    routes.add(HOME, _answer, framed=True)
+    routes.add(HOME, _answer)

@@ -30,8 +30,9 @@ from fastapi.responses import Response
 from gradio import Server
 from markupsafe import Markup
 
-from components.guard import guard, limits
+from components.guard import guard
 from components.page import assets, frame, questions, unheard
+from components.visitors import limits
 
 _THREADS = 40
 """Threads for all work that does not wait for the model."""

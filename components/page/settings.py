@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from components.guard import limits
 from components.page.assets import ASSETS
 from components.page.catalogue import drafter_menu, method_menu, topology_menu
 from components.page.values import LARGEST, number, whole, words
+from components.visitors import limits
 from specdec.checks import among
 from specdec.drafters.catalogue import MODEL
 from specdec.figures.topologies import TOPOLOGIES

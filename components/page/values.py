@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.guard import limits
+from components.visitors import limits
 
 LARGEST = 2**64 - 1
 """The largest whole number of any field: the largest seed."""

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import specdec
-from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import feed, lazy, seats, topologies, zero_gpu
 from components.runs.queue import Job
 from components.runs.timing import Repeats
 from components.runs.zero_gpu import BorrowedJob, BorrowedRun
+from components.visitors import limits
 from specdec import Generation
 from specdec.decoding.acceptance import Steps, finished
 from specdec.decoding.run import Run

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from components.guard import addresses, limits
 from components.runs import capacity
 from components.runs.queue import NOBODY, QUEUE, Job, Owner, Queue, Visitor
+from components.visitors import addresses, limits
 
 if TYPE_CHECKING:
     from gradio import Request

@@ -11,8 +11,8 @@ from itertools import accumulate
 from typing import Any
 
 import specdec
-from components.guard import limits
 from components.runs.queue import QUEUE, Owner
+from components.visitors import limits
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.acceptance import Steps, finished, measured_as, measuring

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 import specdec
-from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import known_pairs, topologies
+from components.visitors import limits
 from specdec.decoding.acceptance import measured_as
 from specdec.decoding.run import Run
 from specdec.pair import Pair

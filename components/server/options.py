@@ -7,14 +7,16 @@ variable `SPECDEC_MODELS_KEY`. An empty variable counts as not set.
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from components.guard.limits import Limits
+from components.guard import hosts
 from components.server.access import RULES
+from components.visitors.limits import Limits
 from specdec import coder
 from specdec.commands import Parser
 from specdec.shipped import PAIRS
@@ -101,6 +103,9 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """Options by group and name: the help text, and further arguments for `argparse`."""
 _NO_VARIABLE = ("host", "port", "share")
+PRIVATE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7,::1"
+"""The networks of the proxies of a Space and of Gradio's tunnel. Visitors never have such private addresses.
+"""
 
 
 def parse(
@@ -126,3 +131,27 @@ def parse(
                 except argparse.ArgumentTypeError as error:
                     parser.error(f"{variable} = {error}")
     return parser.parse_args(arguments)
+
+
+def proxies(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
+    """The stated proxies, otherwise the known proxies of the place where the page runs. "0" states that there
+    are none. ValueError quotes a text that is not an address."""
+    if options.proxy is None:
+        return PRIVATE if "SPACE_ID" in environment or options.share else ""
+    stated = [] if options.proxy == "0" else [each.strip() for each in options.proxy.split(",")]
+    for each in stated:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError:
+            wrong = f"proxy = {each!r:.60} is not an address or network, such as 127.0.0.1 or 10.0.0.0/8"
+            raise ValueError(wrong) from None
+    return ",".join(stated)
+
+
+def names(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The names that were stated by option or variable. ValueError quotes an invalid one."""
+    stated = [each.strip() for each in options.names.split(",") if each.strip()]
+    if wrong := [each for each in stated if not hosts.name(each)]:
+        raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")
+    given = [options.host, environment.get("GRADIO_SERVER_NAME"), environment.get("SPACE_HOST")]
+    return frozenset({hosts.name(each or "") for each in [*stated, *given]} - {""})

@@ -37,7 +37,6 @@ class Attention:
     """Attention of one forward, layer by layer, over the rows of several texts, one text after the other."""
 
     def __init__(self, heads: Heads, texts: Sequence[TextRows]):
-        self._heads = heads
         self._counts = [text.n for text in texts]
         self._texts = [_TextAttention(heads, text) for text in texts]
 

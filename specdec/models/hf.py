@@ -11,7 +11,6 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from specdec.models.base import Capability, Session
 from specdec.models.kernels import CompiledDecoder
-from specdec.models.kernels.layout import PAIRS
 from specdec.models.lean import LeanDecoder
 from specdec.models.prepare import prepare
 from specdec.models.session_kinds import LEAN
@@ -63,7 +62,7 @@ class HFModel:
     @property
     def generation_config(self) -> Any:
         """The module's settings of generation; None where it has none."""
-        return getattr(self.module, "generation_config", None)
+        return getattr(self._prepared.module, "generation_config", None)
 
     @property
     def embedding(self) -> torch.Tensor:
@@ -82,12 +81,7 @@ class HFModel:
         On one machine, equal weights and an equal description give equal logits, bit for bit.
         """
         if isinstance(self.decoder, CompiledDecoder):
-            rounded = (
-                "bfloat16 weights and inputs"
-                if self.decoder.kind == PAIRS
-                else f"{self.decoder.kind} weights"
-            )
-            return f"compiled forward, {rounded}, float32 sums, cpu"
+            return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"
         forward = "transformers' forward" if self.decoder is None else "lean forward"
         packed = ", packed" if self.decoder is not None and self.decoder.packed else ""
         return f"{forward}{packed}, {str(self.dtype).removeprefix('torch.')}, {self.device.type}"

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
-from specdec.models.converted_folders import PACKED
+from specdec.models.cached_folders import PACKED
 from specdec.models.free_memory import place
 from specdec.models.gguf.source import GGUFSource
 from specdec.models.hf import HFModel
@@ -49,7 +49,6 @@ def load_hf_model(
     name_or_path: str | os.PathLike[str] | Source,
     device: str | torch.device = "auto",
     dtype: str | torch.dtype = "auto",
-    revision: str | None = None,
     report: Report = silent,
     output_ids: int | Sequence[int] | None = None,
 ) -> HFModel:
@@ -58,12 +57,11 @@ def load_hf_model(
     device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
     torch dtype.
-    revision: branch, tag or commit of a hub id.
     report: is called with the progress of loading; if it raises, loading ends.
     output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
     ValueError names the argument or file that does not fit.
     """
-    source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
+    source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path)
     placement, read_as = checked_device(device), checked_dtype(dtype)
     packs = packed_bytes(source, device, dtype) is not None
     source.config()  # refuses a broken or unknown model before anything is fetched
@@ -74,11 +72,7 @@ def load_hf_model(
             if dtype not in ("auto", ROUNDED):
                 raise
     folder = source.fetch(report)
-    with READING, _weights_reported(source.name, report):
-        spread = {"device_map": "auto"} if placement is None else {}
-        model = _read(source.name, folder, dtype=read_as, **spread)
-    if placement is not None:
-        model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    model = _placed(source.name, folder, placement, read_as, report)
     if output_ids is not None:
         restrict(model, chosen_ids(output_ids, len(model.get_output_embeddings().weight), ends_of(model)))
     if dtype == ROUNDED:
@@ -118,7 +112,7 @@ _TAKES = {
 
 
 def _form(dtype: str | torch.dtype) -> str:
-    """The form of `folder_name` for a dtype that keeps few bits."""
+    """The form of `converted_folder` for a dtype that keeps few bits."""
     return PACKED if dtype == "auto" else str(dtype)
 
 
@@ -202,6 +196,17 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
         yield
     finally:
         set_tqdm_hook(previous)
+
+
+def _placed(
+    name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
+) -> PreTrainedModel:
+    """The model in a folder, on this device; on all GPUs if it is None."""
+    with READING, _weights_reported(name, report):
+        model = _read(name, folder, dtype=dtype, **({"device_map": "auto"} if device is None else {}))
+    if device is not None:
+        model.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    return model
 
 
 def _read(name: str, folder: Path, **options: Any) -> PreTrainedModel:

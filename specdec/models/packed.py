@@ -8,21 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import AutoConfig, GenerationConfig, PreTrainedModel
 
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
-from specdec.models.converted_folders import LIST
-from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
+from specdec.models.cached_folders import LIST
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.long_context import long_context_check
 from specdec.models.packed_check import packed_fault, skeleton
 from specdec.models.packed_decoder import FrequentFirst, PackedDecoder
-from specdec.models.packed_file import HEAD, read_packed
+from specdec.models.packed_file import EMBEDDING, HEAD, PackedMatrices, read_packed
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
 from specdec.models.prepare import TREES, explained_model
 from specdec.models.selfcheck import explained
@@ -61,11 +59,6 @@ class PackedModel(HFModel):
         return self._whole()
 
     @property
-    def generation_config(self) -> Any:
-        """The model's settings of generation."""
-        return self._prepared.module.generation_config
-
-    @property
     def embedding(self) -> torch.Tensor:
         """The matrix of the input embedding, float32 [ids, width]."""
         return self.matrices.embedded(torch.arange(len(self.matrices.tensors[EMBEDDING])))
@@ -77,15 +70,13 @@ class PackedModel(HFModel):
         assert isinstance(decoder, PackedDecoder)
         return decoder.matrices
 
-    @property
-    def arithmetic(self) -> str:
-        """A description of how logits are computed."""
-        assert isinstance(self.decoder, PackedDecoder)
-        return f"compiled forward, {self.decoder.kind} weights, int8 inputs, float32 sums, cpu"
+    def __reduce__(self) -> tuple[Callable[..., PackedModel], tuple, bool]:  # type: ignore[override]
+        arguments = self.folder, self.name, self._whole, self._output_ids
+        return PackedModel, arguments, isinstance(self.decoder, FrequentFirst)
 
-    def __reduce__(self) -> tuple[Callable[..., PackedModel], tuple]:
-        in_parts = isinstance(self.decoder, FrequentFirst)
-        return _again, (in_parts, self.folder, self.name, self._whole, self._output_ids)
+    def __setstate__(self, frequent_first: bool) -> None:
+        if frequent_first:
+            self.score_frequent_first()
 
     def to(self, device: str | torch.device) -> HFModel:
         """Return the model itself for a CPU; ValueError for other devices."""
@@ -101,14 +92,6 @@ class PackedModel(HFModel):
         if FrequentFirst.fits(self._prepared.module.lm_head):
             decoder = FrequentFirst(self._prepared.module, self.matrices)
             self._prepared = replace(self._prepared, decoder=decoder)
-
-
-def _again(in_parts: bool, *arguments: Any) -> PackedModel:
-    """The model from its pickled arguments. in_parts: whether it scores frequent tokens first."""
-    model = PackedModel(*arguments)
-    if in_parts:
-        model.score_frequent_first()
-    return model
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
@@ -130,13 +113,13 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
     model = unchecked(module, name, torch.device("cpu"), decoder.scored_ids)
     model = replace(model, dtype=torch.float32, kind=COMPILED, decoder=decoder)
     model = explained_model(model, TREES)
-    path = verdicts.path_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
-    if path is not None and verdicts.holds(path, model):
+    verdict = verdicts.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    if verdict is not None and verdicts.holds(verdict, model):
         return model
     fault = long_context_check(module).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
         logging.warning("%s is not decoded in the bits of its file: in these bits it %s", name, fault)
         raise PackedError(f"{name} {fault}")
-    if path is not None:
-        verdicts.remember(path, model)
+    if verdict is not None:
+        verdicts.remember(verdict, model)
     return model

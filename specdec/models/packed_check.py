@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from specdec.models.base import PreparedModel
-from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.kernels.layout import LANES
 from specdec.models.memory import without_weights
+from specdec.models.packed_file import PackedMatrices
 from specdec.models.selfcheck import (
     PREFIX_LENGTH,
     SCRIPTS,

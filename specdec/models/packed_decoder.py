@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.kernels.packing import Packed
 from specdec.models.lean import check_architecture
+from specdec.models.packed_file import EMBEDDING, PackedMatrices
 
 FIRST = 1 << 15
 """Tokens that a `FrequentFirst` scores first. Tokenizers of byte pairs number their strings in the order in
@@ -57,6 +57,11 @@ class PackedDecoder(CompiledDecoder):
     @property
     def _rounds(self) -> bool:
         return True
+
+    @property
+    def rounded(self) -> str:
+        """The numbers that are multiplied, in words."""
+        return f"{self.kind} weights, int8 inputs"
 
 
 class FrequentFirst(PackedDecoder):

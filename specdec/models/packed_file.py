@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import prod
@@ -19,15 +19,16 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from torch import Tensor
 
 from specdec.models.gguf.fields import fields, rows_of
 from specdec.models.gguf.header import BrokenFileError
-from specdec.models.gguf.matrices import EMBEDDING, PackedMatrices
 from specdec.models.gguf.weights import Stored, rows_in_halves
 from specdec.models.kernels.layout import LANES, QUANTISED
-from specdec.models.kernels.quantised import blocks_of, rounded_fields
+from specdec.models.kernels.quantised import blocks_of, chosen_outputs, fields_of, rounded_fields
 
-FILE, KINDS, HEAD = "packed.safetensors", "kinds", "lm_head.weight"
+FILE, KINDS = "packed.safetensors", "kinds"
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
 """The kind to which matrices of more bits are rounded, by the name of `dtype`."""
 AT_ONCE = 1 << 22
@@ -36,6 +37,50 @@ SMALLEST_SCALE = 2.0**-20
 """The largest scale of rows packed at once must be at least this: smaller float16 numbers have few digits."""
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _SAFE = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+
+
+class PackedMatrices:
+    """The matrices of a model as they lie in a file, by transformers' names.
+
+    tensors: of each matrix the blocks of a `Packed`, of the embedding its rows as the GGUF file has them, and
+    norms and biases in float32. kinds: of each matrix; a type of GGUF for the embedding's rows.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
+        self.tensors, self.kinds = tensors, kinds
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of weights that a forward reads: all but the rows of the embedding."""
+        return sum(tensor.nbytes for name, tensor in self.tensors.items() if name != EMBEDDING)
+
+    def small(self) -> dict[str, Tensor]:
+        """Norms and biases."""
+        return {name: tensor for name, tensor in self.tensors.items() if name not in self.kinds}
+
+    def embedded(self, token_ids: Tensor) -> Tensor:
+        """float32 [n, width], rows of the embedding."""
+        return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
+
+    def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
+        """The same matrices, one of them with only these outputs, in this order, padded to whole blocks."""
+        blocks, kind = self.tensors[name], self.kinds[name]
+        ids = torch.nn.functional.pad(ids[None], (0, -len(ids) % LANES), mode="replicate")[0]
+        if kind in QUANTISED:
+            rows = torch.from_numpy(chosen_outputs(blocks.numpy(), kind, ids.numpy()))
+        else:
+            rows = blocks[ids // LANES, :, ids % LANES].unflatten(0, (-1, LANES)).transpose(1, 2).contiguous()
+        return PackedMatrices({**self.tensors, name: rows}, self.kinds)
+
+    def values(self, name: str, first: int = 0, end: int | None = None) -> Tensor:
+        """float32 [outputs, inputs] of a matrix, or of its blocks from `first` to `end`.
+
+        Outputs are padded to whole blocks.
+        """
+        blocks, kind = self.tensors[name][first:end], self.kinds[name]
+        if kind in QUANTISED:
+            return torch.from_numpy(fields_of(blocks.numpy(), kind).values(kind))
+        return blocks.float().transpose(1, 2).reshape(len(blocks) * LANES, -1)
 
 
 class _Entry(NamedTuple):

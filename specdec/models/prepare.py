@@ -53,33 +53,33 @@ def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> Pre
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
-        path = None
+        verdict = None
         if files is not None and _compiles(module, module.device):
-            path = verdicts.path_of(files, type(module).__name__, str(module.dtype))
-        if path is not None and (remembered := _remembered(module, name, path)) is not None:
+            verdict = verdicts.folder_of(files, type(module).__name__, str(module.dtype))
+        if verdict is not None and (remembered := _remembered(module, name, verdict)) is not None:
             return remembered
         check_sound(module)
         model = _checked(module, name)
-        if path is not None and model.kind is COMPILED and not model.note:
-            verdicts.remember(path, model)
+        if verdict is not None and model.kind is COMPILED and not model.note:
+            verdicts.remember(verdict, model)
             # mapped weights take no memory of their own
-            return _remembered(module, name, path) or model
+            return _remembered(module, name, verdict) or model
         return model
 
 
-def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel | None:
-    """The module on the compiled forward, if the verdict in this file says that it passed the self-check.
+def _remembered(module: PreTrainedModel, name: str, verdict: Path) -> PreparedModel | None:
+    """The module on the compiled forward, if this verdict says that it passed the self-check.
 
     None where there is no verdict, or where the forward gives other logits than the one that was checked.
     """
-    stored = verdicts.stored_weights(path)
+    stored = verdicts.stored_weights(verdict)
     if stored is None:
         return None
     head: Any = module.get_output_embeddings()
     vocab_size = getattr(head, "vocab_size", len(head.weight))  # a `PartialHead` scores a part of it
     model = unchecked(module, name, torch.device("cpu"), vocab_size)
     model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, stored))
-    return explained_model(model, TREES) if verdicts.holds(path, model) else None
+    return explained_model(model, TREES) if verdicts.holds(verdict, model) else None
 
 
 def _checked(module: PreTrainedModel, name: str) -> PreparedModel:

@@ -10,15 +10,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
-from specdec.models.converted_folders import folder_name, made
+from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.header import BrokenFileError
-from specdec.models.gguf.matrices import EMBEDDING
 from specdec.models.gguf.weights import Stored, check_shapes
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
 from specdec.models.lean import check_architecture
 from specdec.models.memory import tensor_shapes, without_weights
-from specdec.models.packed_file import HEAD, ROUNDED_KINDS, write_packed
+from specdec.models.packed_file import EMBEDDING, HEAD, ROUNDED_KINDS, write_packed
 from specdec.models.progress import Progress, Report
 from specdec.models.weight_files import named_files
 
@@ -77,7 +76,7 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
             GenerationConfig.from_model_config(config).save_pretrained(new)
 
     try:
-        return made(folder_name(folder, form, [*files, *texts]), write)
+        return made(converted_folder(folder, form, [*files, *texts]), write)
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:

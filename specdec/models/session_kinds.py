@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
@@ -84,15 +83,11 @@ def layouts(config: PretrainedConfig) -> dict[str, Layout]:
 
 def switch_length(config: PretrainedConfig) -> int | None:
     """Tokens up to which longrope embeddings use their short factors; None without one, or if they differ."""
-    switches = {rope["original_max_position_embeddings"] for rope in _longropes(config)}
-    return switches.pop() if len(switches) == 1 else None
-
-
-def _longropes(config: PretrainedConfig) -> Iterator[Mapping[str, Any]]:
     parameters = getattr(config, "rope_parameters", None) or {}
-    for rope in (parameters, *parameters.values()):
-        if isinstance(rope, Mapping) and rope.get("rope_type") == "longrope":
-            yield rope
+    ropes = [rope for rope in (parameters, *parameters.values()) if isinstance(rope, Mapping)]
+    longropes = [rope for rope in ropes if rope.get("rope_type") == "longrope"]
+    switches = {rope["original_max_position_embeddings"] for rope in longropes}
+    return switches.pop() if len(switches) == 1 else None
 
 
 def _tree(name: str, model: PreparedModel, ancestors_only: bool = True) -> Session:

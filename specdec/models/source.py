@@ -60,10 +60,10 @@ def checked_name(name_or_path: str | os.PathLike[str]) -> str:
     return name
 
 
-def find_source(name_or_path: str | os.PathLike[str], revision: str | None = None) -> Source:
+def find_source(name_or_path: str | os.PathLike[str]) -> Source:
     """The model with this name: a folder or GGUF file, else a model on the hub, else its copy in the cache.
 
-    revision: branch, tag or commit of a hub id. ValueError names what is missing.
+    ValueError names what is missing.
     """
     name = checked_name(name_or_path)
     if os.path.isdir(name):
@@ -78,7 +78,7 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
         )
     try:
         validate_repo_id(name)
-        info = HfApi().model_info(name, revision=revision, files_metadata=True, timeout=TIMEOUT)
+        info = HfApi().model_info(name, files_metadata=True, timeout=TIMEOUT)
     except HFValidationError as error:
         raise ValueError(f"{name!r} is not a local folder, and no hub id like Qwen/Qwen3-8B") from error
     except GatedRepoError as error:
@@ -88,9 +88,9 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
             f"{name!r} is not a local folder, and not found on the hub (a private model needs HF_TOKEN)"
         ) from error
     except _UNREACHABLE as error:
-        return _cached(name, revision, error)
+        return _cached(name, error)
     sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
-    return HubSource(name, revision, info.sha, sizes)
+    return HubSource(name, info.sha, sizes)
 
 
 class FolderSource:
@@ -114,12 +114,12 @@ class FolderSource:
 class HubSource:
     """A model on the hub at one commit. Only the files that loading needs are fetched.
 
-    revision: the branch, tag or commit that was asked for. commit: the commit that it names at this moment.
-    sizes: bytes of every file on the hub. ValueError if the model has no safetensors weights.
+    commit: the newest one at this moment. sizes: bytes of every file on the hub. ValueError if the model has
+    no safetensors weights.
     """
 
-    def __init__(self, name: str, revision: str | None, commit: str | None, sizes: Mapping[str, int]):
-        self.name, self._revision, self._commit = name, revision, commit
+    def __init__(self, name: str, commit: str | None, sizes: Mapping[str, int]):
+        self.name, self._commit = name, commit
         texts = [file for file in sizes if _TEXTS.fullmatch(file)]
         weights = [file for file in sizes if _WEIGHTS.fullmatch(file)]
         if "config.json" not in texts:
@@ -134,8 +134,8 @@ class HubSource:
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json can't be fetched, or is broken or unknown."""
-        # Asked for by the revision's name: the cache then remembers the commit for days without a network.
-        return _read_config(_downloaded(self.name, "config.json", self._revision).parent, self.name)
+        # Asked for without the commit: the cache then remembers the commit for days without a network.
+        return _read_config(_downloaded(self.name, "config.json").parent, self.name)
 
     def fetch(self, report: Report = silent) -> Path:
         """Fetches the files that are not in the cache; ValueError if the disk or the hub prevents it."""
@@ -147,7 +147,7 @@ class HubSource:
             def show(n: int, _: int = 0, start: int = done) -> None:
                 report(Progress("fetching", self.name, min(start + n, total), total))
 
-            path = _downloaded(self.name, file, self._commit, _bar(show))
+            path = _downloaded(self.name, file, _bar(show), self._commit)
             if file == INDEX:
                 indexed_files(path, self.name)  # checks the index before the weights, which come last
             done += size
@@ -183,16 +183,16 @@ def fetch_file(repository: str, file: str, sha256: str, report: Report = silent)
     def show(done: int, total: int) -> None:
         report(Progress("fetching", file, done, total))
 
-    fetched = _downloaded(repository, file, None, _bar(show))
+    fetched = _downloaded(repository, file, _bar(show))
     if file_checksum(fetched) != sha256:
         fetched.resolve().unlink()
         raise ValueError(f"{file} of {repository!r} is not the file that was expected; it is deleted")
     return fetched
 
 
-def _downloaded(name: str, file: str, revision: str | None, bar: type[tqdm] | None = None) -> Path:
+def _downloaded(name: str, file: str, bar: type[tqdm] | None = None, commit: str | None = None) -> Path:
     try:
-        return Path(hf_hub_download(name, file, revision=revision, etag_timeout=TIMEOUT, tqdm_class=bar))
+        return Path(hf_hub_download(name, file, revision=commit, etag_timeout=TIMEOUT, tqdm_class=bar))
     except GatedRepoError as error:
         raise ValueError(_gated(name)) from error
     except _UNREACHABLE as error:
@@ -202,9 +202,9 @@ def _downloaded(name: str, file: str, revision: str | None, bar: type[tqdm] | No
         ) from error
 
 
-def _cached(name: str, revision: str | None, error: BaseException) -> FolderSource:
+def _cached(name: str, error: BaseException) -> FolderSource:
     """The copy of an earlier download, for when the hub is out of reach."""
-    config = try_to_load_from_cache(name, "config.json", revision=revision)
+    config = try_to_load_from_cache(name, "config.json")
     if isinstance(config, str):
         return FolderSource(name, Path(config).parent)
     raise ValueError(

@@ -1,11 +1,11 @@
 """Remembers which models have passed the self-check, so that a later start need not repeat it.
 
 A verdict holds for the files of the weights, the code of the forward, the versions of the libraries and the
-processor. Its file is named by a checksum of all of these and lies in a private folder. It holds a checksum
-of the logits that the checked forward gave, and one of the packed weights. A start compares both checksums
-with those of the present logits and weights. Where anything differs, the model is checked again.
+processor. It is a folder (`cached_folders`), named by checksums of all of these. It holds a checksum of the
+logits that the checked forward gave. A start compares it with that of the present logits. Where anything
+differs, the model is checked again.
 
-Beside the verdict lie the weights as the forward reads them. A start maps them into memory instead of packing
+The folder also holds the weights as the forward reads them. A start maps them into memory instead of packing
 them, so that they take no memory of their own and the model's own weights are not read.
 
 Only the compiled forward has verdicts, because its logits are the same bits on any number of threads.
@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import shutil
-import threading
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,11 +29,12 @@ from torch import Tensor
 
 from specdec.checksum import quick_checksum
 from specdec.models.base import PreparedModel
+from specdec.models.cached_folders import made, whole
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.selfcheck import PREFIX_LENGTH, SCRIPTS, ordinary_tokens
 from specdec.private_cache import private_folder
 
-FOLDER, WEIGHTS = "verdicts", ".safetensors"
+CACHE, LOGITS, WEIGHTS = "verdicts", "logits.txt", "weights.safetensors"
 LIBRARIES = ("torch", "transformers", "numpy", "numba", "llvmlite")
 
 
@@ -44,56 +44,46 @@ def files_checksum(folder: Path) -> str:
     return _checksum("\n".join(f"{file.name} {quick_checksum(file)}" for file in files))
 
 
-def path_of(files: str, *more: str) -> Path | None:
-    """The file of the verdict on a model; None without a private folder.
+def folder_of(files: str, *more: str) -> Path | None:
+    """The folder of the verdict on a model; None without a private cache.
 
     files: the checksum of the files that it was read from. more: how they were read, as class and dtype.
     """
-    folder = private_folder(FOLDER)
+    cache = private_folder(CACHE)
     names = (_checksum(json.dumps(part))[:32] for part in ([files, *more], conditions()))
-    return folder and folder / f"{'-'.join(names)}.txt"
+    return cache and cache / "-".join(names)
 
 
-def holds(path: Path, model: PreparedModel) -> bool:
-    """Whether the model still gives the logits whose checksum the verdict in this file holds."""
+def holds(verdict: Path, model: PreparedModel) -> bool:
+    """Whether the model still gives the logits whose checksum this verdict holds."""
     try:
-        return path.read_text().split(" ")[0] == fingerprint(model)
+        return (verdict / LOGITS).read_text() == fingerprint(model)
     except (OSError, ValueError):
         return False
 
 
-def stored_weights(path: Path) -> dict[str, Tensor] | None:
-    """The packed weights beside a verdict, mapped into memory; None where they or the verdict are damaged."""
-    file = path.with_suffix(WEIGHTS)
-    try:
-        return load_file(file) if path.read_text().split(" ")[1:] == [quick_checksum(file)] else None
-    except (OSError, ValueError, SafetensorError):
-        return None
+def stored_weights(verdict: Path) -> dict[str, Tensor] | None:
+    """The packed weights of a verdict, mapped into memory; None where it is missing or damaged."""
+    return load_file(verdict / WEIGHTS) if whole(verdict) else None
 
 
-def remember(path: Path, model: PreparedModel) -> None:
+def remember(verdict: Path, model: PreparedModel) -> None:
     """Writes the verdict on a checked model and its packed weights, in place of those of earlier versions.
 
-    Weights that stay in the bits of a model's own file are not written again. A process that is stopped
-    leaves no half of a file. Nothing is written where the weights would take more than half of the disk's
-    free room: the next start checks again.
+    Weights that stay in the bits of a model's own file are not written again. Nothing is written where the
+    weights would take more than half of the disk's free room, or where the disk is full: the next start
+    checks again.
     """
-    new, text = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}"), fingerprint(model)
-    try:
-        for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
-            old.unlink(missing_ok=True)  # also the files of a process that was stopped
+
+    def write(folder: Path) -> None:
+        (folder / LOGITS).write_text(fingerprint(model))
         if type(model.decoder) is CompiledDecoder:
-            if 2 * model.decoder.nbytes > shutil.disk_usage(path.parent).free:
-                return
-            save_file(model.decoder.packed_tensors(), new)
-            text += f" {quick_checksum(new)}"
-            new.chmod(0o600)
-            new.replace(path.with_suffix(WEIGHTS))
-        new.write_text(text)
-        new.chmod(0o600)
-        new.replace(path)
-    except (OSError, SafetensorError):  # the disk is full: the next start checks again
-        new.unlink(missing_ok=True)
+            if 2 * model.decoder.nbytes > shutil.disk_usage(folder).free:
+                raise OSError("there is no room for the weights")
+            save_file(model.decoder.packed_tensors(), folder / WEIGHTS)
+
+    with suppress(OSError, SafetensorError, NotImplementedError):  # the last: the disk has no locks
+        made(verdict, write)
 
 
 def fingerprint(model: PreparedModel) -> str:

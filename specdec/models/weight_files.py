@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -54,7 +53,10 @@ def named_files(folder: Path, name: str) -> list[str]:
 
 def indexed_files(index: Path, name: str) -> list[str]:
     """The files that an index names; ValueError where one is no plain name of a safetensors file."""
-    entries = _read(index, name)
+    try:
+        entries = json.loads(index.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{name!r} has a broken {INDEX}: {error}".replace(str(index), INDEX)) from error
     named = entries.get("weight_map") if isinstance(entries, dict) else None
     if not isinstance(named, dict) or not named or not isinstance(entries.get("metadata"), dict):
         raise ValueError(f"{name!r} has a broken {INDEX}: it lacks its metadata or its weight_map")
@@ -65,13 +67,6 @@ def indexed_files(index: Path, name: str) -> list[str]:
                 "from safetensors beside it only, pickled ones are never loaded"
             )
     return sorted(set(named.values()))
-
-
-def _read(index: Path, name: str) -> Any:
-    try:
-        return json.loads(index.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ValueError(f"{name!r} has a broken {INDEX}: {error}".replace(str(index), INDEX)) from error
 
 
 def _check_lies_in(folder: Path, file: str, name: str) -> None:

@@ -11,8 +11,8 @@ from fastapi import HTTPException
 from components.classroom import steps, views, web
 from components.classroom.drafting import Drafting
 from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Rooms
-from components.guard import limits
 from components.lessons import panel as lessons
+from components.visitors import limits
 
 HOME, OTHER = "192.0.2.1", "192.0.2.2"
 FIRST = Place("trees", 1)

@@ -53,6 +53,7 @@ LAYERS = {
         },
     ],
     "components": [
+        {"visitors"},
         {"guard"},
         {"page"},
         {"runs"},

@@ -12,9 +12,9 @@ import specdec
 from specdec.decoding.engine import Engine
 from specdec.models import packed_decoder
 from specdec.models.gguf.fields import fields
-from specdec.models.gguf.matrices import PackedMatrices
 from specdec.models.kernels.layout import LANES, QUANTISED
 from specdec.models.kernels.quantised import blocks_of
+from specdec.models.packed_file import PackedMatrices
 from specdec.models.partial_head import chosen_ids, ends_of
 from specdec.probs import Sampling, log_probs
 from specdec.settings import RunSettings

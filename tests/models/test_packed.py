@@ -20,17 +20,16 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import specdec
 from specdec.bench import bandwidth
 from specdec.bench.contestants import Contestant
-from specdec.models import HFModel, converted_folders, packed, packed_check, partial, prepare
+from specdec.models import HFModel, cached_folders, packed, packed_check, partial, prepare
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BLOCKS, read_header
-from specdec.models.gguf.matrices import EMBEDDING
 from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault
-from specdec.models.packed_file import FILE
+from specdec.models.packed_file import EMBEDDING, FILE
 from specdec.models.selfcheck import relative_error
 from specdec.theory import total_variation
 from specdec.topology import Topology
@@ -183,7 +182,7 @@ def test_several_first_starts_pack_once_and_a_damaged_file_is_packed_again(tmp_p
     turned[-100] ^= 1
     for damage in (b"", good[: len(good) // 2], bytes(turned)):
         (folder / FILE).write_bytes(damage)
-        assert not converted_folders.whole(folder)
+        assert not cached_folders.whole(folder)
         specdec.load_pair(path, dtype="packed")
         assert (folder / FILE).read_bytes() == good
     assert all(each.stat().st_mode & 0o077 == 0 for each in folder.iterdir())
@@ -277,7 +276,7 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
     rows = [scored(model, IDS, range(-1, len(IDS) - 2)) for model in (first, second, want)]
     assert torch.equal(rows[1], rows[2])
     assert not torch.equal(rows[0], rows[1])
-    folders = [each for each in converted_folders._cache().iterdir() if each.is_dir()]
+    folders = [each for each in cached_folders._cache().iterdir() if each.is_dir()]
     assert len(folders) == 2  # the cache of the replaced file is removed
 
 
@@ -322,7 +321,7 @@ def test_two_processes_may_start_first_at_once(tmp_path, own_cache):  # noqa: F8
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     texts = [process.communicate(timeout=300)[0].split()[-1] for process in both]
     assert texts == [digest(specdec.load_pair(path, dtype="packed").target)] * 2
-    assert len([each for each in converted_folders._cache().iterdir() if each.is_dir()]) == 1
+    assert len([each for each in cached_folders._cache().iterdir() if each.is_dir()]) == 1
 
 
 def digest(model):

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
 import specdec
-from specdec.models import converted_folders
+from specdec.models import cached_folders
 from specdec.models.hf import HFModel
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
@@ -105,12 +105,12 @@ def test_a_folder_is_rounded_once_and_again_after_damage_or_a_change(tmp_path, m
     with monkeypatch.context() as patched:
         patched.setattr("specdec.models.rounded_folder.write_packed", None)
         assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
-    (made,) = (each for each in converted_folders._cache().iterdir() if each.is_dir())
+    (made,) = (each for each in cached_folders._cache().iterdir() if each.is_dir())
     (made / FILE).write_bytes((made / FILE).read_bytes()[:-1])
     assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
     folder(path, num_hidden_layers=1)
     assert not torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
-    assert sum(each.is_dir() for each in converted_folders._cache().iterdir()) == 1
+    assert sum(each.is_dir() for each in cached_folders._cache().iterdir()) == 1
 
 
 def test_a_model_without_such_a_forward_is_refused_or_rounded_as_a_draft_by_rows(tmp_path, monkeypatch):

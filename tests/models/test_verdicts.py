@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import specdec
 from specdec.models import load_hf_model, prepare, verdicts
+from specdec.models.cached_folders import LIST
 from specdec.models.kernels import compiled, decoder
 from specdec.models.kernels.compiled import crew
 from specdec.private_cache import VARIABLE
@@ -48,8 +49,10 @@ def load(folder, **options):
     return load_hf_model(folder, "cpu", **{"dtype": "float32"} | options)
 
 
-def verdict_file(folder):
-    (path,) = (folder.parent / "cache" / "specdec" / verdicts.FOLDER).glob("*.txt")
+def verdict_of(folder):
+    (path,) = (
+        each for each in (folder.parent / "cache" / "specdec" / verdicts.CACHE).iterdir() if each.is_dir()
+    )
     return path
 
 
@@ -69,24 +72,25 @@ def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, check
 
 
 def test_several_first_starts_at_once_leave_one_whole_verdict(folder, checks):
-    shutil.rmtree(verdict_file(folder).parent)
+    shutil.rmtree(verdict_of(folder).parent)
     with ThreadPoolExecutor(4) as pool:
         models = [*pool.map(load, [folder] * 4)]
     assert {model.arithmetic for model in models} == {load(folder).arithmetic}
     checks.clear()
     load(folder)
     assert checks == []
-    assert {path.suffix for path in verdict_file(folder).parent.iterdir()} == {".txt", verdicts.WEIGHTS}
+    assert {path.suffix for path in verdict_of(folder).parent.iterdir()} == {"", ".lock"}
 
 
 def test_what_a_stopped_process_left_is_removed(folder, checks):
-    path = verdict_file(folder)
-    path.unlink()
-    left = path.with_suffix(".123-456")
-    left.touch(0o600)
+    path = verdict_of(folder)
+    left = path.rename(f"{path}left")
+    file = left.with_suffix(".txt")  # of the versions that wrote files
+    file.touch(0o600)
     load(folder)
     assert len(checks) == 1
     assert not left.exists()
+    assert not file.exists()
 
 
 def other_weights(folder, _):
@@ -128,14 +132,12 @@ def test_weights_rounded_by_rows_are_checked(folder, checks, monkeypatch):
     assert len(checks) == 2
 
 
-@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("name", [verdicts.LOGITS, LIST])
 @pytest.mark.parametrize("damage", ["", " ", "{}", "\0" * 100, "\u00e9", None])
-def test_a_damaged_verdict_is_replaced(folder, checks, damage, place):
-    path = verdict_file(folder)
+def test_a_damaged_verdict_is_replaced(folder, checks, damage, name):
+    path = verdict_of(folder) / name
     good = path.read_text()
-    parts = good.split(" ")
-    parts[place] = parts[place][::-1] if damage is None else damage
-    path.write_bytes(" ".join(parts).encode("latin-1"))
+    path.write_bytes((good[::-1] if damage is None else damage).encode("latin-1"))
     load(folder)
     assert len(checks) == 1
     assert path.read_text() == good
@@ -163,7 +165,7 @@ class Larger:
 
 @pytest.mark.parametrize("damage", ["cut off", "a bit", "gone", "of another model"])
 def test_damaged_packed_weights_are_replaced(folder, checks, damage):
-    path = verdict_file(folder).with_suffix(verdicts.WEIGHTS)
+    path = verdict_of(folder) / verdicts.WEIGHTS
     good = path.read_bytes()
     changed = bytearray(good)
     changed[-1] ^= 1
@@ -183,16 +185,15 @@ def test_packed_weights_are_mapped_and_those_of_former_versions_are_removed(fold
     fresh = specdec.models.HFModel(load(folder).module).decoder.packed_tensors()
     assert stored.keys() == fresh.keys()
     assert all(torch.equal(stored[name], fresh[name]) for name in fresh)
-    before = {path.name for path in verdict_file(folder).parent.iterdir()}
+    before = verdict_of(folder).name
     monkeypatch.setattr(verdicts, "code", lambda: "another one")
     load(folder)
-    after = {path.name for path in verdict_file(folder).parent.iterdir()}
-    assert len(before) == len(after) == 2
-    assert not before & after
+    after = verdict_of(folder).name
+    assert before != after
 
 
 def test_a_cache_that_others_could_write_is_not_used(folder, checks, caplog):
-    verdict_file(folder).chmod(0o666)
+    (verdict_of(folder) / verdicts.LOGITS).chmod(0o666)
     load(folder)
     assert len(checks) == 1
     assert "Nothing is cached" in caplog.text

@@ -7,9 +7,9 @@ import pytest
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from components.guard import addresses
-from components.guard.addresses import address
 from components.server import options
+from components.visitors import addresses
+from components.visitors.addresses import address
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def random_address(random):
 
 
 def test_without_proxies_nobody_is_believed():
-    assert seen("198.51.100.1", proxies=addresses.from_options(options.parse([]), {})) == "127.0.0.1"
+    assert seen("198.51.100.1", proxies=options.proxies(options.parse([]), {})) == "127.0.0.1"
 
 
 def test_whoever_comes_past_the_proxy_is_not_believed():
@@ -55,7 +55,7 @@ def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(i
         headers = [",".join(invented), ", ".join(["8.8.4.4", *inner])]
         if drawn.random() < 0.5:
             headers = [", ".join([*invented, "8.8.4.4", *inner])]
-        assert seen(*headers, proxies=addresses._PRIVATE) == "8.8.4.4", headers
+        assert seen(*headers, proxies=options.PRIVATE) == "8.8.4.4", headers
 
 
 @pytest.mark.parametrize(
@@ -88,19 +88,19 @@ def test_a_visitor_whom_a_proxy_names_without_a_number_has_this_name():
         (["--proxy", "127.0.0.1"], {}, "127.0.0.1"),
         (["--proxy", "127.0.0.1, 10.0.0.0/8,::1"], {}, "127.0.0.1,10.0.0.0/8,::1"),
         ([], {"SPECDEC_PROXY": "10.0.0.7"}, "10.0.0.7"),
-        ([], {"SPACE_ID": "someone/space"}, addresses._PRIVATE),
-        (["--share"], {}, addresses._PRIVATE),
+        ([], {"SPACE_ID": "someone/space"}, options.PRIVATE),
+        (["--share"], {}, options.PRIVATE),
         (["--proxy", "0"], {"SPACE_ID": "someone/space"}, ""),
     ],
 )
 def test_proxies_are_stated_or_known_of_the_place(arguments, environment, expected):
-    assert addresses.from_options(options.parse(arguments, environment), environment) == expected
+    assert options.proxies(options.parse(arguments, environment), environment) == expected
 
 
 @pytest.mark.parametrize("stated", ["1", "*", "-1", "", "²", "10.0.0.1/8", "proxy.example.org", "127.0.0.1,"])
 def test_what_is_no_address_of_a_proxy_is_named(stated):
     with pytest.raises(ValueError, match=r"is not an address or network, such as 127\.0\.0\.1"):
-        addresses.from_options(options.parse(["--proxy=" + stated]))
+        options.proxies(options.parse(["--proxy=" + stated]))
 
 
 def test_uvicorn_learns_whom_to_trust():

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 import specdec
-from components.guard import limits
 from components.runs import capacity, seats
 from components.runs.capacity import FEWEST, LONGEST
 from components.runs.lazy import shared
 from components.runs.queue import Queue
+from components.visitors import limits
 from specdec.decoding.acceptance import finished
 from specdec.models import free_memory, memory
 from tests.helpers.distributions import markov_pair

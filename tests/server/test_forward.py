@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from components.guard import limits
 from components.lessons import forward
 from components.runs import seats
+from components.visitors import limits
 from tests.helpers.distributions import markov_pair
 
 

@@ -13,9 +13,11 @@ import httpx
 import pytest
 from starlette.exceptions import HTTPException
 
-from components.guard import addresses, buckets, guard, hosts, limits, routes
+from components.guard import buckets, guard, hosts, routes
 from components.guard.buckets import Buckets
 from components.page.assets import ASSETS, PLOTLY
+from components.server import options
+from components.visitors import addresses, limits
 from tests.stress.visitors import ROOT, Site, serving
 
 
@@ -125,8 +127,8 @@ def test_only_known_names_are_answered(site, host, status):
 
 
 def test_names_can_be_stated_and_behind_a_proxy_any_is_taken(monkeypatch):
-    options = SimpleNamespace(names="page.example.org, other.example:80", host="box.example")
-    names = hosts.from_options(options, {"SPACE_HOST": "someone-space.hf.space"})
+    wanted = SimpleNamespace(names="page.example.org, other.example:80", host="box.example")
+    names = options.names(wanted, {"SPACE_HOST": "someone-space.hf.space"})
     assert names == {"page.example.org", "other.example", "box.example", "someone-space.hf.space"}
     monkeypatch.setattr(hosts, "_names", names)
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
@@ -138,7 +140,7 @@ def test_names_can_be_stated_and_behind_a_proxy_any_is_taken(monkeypatch):
 
 def test_a_stated_name_that_is_none_is_told():
     with pytest.raises(ValueError, match="names = 'http://page' is not a name"):
-        hosts.from_options(SimpleNamespace(names="http://page", host=None), {})
+        options.names(SimpleNamespace(names="http://page", host=None), {})
 
 
 # ---------------------------------------------------------------- senders
@@ -309,7 +311,7 @@ def at(monkeypatch):
 
 
 def test_an_address_may_come_all_at_once_and_then_at_its_pace(monkeypatch):
-    now, held = at(monkeypatch), Buckets(lambda: (1000, 100))
+    now, held = at(monkeypatch), Buckets(1000, 100)
     assert [held.take("a", 200) for _ in range(5)] == [0.0] * 5
     assert held.take("a", 200) == pytest.approx(2)
     assert held.take("b", 200) == 0
@@ -320,7 +322,7 @@ def test_an_address_may_come_all_at_once_and_then_at_its_pace(monkeypatch):
 
 
 def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(monkeypatch):
-    now, held = at(monkeypatch), Buckets(lambda: (100, 100))
+    now, held = at(monkeypatch), Buckets(100, 100)
     for _ in range(100):
         held.take("a", 500)
     with pytest.raises(HTTPException, match="too many requests from your address") as refused:
@@ -331,14 +333,14 @@ def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(monkeypatch):
 
 
 def test_whoever_is_a_little_too_fast_waits():
-    held = Buckets(lambda: (10, 100))
+    held = Buckets(10, 100)
     start = time.monotonic()
     asyncio.run(held.wait("a", 30))
     assert time.monotonic() - start > 0.15
 
 
 def test_buckets_of_invented_addresses_are_forgotten():
-    held = Buckets(lambda: (10, 1))
+    held = Buckets(10, 1)
     held.take("early", 10**9)
     assert held.take("early", 0) > 0
     for number in range(buckets.ADDRESSES):

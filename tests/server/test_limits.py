@@ -5,10 +5,10 @@ from dataclasses import fields
 
 import pytest
 
-from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import run
 from components.server import options
+from components.visitors import limits
 
 NAMES = [limit.name for limit in fields(limits.Limits)]
 

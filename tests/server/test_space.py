@@ -15,9 +15,9 @@ import yaml
 from packaging.requirements import Requirement
 
 import specdec
-from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import known_pairs, run, zero_gpu
+from components.visitors import limits
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import trained_tokenizer
 

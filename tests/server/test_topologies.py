@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import specdec
-from components.guard import limits
 from components.page.settings import VisitorSettings
 from components.runs import topologies
+from components.visitors import limits
 from specdec.decoding import acceptance
 from specdec.models import MarkovModel
 from specdec.probs import Sampling

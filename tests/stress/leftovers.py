@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 
 import app
-from components.guard import limits
 from components.page import serving, unheard
 from components.runs import seats
+from components.visitors import limits
 from specdec.models.cache import cached_tree_masks
 from tests.stress.visitors import PLAIN, Site, client, stream
 

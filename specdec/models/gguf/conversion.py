@@ -1,6 +1,6 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`converted_folders`). Matrices are rounded to bfloat16, unless the file
+The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16, unless the file
 holds them in 32 bits, or in 16 bits for an architecture of `CONFIGS`.
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, GgufConfig, PreTrainedConfig
 
-from specdec.models.converted_folders import folder_name, made
+from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.keys import check_keys
 from specdec.models.gguf.tokenizer import check_tokenizer, ends_of, tokenizer_of
@@ -54,7 +55,7 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
 def converted(path: Path, report: Any, form: str = "", header: Callable[[], Header] | None = None) -> Path:
     """The folder of a file's model, from the cache or made now.
 
-    form: as for `folder_name`. header: reads the file's header; it is called if the folder is made now.
+    form: as for `converted_folder`. header: reads the file's header; it is called if the folder is made now.
     report(done, total): called with the number of converted tensors. BrokenFileError if the file's content
     does not match its header.
     """
@@ -62,7 +63,7 @@ def converted(path: Path, report: Any, form: str = "", header: Callable[[], Head
     def write(folder: Path) -> None:
         _convert(path, header() if header else read_header(path), folder, report, form)
 
-    return made(folder_name(path, form, [path]), write)
+    return made(converted_folder(path, form, [path]), write)
 
 
 def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -> None:
@@ -78,25 +79,19 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         own = dtype_of(header)
         # activations of some of these architectures, such as Gemma's, are too large for float16
         dtype = torch.bfloat16 if own is torch.float16 else own
-        read = {"gguf_file": path.name, "dtype": dtype, "config": config}
+        read = partial(AutoModelForCausalLM.from_pretrained, path.parent, gguf_file=path.name, dtype=dtype)
+        as_numbers = GgufConfig(dequantize=True)
         with READING:
-            model = _transformers(lambda: _dequantised(path.parent, read), header)
+            model = _transformers(lambda: read(config=config, quantization_config=as_numbers), header)
         model.save_pretrained(folder, max_shard_size=SHARD)
     GenerationConfig(eos_token_id=ends_of(header) or None).save_pretrained(folder)
     _transformers(lambda: tokenizer_of(header), header).save_pretrained(folder)
 
 
-def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
-    from transformers import GgufConfig
-
-    return AutoModelForCausalLM.from_pretrained(
-        folder, **options, quantization_config=GgufConfig(dequantize=True)
-    )
-
-
 def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
-    config, names = config_of(path, header), names_of(header)
+    config = config_of(path, header)
+    names = names_of(header, config)
     have = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
     check_shapes(have, config)
     return config

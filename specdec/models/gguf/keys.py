@@ -76,7 +76,8 @@ def check_keys(header: Header, config: PreTrainedConfig) -> None:
     """Raise BrokenFileError for the first key that affects the computation and is not in `config`."""
     entries = list(_entries(config.to_dict()))
     if not any(name == "head_dim" and value for name, value in entries):
-        entries += [("head_dim", size) for size in _head_size(config)]
+        width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
+        entries += [("head_dim", width // heads)] if heads else []
     start = f"{header.architecture}."
     for name, value in header.keys.items():
         key = name.removeprefix(start)
@@ -112,12 +113,6 @@ def _expressed(
     have = [entry for name, entry in entries if name in names]
     have += [getattr(config, name) for name in names if hasattr(config, name)]
     return any(_same(value, entry) for entry in have)
-
-
-def _head_size(config: PreTrainedConfig) -> list[int]:
-    """The size of a head that follows from width and number of heads; empty for a model without heads."""
-    width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
-    return [width // heads] if heads else []
 
 
 def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:

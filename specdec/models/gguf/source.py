@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
-from specdec.models.converted_folders import PACKED, folder_name, kept
+from specdec.models.cached_folders import PACKED, converted_folder, whole
 from specdec.models.gguf.conversion import converted, read_config
 from specdec.models.gguf.fields import PLAIN
 from specdec.models.gguf.header import MAGIC, BrokenFileError, Header, read_header
@@ -51,14 +51,14 @@ class GGUFSource:
 
     def _kept(self, form: str) -> Path | None:
         """The folder of this form, if an earlier start has made it."""
-        if form not in self._folders and (folder := kept(folder_name(self.path, form, [self.path]))):
+        if form not in self._folders and whole(folder := converted_folder(self.path, form, [self.path])):
             self._folders[form] = folder
         return self._folders.get(form)
 
     def packed_bytes(self, form: str) -> int | None:
         """Bytes of the matrices in this form; None if the compiled forward can't read the file in it.
 
-        form: as for `folder_name`. Before the first conversion, it also starts the compilation of the
+        form: as for `converted_folder`. Before the first conversion, it also starts the compilation of the
         products that these matrices need.
         """
         if not expected():
@@ -77,7 +77,7 @@ class GGUFSource:
     def fetch(self, report: Report = silent, form: str = "") -> Path:
         """The folder into which the file is converted once; ValueError if the file is broken.
 
-        form: as for `folder_name`.
+        form: as for `converted_folder`.
         """
 
         def tell(done: int, total: int) -> None:
@@ -90,7 +90,7 @@ class GGUFSource:
 
 
 def _can_be_packed(header: Header, form: str) -> bool:
-    """Whether all matrices of a file can be packed in this form of `folder_name`.
+    """Whether all matrices of a file can be packed in this form of `converted_folder`.
 
     For `PACKED` at least one must have four to eight bits: otherwise packing saves nothing.
     """
@@ -119,9 +119,7 @@ def _named(name: str) -> Iterator[Any]:
     try:
         yield
     except ImportError as error:
-        raise ValueError(
-            f"{name!r} is a GGUF file, for which `pip install gguf filelock` is needed"
-        ) from error
+        raise ValueError(f"{name!r} is a GGUF file, for which `pip install gguf` is needed") from error
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
     except OSError as error:

@@ -1,13 +1,12 @@
 """A GGUF file's tensors under the names that transformers gives them, and the configuration.
 
-This module knows the tensor names of Llama, Mistral, Qwen 2 and Qwen 3. Other architectures go through
-transformers' own reader (`conversion`), which takes ten times as long.
+This module reads Llama, Mistral, Qwen 2 and Qwen 3. Other architectures go through transformers' own reader
+(`conversion`), which takes ten times as long.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,21 +26,6 @@ CONFIGS: dict[str, type[PreTrainedConfig]] = {
     "qwen3": Qwen3Config,
 }
 """Configurations by llama.cpp's name of the architecture; it calls Mistral "llama"."""
-_OF_MODEL = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-_OF_LAYER = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-_TENSOR = re.compile(r"(?:blk\.(\d+)\.)?([a-z_]+)\.(weight|bias)")
 _TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding"}
 _ROPE_FACTORS = "rope_freqs.weight"
 _YARN = {
@@ -180,20 +164,22 @@ def dtype_of(header: Header) -> torch.dtype:
     return own.get(next(iter(types)), torch.bfloat16) if len(types) == 1 else torch.bfloat16
 
 
-def names_of(header: Header) -> dict[str, str]:
-    """transformers' name of each tensor, by the file's name; BrokenFileError for an unknown tensor."""
-    named = {}
+def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
+    """transformers' name of each tensor of a configuration's model, by the name in a file.
+
+    BrokenFileError if the file has a tensor that no such model has.
+    """
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+    kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == header.architecture)
+    known = get_tensor_name_map(kind, config.num_hidden_layers)
+    names = {str(known.get_name(name, (".weight", ".bias"))): name for name in tensor_shapes(config)}
     for tensor in header.tensors:
-        match = _TENSOR.fullmatch(tensor.name)
-        layer, name, kind = match.groups() if match else (None, "", "")
-        known = (_OF_MODEL if layer is None else _OF_LAYER).get(name)
-        if known is None and tensor.name != _ROPE_FACTORS:
+        if tensor.name not in names and tensor.name != _ROPE_FACTORS:
             raise BrokenFileError(
-                f"holds {tensor.name!r}, which no {header.architecture} model of transformers has"
+                f"holds {tensor.name!r}; its keys describe a {header.architecture} model without it"
             )
-        if known is not None:
-            named[tensor.name] = f"{'' if layer is None else f'model.layers.{layer}.'}{known}.{kind}"
-    return named
+    return names
 
 
 def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) -> None:
@@ -232,7 +218,7 @@ class Stored(NamedTuple):
 
 def stored(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[Stored]:
     """The tensors of a file whose names transformers knows."""
-    names, data = names_of(header), np.memmap(path, mode="r")
+    names, data = names_of(header, config), np.memmap(path, mode="r")
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     for tensor in header.tensors:
         if tensor.name in names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -99,11 +99,6 @@ def _table(kv: Tensor, first: int, count: int) -> np.ndarray:
     table["capacity"] = kv.shape[2]
     table["place"] = np.arange(first, first + count)
     return table
-
-
-def _below(*parts: Tensor) -> Tensor:
-    """Matrices or vectors joined along their first dimension."""
-    return torch.cat(parts)
 
 
 class CompiledDecoder:
@@ -210,7 +205,7 @@ class CompiledDecoder:
 
         gated: whether the layers are a gate and an up projection, combined as silu(gate) * up.
         """
-        packed = self._packed(linears, side_by_side if gated else _below)
+        packed = self._packed(linears, gated)
         limit = self.inner if gated else packed.outputs
         if not gated and linears[0] is not self._output:
             limit = sum(linear.weight.shape[0] for linear in linears)
@@ -233,15 +228,13 @@ class CompiledDecoder:
         self._held.append(records)
         return records.ctypes.data
 
-    def _packed(self, linears: Sequence[nn.Linear], together: Callable[..., Tensor]) -> Packed:
-        """The weights of some linear layers as one matrix.
-
-        together: joins the layers' weights to one tensor, and their biases to another.
-        """
+    def _packed(self, linears: Sequence[nn.Linear], gated: bool) -> Packed:
+        """The weights of some linear layers as one matrix."""
         if self._stored is None:
-            weight = together(*(linear.weight.detach() for linear in linears))
+            together = side_by_side if gated else torch.cat
             biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
-            packed = pack(weight, together(*biases) if biases else None, self.kind)
+            weight = together([linear.weight.detach() for linear in linears])
+            packed = pack(weight, together(biases) if biases else None, self.kind)
         else:
             number = len(self._matrices)
             packed = Packed(*(self._stored.get(f"{number}.{part}") for part in Packed._fields))
@@ -322,6 +315,11 @@ class CompiledDecoder:
         inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
         own = max(rows * (at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
+
+    @property
+    def rounded(self) -> str:
+        """The numbers that are multiplied, in words."""
+        return "bfloat16 weights and inputs" if self.kind == at.PAIRS else f"{self.kind} weights"
 
     @cached_property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ bytes are read for the same sums. Weights that `round_rows` rounded to 127 steps
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -72,11 +73,10 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
     return Packed(blocks, scales, None if bias is None else pad(bias.float(), (0, missing)))
 
 
-def side_by_side(gate: Tensor, up: Tensor) -> Tensor:
+def side_by_side(gate_and_up: Sequence[Tensor]) -> Tensor:
     """Gates and ups, half a part of each in turn: [2 x outputs, ...], padded with zeros to whole parts."""
     half = PART // 2
-    missing = -len(gate) % half
-    both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, missing)) for part in (gate, up)]
+    both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, -len(part) % half)) for part in gate_and_up]
     blocks = [part.view(-1, 1, half, *part.shape[1:]) for part in both]
     return torch.cat(blocks, 1).flatten(0, 2)
 

@@ -1,0 +1,91 @@
+"""Folders in private caches, each complete or absent: converted models, and verdicts on models (`verdicts`).
+
+A folder is written under another name, with a list of its files and their checksums, and renamed when it is
+complete. A folder that does not match its list is made again. The folder of a replaced model is removed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from specdec.checksum import quick_checksum
+from specdec.private_cache import make_private, private_folder
+
+VERSION = 4
+"""The version of the conversion. Folders of another version are made again."""
+LIST = "files.json"
+"""Names, sizes and checksums of all files of a folder, written last."""
+PACKED = "packed"
+"""The form with the matrices in the file's own bits, in the blocks of the compiled forward."""
+
+
+def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
+    """The place of a model's converted folder: its name has a part for path and form, and one for content.
+
+    form: `PACKED`, "int4" or "int8" (the same with matrices of at most so many bits), or "" for safetensors.
+    files: those with the model's weights. A changed file gives another name, even if its size and time of
+    modification are the same, because no program can set `st_ctime_ns`.
+    """
+    states = [file.stat() for file in files]
+    content = [(each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in states]
+    about = (str(path.resolve()), form), (VERSION, *content)
+    return _cache() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:24] for part in about)
+
+
+def made(folder: Path, write: Callable[[Path], None]) -> Path:
+    """This folder, as it is in its cache or made now.
+
+    write: writes its files into an empty folder. If several processes ask for one folder at the same time,
+    one writes and the others wait. All other folders whose names begin alike, up to the "-", are removed.
+    """
+    cache, of_model = folder.parent, folder.name.split("-")[0]
+    with FileLock(cache / f"{of_model}.lock", mode=0o600):
+        if whole(folder):
+            return folder
+        for old in cache.glob(f"{of_model}-*"):  # damaged, half written, or of other files or versions
+            if old.is_file():
+                old.unlink()  # of the versions that wrote verdicts as files
+            shutil.rmtree(old, ignore_errors=True)
+        new = Path(tempfile.mkdtemp(prefix=f"{of_model}-", dir=cache))
+        try:
+            write(new)
+            (new / LIST).write_text(json.dumps(_listed(new)))
+            make_private(new)
+            new.rename(folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    return folder
+
+
+def whole(folder: Path) -> bool:
+    """Whether a folder exists and holds exactly the files that were written."""
+    try:
+        return json.loads((folder / LIST).read_text()) == _listed(folder)
+    except (OSError, ValueError):
+        return False
+
+
+@lru_cache(maxsize=1)
+def _cache() -> Path:
+    """The cache of converted models; without a private one, a folder that this process removes at its end."""
+    folder = private_folder("gguf")
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="specdec-gguf-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _listed(folder: Path) -> dict[str, list[Any]]:
+    """Size and checksum of each file but the list."""
+    files = [file for file in folder.iterdir() if file.is_file() and file.name != LIST]
+    return {file.name: [file.stat().st_size, quick_checksum(file)] for file in files}
