@@ -1,6 +1,7 @@
 // The game "You draft": the story, the field for the next words, and the other drafters.
 
 import { offer, writeAddress } from "../page/setup.js";
+import { onTab, openTab } from "../page/tabs.js";
 import { KINDS, STATUSES } from "../shared/catalogue.js";
 import { appendText, shortened, visible } from "../shared/labels.js";
 import { fillTable, make, setText } from "../shared/view.js";
@@ -11,8 +12,8 @@ import { outcome, rows, said } from "./words.js";
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
 // Seconds after an answer in which a second Enter is ignored, because it was meant for the previous guess.
 const HASTE = 0.25;
-const INVITATION = "Type the next words and press Enter. With nothing typed, the target writes one token alone.";
-const WAITING = "The target is working …";
+const INVITATION = "Type the next words and press Enter. With nothing typed, the large model writes one token alone.";
+const WAITING = "The large model is working …";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
 
 // The space before a word has no colour, so that no line ends with a strip of colour.
@@ -73,9 +74,14 @@ class YouDraft {
     on(".anew", "click", () => {
       this.seed = Math.floor(Math.random() * 2 ** 31);
       this.begin();
-      this.find(".typed").focus();
+      this.focus();
       writeAddress();
     });
+  }
+
+  // Typing goes into the field. On a touch screen a keyboard would cover the page.
+  focus() {
+    if (!matchMedia("(pointer: coarse)").matches) this.find(".typed").focus({ preventScroll: true });
   }
 
   get opening() {
@@ -119,6 +125,7 @@ class YouDraft {
     if (typed === "" && seconds < HASTE) return;
     const answer = await this.ask("guessed", { written: this.game.written, typed });
     if (!answer) return;
+    if (document.activeElement === document.body) this.focus(); // the button was pressed, and disabled meanwhile
     const round = { ...answer, seconds };
     this.game.rounds.push(round);
     this.find(".tokens").append(roundElement(round));
@@ -174,7 +181,7 @@ class YouDraft {
     appendText(word, value);
     typing.append(word);
     this.find(".writing").scrollTop = this.find(".writing").scrollHeight;
-    setText(this.find(".propose"), value.trim() === "" ? "Target alone" : "Propose");
+    setText(this.find(".propose"), value.trim() === "" ? "Large model alone" : "Propose");
   }
 
   get() {
@@ -196,4 +203,12 @@ class YouDraft {
 export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
   offer("story", setupOf(props, game));
+  // A visitor who moves through the tabs by keyboard stays there; in a lesson the keys go through the lesson.
+  const opened = () =>
+    openTab()?.contains(element) &&
+    !document.body.dataset.lesson &&
+    !document.querySelector("[role=tab]:focus-visible") &&
+    game.focus();
+  onTab(opened);
+  opened();
 }

@@ -10,7 +10,7 @@ function chance(p) {
   if (p === null) return "";
   const shown = p < 0.001 ? "less than 0.1%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}%`;
   const lost = p > 0.3 ? ", but another word won the race" : "";
-  return ` The target gave your token a probability of ${shown}${lost}.`;
+  return ` The large model gave your token a probability of ${shown}${lost}.`;
 }
 
 // The target's decision on a round's guess.
@@ -19,13 +19,13 @@ export function said({ guess, tokens }) {
   const own = quoted(tokens.at(-1).text);
   const kept = guess.filter(({ status }) => status === "accepted");
   const yields = tokens.length > 1 ? `: ${tokens.length} tokens from one call` : "";
-  if (guess.length === 0) return `The target wrote ${own} alone: one call, one token.`;
+  if (guess.length === 0) return `The large model wrote ${own} alone: one call, one token.`;
   if (kept.length === tokens.length) return `${list(kept)} accepted, and the story ends${yields}.`;
-  if (kept.length === guess.length) return `${list(kept)} accepted, and the target adds ${own}${yields}.`;
+  if (kept.length === guess.length) return `${list(kept)} accepted, and the large model adds ${own}${yields}.`;
   const lost = guess[kept.length];
   const before = kept.length > 0 ? `${list(kept)} accepted, ` : "";
-  const unread = guess.length > kept.length + 1 ? " The target did not read the words after it." : "";
-  return `${before}${quoted(lost.text)} rejected: the target writes ${own}${yields}.${chance(lost.p)}${unread}`;
+  const unread = guess.length > kept.length + 1 ? " The large model did not read the words after it." : "";
+  return `${before}${quoted(lost.text)} rejected: the large model writes ${own}${yields}.${chance(lost.p)}${unread}`;
 }
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -53,12 +53,12 @@ export function rows(game) {
 // Compares the story with the text that the target writes alone.
 /** @param {import("./game.js").Game} game */
 export function outcome(game) {
-  if (!game.isOver) return "When the story ends, the target writes it once more without your guesses.";
-  if (!game.alone) return "The target writes the story once more, alone …";
+  if (!game.isOver) return "When the story ends, the large model writes it once more without your guesses.";
+  if (!game.alone) return "The large model writes the story once more, alone …";
   const { written, rounds, alone } = game;
   const calls = `${alone.ids.length} call${alone.ids.length === 1 ? "" : "s"}; with you it needed ${rounds.length}`;
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
-    return `The same text, letter by letter: your guesses changed the speed, not the text. The target alone needed ${calls}.`;
-  return `The two texts differ after ${same} of ${written.length} tokens, because two ways to compute the same number differed in the last bit. The target alone needed ${calls}.`;
+    return `The same text, letter by letter: your guesses changed the speed, not the text. The large model alone needed ${calls}.`;
+  return `The two texts differ after ${same} of ${written.length} tokens, because two ways to compute the same number differed in the last bit. The large model alone needed ${calls}.`;
 }

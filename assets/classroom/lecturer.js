@@ -8,6 +8,8 @@ import { mountDraft } from "./lecturer_draft.js";
 import { mountJoin } from "./lecturer_join.js";
 import { KEPT } from "./teaching.js";
 
+const LOCAL = /^(localhost|127\.[\d.]+|\[::1\]|.*\.localhost)$/; // names of this machine that no phone knows
+
 let who = null; // { room, token }
 let state = null; // the latest state of the room
 let told = null; // the step that was last sent to the room
@@ -213,6 +215,7 @@ export function mountClassBar(element, _, server) {
 export function mountClassroom(element) {
   const find = (selector) => element.querySelector(selector);
   const box = find(".message");
+  find(".local").hidden = !LOCAL.test(location.hostname);
   const on = (selector, act) => find(selector).addEventListener("click", act);
   on("button.open", async () => {
     await open();

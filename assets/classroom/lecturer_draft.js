@@ -28,7 +28,7 @@ export function mountDraft(dialog, send) {
     const asks = !proposals && !ended;
     setText(
       find(".answered"),
-      checking ? "The target checks …" : `${answered} of ${Math.max(here, answered)} have guessed`,
+      checking ? "The large model checks …" : `${answered} of ${Math.max(here, answered)} have guessed`,
     );
     find(".answered").hidden = find(".verify").hidden = !asks;
     find(".verify").disabled = checking || answered === 0;

@@ -1,10 +1,10 @@
 // The ways to join the room, for the projector: a QR code, a link and the code.
 
+import * as lessons from "../lessons/panel.js";
 import { setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const LOCAL = /^(localhost|127\.[\d.]+|\[::1\]|.*\.localhost)$/;
 
 const linkOf = (room) => {
   const url = new URL("class", document.baseURI);
@@ -31,7 +31,10 @@ export function mountJoin(dialog, server, present) {
   find(".close").addEventListener("click", () => dialog.close());
   // Esc closes this dialog, and does not leave projector mode.
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
-  find(".local").hidden = !LOCAL.test(location.hostname);
+  find(".begin").addEventListener("click", () => {
+    dialog.close();
+    lessons.beginLecture(0);
+  });
 
   async function codeOf(wanted) {
     const found = await server.qr({ link: linkOf(wanted).href });
@@ -39,7 +42,10 @@ export function mountJoin(dialog, server, present) {
   }
 
   return {
-    show: () => dialog.open || dialog.showModal(),
+    show() {
+      find(".begin").hidden = Boolean(lessons.place());
+      if (!dialog.open) dialog.showModal();
+    },
     draw({ who, state }) {
       if (!who) {
         room = null;

@@ -144,7 +144,7 @@ function drawDraft({ draft, mine }) {
   drawWords(
     `Word ${draft.number}`,
     "You are the draft",
-    "The whole class guesses, and the target checks your most frequent guesses.",
+    "The whole class guesses, and the large model checks your most frequent guesses.",
   );
   find(".lesson .text").hidden = false;
   drawText(find(".lesson .text"), draft);
@@ -159,7 +159,7 @@ function drawDraft({ draft, mine }) {
     if (draft.ended) told("The text ends here.");
   } else if (mine) told(`Sent: “${mine}”. Wait for the others.`);
   else if (!draft.checking) drawProposal(draft);
-  else told("The target checks …");
+  else told("The large model checks …");
 }
 
 function drawProposal({ number }) {

@@ -219,9 +219,11 @@ class Comparison {
   // marks.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
-    const ofOthers = places.flatMap(({ same, at }, i) => (same === false ? [{ at, label: `≠ ${i + 1}` }] : []));
+    const ofOthers = places.flatMap(({ same, at }, i) =>
+      same === false ? [{ at, label: `column ${i + 1} differs` }] : [],
+    );
     this.views.forEach((view, i) => {
-      const own = places[i].same === false ? [{ at: places[i].at, label: "≠" }] : [];
+      const own = places[i].same === false ? [{ at: places[i].at, label: "differs from plain" }] : [];
       view.mark(view.column.method === "ar" ? ofOthers : own);
     });
   }

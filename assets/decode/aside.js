@@ -9,6 +9,7 @@ import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { remember, remembered } from "./choices.js";
+import { setFields } from "./fields.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
@@ -128,9 +129,10 @@ export function mountAside(element) {
     if (before !== "result") onceDrawn(() => void (element.parentElement.scrollLeft = 0));
     const [gain, same] = gainWords();
     setText(find(".gain"), gain);
-    setText(find(".same"), same);
+    setText(find(".same span"), same);
     const own = state.recorded || isExpecting() ? null : figuresOf(state);
     setText(find(".reason span"), own && recording ? reasonWords(own, recording) : "");
+    find(".measure").hidden = own?.times !== null;
     find(".pays").href = own ? payoffLink(own) : "?tab=payoff";
   });
   const open = () => {
@@ -141,6 +143,11 @@ export function mountAside(element) {
     onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone, to the race
   };
   const button = whyButton(open);
+  // Decodes the shown run once more, with plain decoding.
+  find(".measure").addEventListener("click", () => {
+    setFields({ prompt: state.setup.prompt, seed: state.setup.seed, baseline: true });
+    document.getElementById("generate").click();
+  });
   find(".try").addEventListener("click", () => {
     const prompt = /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
     prompt.focus();

@@ -27,6 +27,7 @@ import { saveAs } from "./save.js";
 const LINKED = "The settings of this link are ready to run. Below is a recorded run.";
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // a run from a file
+const [CODE, CHAT] = ["code", "opening"]; // recorded runs; the second one is for visitors who do not read code
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Replay {
@@ -62,6 +63,7 @@ class Replay {
     const menu = find(".save");
     menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
     mountMenu(menu);
+    find(".chat").addEventListener("click", () => this.chosen(CHAT));
     find(".go").addEventListener("click", () => document.getElementById("generate").click());
     const draw = onFrame(() => this.draw());
     subscribe(draw);
@@ -144,7 +146,7 @@ class Replay {
     pause();
     setStage("");
     show(run, about);
-    const isOpening = about.name === this.entries[0]?.name;
+    const isOpening = [this.entries[0]?.name, CHAT].includes(about.name);
     if (at) seek(at.round, at.decision);
     else if (this.linked) showAll();
     else if (calm.matches) isOpening ? showStills() : showAll();
@@ -244,6 +246,7 @@ class Replay {
     const value = recorded?.name ?? OWN;
     if (this.choose.value !== value) this.choose.value = value;
     this.drawWords();
+    this.element.querySelector(".chat").hidden = this.linked || recorded?.name !== CODE;
     this.there.hidden = recorded?.round === undefined || isPlaying() || this.isThere();
     this.twin.hidden = !recorded?.twin;
     if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);

@@ -3,6 +3,7 @@
 import {
   atEnd,
   decisionsOf,
+  isWriting,
   moveDecision,
   moveRound,
   seek,
@@ -19,6 +20,8 @@ function place() {
   const count = state.rounds.length;
   if (count === 0) return "no rounds yet";
   const { round } = state.selected;
+  if (state.follow && !isWriting() && !isPlaying())
+    return `${count} rounds, all played${round < count - 1 ? `; shown: ${round + 1}` : ""}`;
   return `round ${round + 1} of ${count}, step ${state.decision + 1} of ${decisionsOf(round).length}`;
 }
 

@@ -45,6 +45,13 @@ export async function goTo(lesson, step = 0, shown = false) {
   bar.open(lesson, step, shown);
 }
 
+// Begins the short lecture (0) or the whole one (1), on the projector.
+export async function beginLecture(which) {
+  project();
+  await arrived;
+  bar.begin(bar.lectures[which]);
+}
+
 // lessons: the address of the file with all lessons.
 export async function mountLesson(element, { lessons: address }) {
   const lessons = await fetched(address).catch(() => null);
@@ -101,12 +108,7 @@ function drawLectures(card) {
   card.querySelector(".route").append(...route);
   const buttons = card.querySelectorAll("button");
   setText(buttons[1], `All lessons: ${whole.minutes} minutes`);
-  [short, whole].forEach((lecture, i) =>
-    buttons[i].addEventListener("click", () => {
-      project();
-      bar.begin(lecture);
-    }),
-  );
+  for (const i of [0, 1]) buttons[i].addEventListener("click", () => beginLecture(i));
   card.hidden = false;
 }
 

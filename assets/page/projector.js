@@ -1,4 +1,4 @@
-// Projector mode: the page as one slide that fills the screen. Esc or the button “Leave” ends it.
+// Projector mode: the page as one slide that fills the screen. Esc or the button “Leave projector” ends it; an open lesson goes on.
 
 import { tell } from "./setup.js";
 import { misfit } from "./setup_fields.js";

@@ -79,12 +79,12 @@ _TEMPLATE = f"""
     <p class="run-error" role="alert" hidden></p>
     <p class="visually-hidden summary" role="status"></p>
   </form>
+  <p class="promise">All columns have the same prompt and seed. Exponential-race speculative decoding (ERSD)
+  writes exactly what the large model alone would write, <b>whatever the draft is</b>: change the draft, the
+  topology or k. Greedy speculative decoding (GSD) writes another text, drawn from the same distribution.</p>
   <div class="side"></div>
   <p class="beside"></p>
   {text.legend("rejected")}
-  <p>All columns have the same prompt and the same seed. ERSD writes exactly what the target alone would
-  write, <b>whatever the draft is</b>, even a model with another tokenizer. Try it: change the draft, the
-  topology or k of an ERSD column. GSD writes another text, drawn from the same distribution.</p>
   <details><summary>Table of these numbers</summary><div class="scroll">
     <p class="note">There are no numbers yet: press Run.</p></div></details>
 </section>

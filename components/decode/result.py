@@ -9,7 +9,7 @@ from components.server.standalone import alone
 _TEMPLATE = """
 <section aria-label="What it gained">
   <p class="gain" aria-live="polite"></p>
-  <p class="same"></p>
+  <p class="same"><span></span> <button type="button" class="measure" hidden>Measure again</button></p>
   <p class="reason"><span></span> <a class="pays" href="?tab=payoff">Will it pay for other models?</a></p>
   <p class="next-steps"><button type="button" class="try">Try your own</button>
     <a class="guess" href="?tab=draft">You guess</a></p>

@@ -23,7 +23,7 @@ _TEMPLATE = f"""
     <li><i class="node rejected">✖</i>rejected</li>
     <li><i class="node unvisited">○</i>not checked</li>
     <li><i class="node last">▲▼◆</i>large model's</li>
-    <li><i class="thick"></i>thicker: likelier</li>
+    <li><i class="thick"></i>unsure to sure guess</li>
   </ul>
   <p class="note inspected" aria-live="polite"
     >Point at a node of a {frame.term("path")}, or tap it, to see its numbers.</p>

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 import specdec
-from tests.conftest import go, serious_findings
+from tests.conftest import go, serious_findings, to
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}\u202e"
 
@@ -52,17 +52,18 @@ def written(page):
 
 
 def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story, alone):
-    page = story()
-    page.locator("#be_draft .typed").focus()
+    page = story()  # the field has the focus
     propose(page, "".join(alone[:2]).strip())
     expect(page.locator("#be_draft .verdict")).to_contain_text(": 3 tokens from one call")
     propose(page, " zebras sing")
-    expect(page.locator("#be_draft .verdict")).to_contain_text("rejected: the target writes")
+    expect(page.locator("#be_draft .verdict")).to_contain_text("rejected: the large model writes")
     lost = page.locator("#be_draft .lost [role=img]")
     assert lost.first.get_attribute("aria-label") == "rejected: ␣z"  # "zebras" is no token of this model
     assert lost.nth(1).get_attribute("aria-label") == "not used: e"
-    propose(page, "")
+    page.wait_for_timeout(300)  # a press at once is ignored
+    page.get_by_role("button", name="Large model alone").click()
     expect(page.locator("#be_draft .verdict")).to_contain_text("alone: one call, one token")
+    expect(page.locator("#be_draft .typed")).to_be_focused()
     while page.locator("#be_draft .typed").is_enabled():
         propose(page, "the")
     page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
@@ -76,6 +77,19 @@ def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story,
     expect(page.locator("#be_draft .typed")).to_be_focused()
     page.wait_for_url("**story.seed=**")
     expect(page.locator("#be_draft .round")).to_have_count(0)
+
+
+def test_the_field_takes_the_focus_unless_a_touch_keyboard_or_the_tabs_need_it(story, someone, url):
+    page = go(story(), f"{url}/")
+    to(page, "Guess")
+    expect(page.locator("#be_draft .typed")).to_be_focused()
+    page.get_by_role("tab", name="Guess").focus()
+    for key, name in (("ArrowRight", "Understand"), ("ArrowLeft", "Guess")):
+        page.keyboard.press(key)
+        expect(page.get_by_role("tab", name=name)).to_be_focused()
+    phone = someone(f"{url}/?tab=draft", has_touch=True, is_mobile=True)
+    phone.wait_for_selector("#be_draft .writing .prompt:not(:empty)")
+    expect(phone.locator("#be_draft .typed")).not_to_be_focused()
 
 
 def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_answer(story):
@@ -156,7 +170,7 @@ def test_while_the_target_works_the_game_says_so_and_takes_no_second_guess(story
     page.route("**/ask/**", lambda route: held.append(route))
     page.locator("#be_draft .typed").fill("a bone")
     page.get_by_role("button", name="Propose").click()
-    expect(page.locator("#be_draft .verdict")).to_have_text("The target is working …")
+    expect(page.locator("#be_draft .verdict")).to_have_text("The large model is working …")
     expect(page.locator("#be_draft .propose")).to_be_disabled()
     page.keyboard.press("Enter")
     page.wait_for_timeout(200)

@@ -203,6 +203,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         "round = “\u20682.5\u2069” in the address is not valid: give a whole number of at least 1",
     ):
         expect(told).to_contain_text(part)
+    assert told.bounding_box()["height"] <= 64
     assert page.locator("#setup img").count() == 0
     assert page.evaluate("window.hacked") is None
     to(page, "Watch")
@@ -269,7 +270,7 @@ def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
         walk(page, name)
         page.get_by_role("button", name="Next lesson").click()
     assert messages(page) == []
-    page.get_by_role("button", name="Close the lesson").click()
+    page.get_by_role("button", name="End the lesson").click()
     page.wait_for_selector(".lessons .card")
     page.reload()  # the answers are kept in the browser
     cards = page.locator(".lessons .card")
@@ -308,6 +309,6 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('#stepper output').textContent.includes('step 3 of ')")
     assert serious_findings(page) == []
-    page.get_by_role("button", name="Leave projector mode").click()
+    page.get_by_role("button", name="Leave projector").click()
     page.wait_for_selector("#controls")
     expect(page).not_to_have_url(re.compile("projector"))

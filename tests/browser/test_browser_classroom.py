@@ -18,6 +18,7 @@ def with_room(page):
     """The page on which a lecturer has opened a room. Its code is visible."""
     ready(page)
     page.get_by_role("link", name="Teach").click()
+    expect(page.locator(".teach .local")).to_contain_text("Phones can't open this page")
     page.get_by_role("button", name="Open a room").click()
     page.wait_for_selector(".class-join[open] .qr svg")
     return page
@@ -110,6 +111,19 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ph
     expect(typing.locator(".outcome")).to_contain_text(f"you said {GUESS}%, it is {RIGHT}%")
     for student in (typing, scanning):
         assert student.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_lecture_begins_at_the_code_and_outlasts_the_projector(lecturer):
+    begin = lecturer.locator(".class-join .begin")
+    begin.click()
+    expect(lecturer.locator(".lesson .place")).to_contain_text("Lesson 0, step 1 of 5 · minute 0 of 45")
+    lecturer.get_by_role("button", name="Class ").click()
+    expect(begin).to_be_hidden()
+    lecturer.locator(".class-join .close").click()
+    lecturer.get_by_role("button", name="Leave projector").click()
+    expect(lecturer.locator("#projector .enter")).to_be_visible()
+    lecturer.get_by_role("button", name="End the lesson").click()
+    expect(lecturer.locator(".lesson")).to_be_hidden()
 
 
 def test_a_student_leaves_follows_again_and_is_back_after_a_reload(lecturer, student):
@@ -280,7 +294,7 @@ def test_the_button_of_the_next_word_is_in_sight_with_many_guesses(lecturer, url
         proposal = {"room": room, "number": 1, "text": word}
         headers = {"x-class-token": token}
         assert lecturer.request.post(f"{url}/class/propose", data=proposal, headers=headers).ok
-    lecturer.get_by_role("button", name="Let the target check").click()
+    lecturer.get_by_role("button", name="Let the large model check").click()
     expect(lecturer.locator(".class-draft .proposals .what")).to_have_count(8)
     expect(lecturer.get_by_role("button", name="Next word")).to_be_in_viewport(ratio=1)
 
@@ -301,7 +315,7 @@ def test_a_class_is_the_draft_word_after_word_late_phones_too(lecturer, phone):
         for student, word in zip(students, words, strict=True):
             guess(student, word)
         expect(lecturer.locator(".class-draft .answered")).to_contain_text("have guessed")
-        lecturer.get_by_role("button", name="Let the target check").click()
+        lecturer.get_by_role("button", name="Let the large model check").click()
         for page in (lecturer, *students):
             expect(page.locator(".proposals .what")).to_have_text(words, ignore_case=True)
             expect(page.locator(".text .token").first).to_be_visible()
@@ -324,7 +338,7 @@ def test_a_class_is_the_draft_word_after_word_late_phones_too(lecturer, phone):
     late.get_by_role("button", name="Send").click()
     late.wait_for_function("!!window.release")
     guess(students[0], "the")
-    lecturer.get_by_role("button", name="Let the target check").click()
+    lecturer.get_by_role("button", name="Let the large model check").click()
     expect(lecturer.locator(".class-draft .proposals .what").first).to_be_visible()
     lecturer.get_by_role("button", name="Next word").click()
     expect(late.get_by_label("What comes next?")).to_have_value("")  # the next word has come

@@ -58,6 +58,10 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     marked = ".tokens .parting + .token"
     assert column(compare, 1).locator(marked).text_content() == plain[parts]
     assert column(compare, 2).locator(marked).text_content() == gsd[parts]
+    marks = compare.locator("#compare .story .parting")
+    assert marks.all_inner_texts() == ["column 2 differs", "differs from plain"]
+    for name in ("Exponential-race speculative decoding (ERSD)", "Greedy speculative decoding (GSD)"):
+        expect(compare.locator("#compare .promise")).to_contain_text(name)
     for number, after in ((3, "all 32 tokens of the text are the same"), (2, "the text differs from token")):
         column(compare, number).get_by_label("Draft").select_option("uniform")
         says(compare, number, f"After your change, {after}")

@@ -172,7 +172,7 @@ def test_nothing_that_a_lesson_set_stays_when_it_is_closed(visit):
     page = visit("?lesson=lossless&step=4")
     broken = page.get_by_label("Break the verifier on purpose")
     expect(broken).to_be_checked()
-    page.get_by_role("button", name="Close the lesson").click()
+    page.get_by_role("button", name="End the lesson").click()
     page.wait_for_selector(".lessons .card")
     to(page, "Losslessness")
     expect(broken).not_to_be_checked()

@@ -183,6 +183,28 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     assert page.evaluate(WRITTEN) == text
 
 
+def test_a_run_without_a_speed_says_why_and_is_measured_again(tab):
+    page = tab((1280, 720), is_new=True)
+    page.evaluate(
+        """() => {
+          const { store } = window.specdec;
+          const { setup, rounds, baseline, timings } = store.state;
+          const slowed = ({ run, plain }, i) => ({ run: run.map((seconds) => seconds * (1 + i)), plain });
+          const updates = [
+            { phase: "running", setup, rounds },
+            { phase: "baseline", rounds: baseline, timings: timings.map(slowed) },
+            { phase: "done", rounds: [] },
+          ];
+          store.receiveAll(updates.map((update) => JSON.stringify(update)));
+        }"""
+    )
+    page.get_by_role("button", name="Skip").click()
+    expect(page.locator("#result .same")).to_contain_text("this machine is too busy to measure it")
+    page.get_by_role("button", name="Measure again").click()
+    page.wait_for_function("window.specdec.store.state.run !== 'given 1'")
+    expect(page.locator("#result .measure")).to_be_hidden()
+
+
 def test_a_run_that_has_begun_shows_nothing_of_the_one_before(tab):
     page = tab((1280, 720), reduced_motion="reduce")
     page.evaluate(

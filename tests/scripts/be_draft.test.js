@@ -59,16 +59,16 @@ test("a story is over at its length, at the text's own end, and when the visitor
 
 test("each round is told: what was kept, what came instead, what was never looked at", () => {
   const plain = (round) => said(round).replaceAll(/[\u2068\u2069]/g, "");
-  assert.equal(plain(ALONE), "The target wrote “␣t3” alone: one call, one token.");
-  assert.equal(plain(ALL), "“␣t4” accepted, and the target adds “␣t5”: 2 tokens from one call.");
+  assert.equal(plain(ALONE), "The large model wrote “␣t3” alone: one call, one token.");
+  assert.equal(plain(ALL), "“␣t4” accepted, and the large model adds “␣t5”: 2 tokens from one call.");
   assert.equal(
     plain(PART),
-    "“␣t1” accepted, “␣x” rejected: the target writes “␣t2”: 2 tokens from one call. The target gave your token a probability of 40%, but another word won the race. The target did not read the words after it.",
+    "“␣t1” accepted, “␣x” rejected: the large model writes “␣t2”: 2 tokens from one call. The large model gave your token a probability of 40%, but another word won the race. The target did not read the words after it.",
   );
   const wrong = { ...PART, tokens: [token(2, "correction")], guess: [typed(" x", "rejected", 1e-5)] };
   assert.equal(
     plain(wrong),
-    "“␣x” rejected: the target writes “␣t2”. The target gave your token a probability of less than 0.1%.",
+    "“␣x” rejected: the large model writes “␣t2”. The large model gave your token a probability of less than 0.1%.",
   );
   const end = { ...ALL, tokens: [token(4, "accepted")], ended: true };
   assert.equal(plain(end), "“␣t4” accepted, and the story ends.");
@@ -81,7 +81,7 @@ test("the story without the visitor is compared, token by token and letter by le
   game.alone = { ids: [1, 2, 4, 5], text: " t1 t2 t4 t5" };
   assert.match(
     outcome(game),
-    /^The same text, letter by letter.* The target alone needed 4 calls; with you it needed 2\.$/,
+    /^The same text, letter by letter.* The large model alone needed 4 calls; with you it needed 2\.$/,
   );
   game.alone = { ids: [1, 2, 4, 6], text: " t1 t2 t4 t6" };
   assert.match(outcome(game), /^The two texts differ after 3 of 4 tokens, because/);
