@@ -181,7 +181,7 @@ class YouDraft {
     appendText(word, value);
     typing.append(word);
     this.find(".writing").scrollTop = this.find(".writing").scrollHeight;
-    setText(this.find(".propose"), value.trim() === "" ? "Large model alone" : "Propose");
+    setText(this.find(".propose"), value.trim() === "" ? "No guess" : "Propose");
   }
 
   get() {

@@ -3,13 +3,11 @@
 
 /** @import { State } from "../types.d.ts" */
 
-import { INVARIANT } from "../shared/catalogue.js";
-import { equalTokens, isMeasured, speed, speedWords } from "../shared/speed.js";
+import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { remember, remembered } from "./choices.js";
-import { setFields } from "./fields.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
@@ -60,17 +58,8 @@ function gainWords() {
   if (state.setup === null) return ["", ""]; // the next run has not begun yet
   const found = isMeasured(state) ? speed(state) : null;
   if (found === null || found.isBusy || state.setup.method === "ar") return ["", account()];
-  const words = speedWords({ ...found, low: found.times, high: found.times });
-  const { length } = state.rounds.flatMap(({ tokens }) => tokens);
-  const isSame = equalTokens(state) === length;
-  const text = isSame
-    ? `the same ${length} tokens`
-    : INVARIANT.includes(state.setup.method)
-      ? ""
-      : "another text of the same distribution";
   const steps = `${state.rounds.length} slow calls of the large model instead of ${state.baseline.length}.`;
-  const gain = [words, text].filter(Boolean).join(", ");
-  return [`${gain[0].toUpperCase()}${gain.slice(1)}`, steps];
+  return [resultWords(state, { ...found, low: found.times, high: found.times }), steps];
 }
 
 function place(isOpen) {
@@ -132,7 +121,7 @@ export function mountAside(element) {
     setText(find(".same span"), same);
     const own = state.recorded || isExpecting() ? null : figuresOf(state);
     setText(find(".reason span"), own && recording ? reasonWords(own, recording) : "");
-    find(".measure").hidden = own?.times !== null;
+    find(".measure").hidden = own?.times !== null || state.phase === "stopped";
     find(".pays").href = own ? payoffLink(own) : "?tab=payoff";
   });
   const open = () => {
@@ -143,11 +132,6 @@ export function mountAside(element) {
     onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone, to the race
   };
   const button = whyButton(open);
-  // Decodes the shown run once more, with plain decoding.
-  find(".measure").addEventListener("click", () => {
-    setFields({ prompt: state.setup.prompt, seed: state.setup.seed, baseline: true });
-    document.getElementById("generate").click();
-  });
   find(".try").addEventListener("click", () => {
     const prompt = /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
     prompt.focus();

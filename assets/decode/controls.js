@@ -39,6 +39,11 @@ export function mountControls({ measuredFor, withoutK }) {
     begin(settings());
   });
   halt.addEventListener("click", stop);
+  // "Measure again" decodes the shown run once more, with plain decoding.
+  document.querySelector("#result .measure")?.addEventListener("click", () => {
+    setFields({ prompt: state.setup.prompt, seed: state.setup.seed, baseline: true });
+    generate.click();
+  });
   // A disabled button ignores the click. So Enter begins nothing during a run.
   prompt.addEventListener("keydown", (event) => {
     const { key, shiftKey, isComposing } = /** @type {KeyboardEvent} */ (event);

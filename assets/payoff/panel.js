@@ -9,7 +9,7 @@ import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
-import { speed } from "../shared/speed.js";
+import { speed, speedWords } from "../shared/speed.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, fillTable, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
@@ -45,11 +45,7 @@ const namesOf = (models) => models.map(({ name }) => name).join("\n");
 const gainOf = ({ speed_up: gain, drafted }) =>
   drafted > 0 ? `${gain.toFixed(2)} times plain decoding` : "no gain, because plain decoding is as fast";
 
-function gainWords({ times: gain, low, high, isBusy }) {
-  const range = `${low.toFixed(1)} to ${high.toFixed(1)}`;
-  if (isBusy) return `${range} times plain decoding in your last run; other work disturbed it.`;
-  return `${gain.toFixed(1)} times plain decoding (${range}) in your last run.`;
-}
+const gainWords = (found) => `${speedWords(found)} in your last run${found.isBusy ? "; other work disturbed it" : ""}.`;
 
 export function mount(element, props, server) {
   const find = (selector) => element.querySelector(selector);

@@ -30,9 +30,9 @@ _TEMPLATE = """
       <label class="open">Open a trace …<input type="file" accept=".json,application/json"></label>
     </div></details>
   </header>
-  <p class="look-line"><span class="look"></span>
+  <p class="look-line"><button type="button" class="chat" hidden>Show a chat answer</button>
+    <span class="look"></span>
     <button type="button" class="go" hidden>Run it</button>
-    <button type="button" class="chat" hidden>Show a chat answer</button>
     <button type="button" class="there" hidden>Show it</button>
     <button type="button" class="twin" hidden>The same with the other method</button></p>
   <p class="replay-error" role="alert" hidden></p>

@@ -61,7 +61,7 @@ def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story,
     assert lost.first.get_attribute("aria-label") == "rejected: ␣z"  # "zebras" is no token of this model
     assert lost.nth(1).get_attribute("aria-label") == "not used: e"
     page.wait_for_timeout(300)  # a press at once is ignored
-    page.get_by_role("button", name="Large model alone").click()
+    page.get_by_role("button", name="No guess").click()
     expect(page.locator("#be_draft .verdict")).to_contain_text("alone: one call, one token")
     expect(page.locator("#be_draft .typed")).to_be_focused()
     while page.locator("#be_draft .typed").is_enabled():
@@ -94,7 +94,6 @@ def test_the_field_takes_the_focus_unless_a_touch_keyboard_or_the_tabs_need_it(s
 
 def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_answer(story):
     page = story()
-    page.locator("#be_draft .typed").focus()
     propose(page, "a")
     page.evaluate(  # a press within the same moment as the answer
         """() => {
@@ -120,7 +119,6 @@ def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_
 def test_a_link_opens_its_story_which_is_ended_early_and_is_one_slide(story):
     story().set_viewport_size({"width": 1280, "height": 720})
     page = story("&projector=1&story.opening=3&story.temperature=0&story.seed=5")
-    page.locator("#be_draft .typed").focus()
     for text in ("a treat for his", "a very long name and a long tail", ""):
         propose(page, text)
     page.get_by_role("button", name="The end").click()
@@ -154,7 +152,6 @@ def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
 def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story):
     story().set_viewport_size({"width": 390, "height": 844})
     page = story("&__theme=dark")
-    page.locator("#be_draft .typed").focus()
     for text in ("a big ball and a red one", "", "the park"):
         propose(page, text)
         page.wait_for_function("document.documentElement.scrollWidth <= 390")
