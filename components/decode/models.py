@@ -196,7 +196,7 @@ def _facts(name: str, device: str) -> str:
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."
     if known.draft is None:
-        where_from = f"its weights come from {smollm2.INSTALL}, otherwise from the hub"
+        where_from = f"after {smollm2.INSTALL} the target needs no hub"
         return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
     from specdec.models import free_memory, memory
 

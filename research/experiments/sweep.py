@@ -140,7 +140,7 @@ def _announce(store: Store, header: Record) -> None:
 
 
 def _tables(value: Any, name: str) -> Iterator[str]:
-    """A table of each list of rows in a summary, after the keys that lead to it."""
+    """A table of each list of rows in a summary, titled by the keys that lead to it."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _tables(item, f"{name}, {key}" if name else key)

@@ -55,6 +55,6 @@ def _largest(log_q: Tensor, count: int) -> Tensor:
 
 
 def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
-    """Extends the columns to `width`. Missing values, and values beyond `fill`, become `fill`."""
+    """Extends the columns to `width` by `fill`: the least value if it is negative, else the largest."""
     values = pad(values, (0, max(width - values.shape[-1], 0)), value=fill)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)

@@ -120,8 +120,8 @@ def _log_e(noise: PositionNoise, depth: int) -> Tensor:
 
 
 def _first_arrivals(log_q: Tensor, log_e: Tensor) -> tuple[Tensor, Tensor, list[int]]:
-    """Log times and tokens [n, WIDTH + 1 or the vocabulary] of the first arrivals, and the number of tokens
-    with q > 0.
+    """Log times and tokens of the first arrivals [n, up to WIDTH + 1], and how many of the first WIDTH have
+    q > 0.
 
     log_q, log_e: [n, vocabulary].
     """

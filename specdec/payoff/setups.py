@@ -43,7 +43,7 @@ cut."""
 class SetUp(NamedTuple):
     """The values that decide whether drafting pays.
 
-    acceptance: R by child index; the first rate is above 0. costs: the seconds of a round. texts: the batch
+    acceptance: R by child index; the first rate is above 0. costs: the times of a round. texts: the batch
     size. shape: the drafts' shape, a name of `SHAPES`.
     """
 
