@@ -63,7 +63,7 @@ def _decoded(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compares and prints. ValueError is a user's mistake."""
+    """Prints the speed of each way to decode. ValueError is a user's mistake."""
     parser = Parser(prog="python -m research.stopping", description=__doc__)
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument

@@ -21,7 +21,7 @@ function place() {
   if (count === 0) return "no rounds yet";
   const { round } = state.selected;
   if (state.follow && !isWriting() && !isPlaying())
-    return `${count} rounds, all played${round < count - 1 ? `; shown: ${round + 1}` : ""}`;
+    return round < count - 1 ? `round ${round + 1} of ${count}, all played` : `${count} rounds, all played`;
   return `round ${round + 1} of ${count}, step ${state.decision + 1} of ${decisionsOf(round).length}`;
 }
 

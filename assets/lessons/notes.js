@@ -76,6 +76,6 @@ function tick({ lesson, step, lecture, stop }) {
   const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
   setText(
     view.clock,
-    `This step ${here}${own ? ` of ${own} min` : ""}; the ${lecture ? "lecture" : "lesson"} ${all}, ${planned} min were planned until here.`,
+    `This step: ${here}${own ? ` of ${own} min` : ""}. The ${lecture ? "lecture" : "lesson"}: ${all}; by plan this step ends at ${planned} min.`,
   );
 }

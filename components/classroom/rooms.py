@@ -124,17 +124,17 @@ class Room:
 
     @property
     def last_asked(self) -> float:
-        """When anyone in the room last asked for something."""
+        """When the page of anyone in the room last sent a request."""
         return max(self.quiet_since, self._led, *self._students.values())
 
     @property
     def is_led(self) -> bool:
-        """Whether the lecturer has asked for something lately."""
+        """Whether the lecturer's page has sent a request lately."""
         return self._led > self.opened and self._clock() - self._led < PRESENT
 
     @property
     def here(self) -> int:
-        """The number of students who asked for something lately."""
+        """The number of students whose pages have sent a request lately."""
         now = self._clock()
         return sum(now - last < PRESENT for last in self._students.values())
 

@@ -300,7 +300,7 @@ def _settings(wanted: Wanted, seed: int) -> dict[str, Any]:
 
 
 def _measured(pair: Any, wanted: Wanted) -> Topology:
-    """The tree that the page measures for the settings of this run. A pair remembers its measurement."""
+    """The optimal tree for the acceptance measured at this run's settings. The pair keeps the measurement."""
     sampling: dict[str, Any] = {"temperature": wanted.temperature, "top_k": 0, "top_p": 1.0}
     return topologies.topology(
         pair, "optimal", OPENING_DRAFTS[wanted.pair], method=wanted.methods[0], **sampling

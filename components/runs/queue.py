@@ -5,8 +5,8 @@
 A job is a generator of small steps: a measurement, a check, or the beginning of a run. If it returns a `Run`,
 the job continues with the run's rounds, which are decoded in one batch with the other runs of its pair.
 
-A cycle of the thread first begins the new runs. Then the addresses that have paid least take part: their runs
-in one step of a batch, and their other jobs for as much time as such a part of a step takes.
+A cycle of the thread first begins the new runs. Then each visitor's address that has paid least gets its
+share: its other jobs get the time of about `LIGHT` rows, and its runs take part in one step of the batch.
 
 - An address pays for the rows of its trees that the target evaluates, and for other work by its time. It
   waits if it has paid at least `LIGHT` rows more than another one.

@@ -97,8 +97,8 @@ def _measured() -> list[Preset]:
     vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
     positions = acceptance["by_index_positions"]
     note = (
-        f"The mean R over {positions:,} positions of held-out stories. The tab Experiments differs: it counts "
-        f"R in texts that the pair wrote. Beyond index 7 each R is a fixed share of the one before."
+        f"The mean R over {positions:,} positions of held-out stories. The tab Experiments differs: it "
+        f"counts R in texts that the pair wrote. Beyond index 7 each R is a fixed share of the one before."
     )
     return [
         _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))

@@ -135,7 +135,7 @@ class PlainForwards:
         return self.module(input_ids=torch.tensor(lines, device=self.device), use_cache=False)
 
     def _runs_in_float32(self) -> bool:
-        """Whether the model's code can be run in float32, and gives the logits of the model then."""
+        """Whether the model's code runs in float32, and then gives the model's own logits up to rounding."""
         line = tuple(self.tokens[:4])
         own = self._own([line]).logits
         try:

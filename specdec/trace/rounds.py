@@ -92,10 +92,10 @@ class Step:
     arrival_q None. winner_p: the first arrival under P. Only ERSD and autoregressive decoding decide by it;
     under the other rules it is shown for comparison. trials: the acceptance tests of the node's children, in
     order; under traversal verification also those of nodes below rejected ones. token_id: the decided token;
-    kind: how it was decided. optimum: the most that any rule can accept of a position with these
-    distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None if there are no
-    drafts, if they have no probabilities, if their number depends on the noise that decides (`ContextTree`),
-    and if computing it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or for several drafts
+    kind: how it was decided. optimum: the highest acceptance probability of any lossless rule with
+    these distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None if there
+    are no drafts, if they have no probabilities, if their number depends on the noise that decides
+    (`ContextTree`), or if computing it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or for several drafts
     of more than `MOST_TOKENS` tokens.
     """
 

@@ -215,7 +215,7 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, u
     page.get_by_role("button", name="Show a chat answer").click()
     expect(page).to_have_url(re.compile("trace=opening"))
     page.locator("#stepper .skip").evaluate("(skip) => skip.click()")
-    expect(page.locator("#stepper output")).to_have_text("68 rounds, all played; shown: 4")
+    expect(page.locator("#stepper output")).to_have_text("round 4 of 68, all played")
 
 
 def test_the_menu_of_what_can_be_saved_closes(page):

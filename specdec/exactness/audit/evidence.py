@@ -218,8 +218,7 @@ def consecutive(numbers: np.ndarray) -> np.ndarray:
 
 
 def detectable(count: int, degrees_of_freedom: int, level: float) -> float:
-    """Total variation that a χ² test at this level finds with probability `POWER`; it finds larger ones more
-    often.
+    """The total variation from which on a χ² test at this level has a power of at least `POWER`.
 
     The result is at most 1. By the inequality of Cauchy and Schwarz, the χ² divergence of a distribution at
     total variation d is at least 4 d².
