@@ -152,7 +152,7 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 
 def _agreed(reading: Sequence[int], round: Round) -> int:
-    """The number of leading tokens that the round wrote."""
+    """The number of leading tokens of this reading that the round accepted."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(
         (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)

@@ -66,7 +66,8 @@ def played(
 
 
 class Kept(NamedTuple):
-    """The result of one drafter in one round. accepted: number of accepted tokens; seconds: time to draft."""
+    """The result of one drafter in one round: the numbers of drafted and of accepted tokens, and the seconds
+    of drafting."""
 
     drafted: int
     accepted: int

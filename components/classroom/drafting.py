@@ -1,10 +1,10 @@
 """The class as the draft: students propose the next words, and the most frequent proposals form the tree.
 
-    words of the class --> tokens --> a tree of those proposed most --> one target call, by ERSD
-                                                                   '--> the small model in the class's place
+    words of the class --> tokens --> a tree of the most frequent --> one target call, by ERSD
+                                                                 '--> the small model in the class's place
 
-Under ERSD the seed and the position alone decide the text (`be_draft.rounds`), and the small model is asked
-at the same place, with a tree of the same shape.
+Under ERSD the seed and the position alone decide the text (`be_draft.rounds`). For comparison, the small
+model drafts at the same place, with a tree of the same shape.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_CHARACTERS = 24
 MOST_PROPOSALS = 8
 """Most different proposals in the tree. Those that most students made are taken."""
 LONGEST = 96
-"""The text ends after at most this many tokens."""
+"""The text ends with the round in which it reaches this many tokens."""
 _MOST_TOKENS = 6
 """Most tokens of one proposal, and of the rest of a word that the target began."""
 _MARKS = 2
@@ -45,8 +45,8 @@ class Checked:
     """The result of a round.
 
     proposals: text, number of students and whether the target accepted it, for each proposal in the tree;
-    others: number of students whose proposal is not in the tree. pieces: the text that was added. accepted,
-    by_model: accepted tokens of the class and of the small model.
+    others: number of students whose proposal is not in the tree. pieces: the text that was added. accepted:
+    number of accepted tokens of the class. by_model: number of accepted tokens of the small model.
     """
 
     proposals: list[tuple[str, int, bool]]
@@ -117,7 +117,7 @@ def written(text: str) -> str:
 
 
 def _as_it_begins(before: str, word: str) -> str:
-    """The word with a capital letter where a sentence begins. The students' page writes small letters."""
+    """The word, with a capital letter where a sentence begins. Phones write no capitals in this field."""
     begins = before.rstrip(' "').endswith((".", "!", "?"))
     return word[:1].upper() + word[1:] if begins else word
 

@@ -18,9 +18,9 @@ class _Link(questions.Question):
 
 
 @questions.answers
-def qr(asked: _Link) -> questions.Answer:
+def qr(question: _Link) -> questions.Answer:
     """A link as a QR code: the width in modules, and the dark modules as an SVG path."""
-    code = segno.make(asked.link, error="m", micro=False)
+    code = segno.make(question.link, error="m", micro=False)
     dark = [(x, y) for y, row in enumerate(code.matrix) for x, module in enumerate(row) if module]
     return {"size": len(code.matrix), "path": "".join(f"M{x} {y}h1v1h-1z" for x, y in dark)}
 

@@ -1,4 +1,6 @@
-"""Rooms of classes, in memory: their members, the lecturer's place and the answers. For one event loop.
+"""Rooms of classes, in memory: their members, the lecturer's place and the answers.
+
+All calls must come from one event loop.
 
     lecturer    opens a room, gets its key, chooses the step, shows answers, lets the class draft
     student     joins with the code, gets a token, answers each question once while it is open
@@ -74,9 +76,9 @@ class Room:
     def join(self) -> str:
         """Admit a new student and return their token.
 
-        In a full room the new student takes the place of one who has been away for `PRESENT` seconds, first
-        of those without an answer, then of the others, whose answers go with them. `HTTPException` where
-        every student is here.
+        In a full room the new student takes the place of one who has been away for `PRESENT` seconds.
+        Students without an answer lose their place first; the answers of the others are deleted with them.
+        `HTTPException` if all students are present.
         """
         most = limits.current().students_per_room
         if len(self._students) >= most:
@@ -123,7 +125,7 @@ class Room:
         self._students[token] = self._clock()
 
     @property
-    def last_asked(self) -> float:
+    def last_request(self) -> float:
         """When the page of anyone in the room last sent a request."""
         return max(self.quiet_since, self._led, *self._students.values())
 
@@ -151,7 +153,7 @@ class Room:
     def ask_again(self) -> None:
         """Ask the shown question again and forget its answers. `HTTPException` if no question is shown."""
         if self.place is None or not self.place.shown:
-            raise HTTPException(409, "no answers are shown that could be asked for again")
+            raise HTTPException(409, "no answer is shown, so there is no question to ask again")
         question = self.place[:2]
         self._shown.discard(question)
         self._answers.pop(question, None)
@@ -213,7 +215,7 @@ class Room:
 
 
 class Rooms:
-    """All rooms by their codes. clock: seconds."""
+    """All rooms by their codes. clock: returns the time in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -246,8 +248,8 @@ class Rooms:
         return room
 
     def known(self, code: str, token: str) -> Room:
-        """The room of someone who is in it. `HTTPException` does not reveal to a stranger whether the room
-        exists."""
+        """The room with this code, for its lecturer or one of its students. `HTTPException` for anyone else;
+        it does not reveal whether the room exists."""
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):
@@ -270,9 +272,9 @@ class Rooms:
     def _make_way(self, own: int) -> None:
         """Close one room for an address that has `own` rooms. `HTTPException` if none may be closed."""
         rooms = self._rooms.values()
-        quietest = min(rooms, key=lambda room: room.last_asked)
+        quietest = min(rooms, key=lambda room: room.last_request)
         address, count = Counter(room.address for room in rooms).most_common(1)[0]
-        if self._clock() - quietest.last_asked >= LEFT:
+        if self._clock() - quietest.last_request >= LEFT:
             self.close(quietest)
         elif count >= own + 2:
             self.close(min((room for room in rooms if room.address == address), key=_emptiest))

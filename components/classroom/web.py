@@ -37,7 +37,8 @@ HOME = "/class"
 WAIT = 20.0
 """Seconds that a student's request waits for news; proxies end requests that take a minute."""
 LOOK = 3.0
-"""Seconds that a lecturer's request waits: fewer, to keep the number of students present current."""
+"""Seconds that a lecturer's request waits. They are fewer, so that the number of present students is current.
+"""
 _SEED = 2026
 _PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
@@ -47,7 +48,7 @@ _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
 
 _LOOKS = 20.0, 4.0
 """Requests of one token for a room's state: how many at once, and how many per second in the long run. A
-client that asks for an old version is answered at once, so nothing else slows it down.
+request with an old version is answered at once, so nothing else slows its client down.
 """
 
 _Token = Annotated[str, Header(alias="x-class-token")]
@@ -125,28 +126,28 @@ class Hall:
             raise HTTPException(403, "Only the lecturer of this room can do that.")
         return room
 
-    async def _step(self, asked: _Step, token: _Token = "") -> _Said:
-        room = self._led(token, asked.room)
-        room.lead(steps.checked(Place(asked.lesson, asked.step, asked.shown)))
+    async def _step(self, body: _Step, token: _Token = "") -> _Said:
+        room = self._led(token, body.room)
+        room.lead(steps.checked(Place(body.lesson, body.step, body.shown)))
         return view_of(room, token)
 
-    async def _again(self, asked: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, asked.room)
+    async def _again(self, body: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, body.room)
         room.ask_again()
         return view_of(room, token)
 
-    async def _clear(self, asked: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, asked.room)
+    async def _clear(self, body: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, body.room)
         room.clear()
         return view_of(room, token)
 
-    async def _draft(self, asked: _Draft, token: _Token = "") -> _Said:
-        room = self._led(token, asked.room)
-        room.draft(await self._in_thread(self._begun, asked.prompt))
+    async def _draft(self, body: _Draft, token: _Token = "") -> _Said:
+        room = self._led(token, body.room)
+        room.draft(await self._in_thread(self._begun, body.prompt))
         return view_of(room, token)
 
-    async def _check(self, asked: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, asked.room)
+    async def _check(self, body: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, body.room)
         text = _drafting(room)
         if not text.proposed:
             raise HTTPException(409, "nobody has sent a guess yet")
@@ -162,14 +163,14 @@ class Hall:
             room.changed()
         return view_of(room, token)
 
-    async def _next(self, asked: _InRoom, token: _Token = "") -> _Said:
-        room = self._led(token, asked.room)
+    async def _next(self, body: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, body.room)
         _drafting(room).go_on()
         room.changed()
         return view_of(room, token)
 
-    async def _close(self, asked: _InRoom, token: _Token = "") -> _Said:
-        self.rooms.close(self._led(token, asked.room))
+    async def _close(self, body: _InRoom, token: _Token = "") -> _Said:
+        self.rooms.close(self._led(token, body.room))
         return {}
 
     async def _in_thread(self, act: Callable[..., _T], *given: Any) -> _T:
@@ -185,18 +186,18 @@ class Hall:
 
     # ------------------------------------------------------------ a student
 
-    async def _join(self, asked: _InRoom) -> _Said:
-        room = self.rooms.find(_code(asked.room))
+    async def _join(self, body: _InRoom) -> _Said:
+        room = self.rooms.find(_code(body.room))
         return {"room": room.code, "token": room.join()}
 
-    async def _answer(self, asked: _Answer, token: _Token = "") -> _Said:
-        room = self.rooms.known(_code(asked.room), token)
-        value = steps.check_answer(Place(asked.lesson, asked.step), asked.value)
-        room.answer(token, (asked.lesson, asked.step), value)
+    async def _answer(self, body: _Answer, token: _Token = "") -> _Said:
+        room = self.rooms.known(_code(body.room), token)
+        value = steps.check_answer(Place(body.lesson, body.step), body.value)
+        room.answer(token, (body.lesson, body.step), value)
         return {}
 
-    async def _propose(self, asked: _Propose, token: _Token = "") -> _Said:
-        self.rooms.known(_code(asked.room), token).propose(token, asked.number, asked.text)
+    async def _propose(self, body: _Propose, token: _Token = "") -> _Said:
+        self.rooms.known(_code(body.room), token).propose(token, body.number, body.text)
         return {}
 
     # ------------------------------------------------------------ the state of a room

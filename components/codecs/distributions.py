@@ -76,10 +76,8 @@ def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int)
         return f"{lead}; here it is not below D_KL either."
     return (
         f"{lead}, which is below D_KL. This contradicts no theorem: D_KL ≤ H holds for independent "
-        f"proposals. "
-        f"Without replacement no token is counted twice, so there are only {tokens} indices and H ≤ log₂ "
-        f"{tokens} = "
-        f"{math.log2(tokens):.2f} bits, however far Q is from P."
+        f"proposals. Without replacement no token is counted twice, so there are only {tokens} indices and "
+        f"H ≤ log₂ {tokens} = {math.log2(tokens):.2f} bits, however far Q is from P."
     )
 
 

@@ -1,8 +1,8 @@
 """Channel simulation and Tunstall codes on the page: Alice sends Bob a sentence, and its bits are counted.
 
-The sentences are recorded (`record_sentences`), so no model is needed. The panel asks the server for `sent`,
-`distributions` and `tunstall`. Their answers are plain data from `specdec.channel`. `assets/codecs/panel.js`
-draws them.
+The sentences are recorded (`record_sentences`), so no model is needed. The panel calls the server functions
+`sent`, `distributions` and `tunstall`. Their answers are plain data from `specdec.channel`, which
+`assets/codecs/panel.js` draws.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def panel(pair: Pair) -> frame.Part:
 
     @answers
     def recorded(_: Any) -> Answer:
-        """The recorded comparison that `record` wrote."""
+        """The comparison that `record_columns` recorded."""
         return json.loads(RECORDED[chats].read_text())
 
     drafts = Drafts(pair)

@@ -210,7 +210,7 @@ def _facts(name: str, device: str) -> str:
 
 
 def _memory(needs: dict[str, int], device: str) -> str:
-    """How much memory a pair needs, and how much is free. needs: bytes, by the text after each."""
+    """How much memory a pair needs, and how much is free. needs: bytes, by the text that follows each."""
     from specdec.models import free_memory, memory
 
     words = " or ".join(f"{memory.gigabytes(bytes)}{after}" for after, bytes in needs.items())

@@ -329,10 +329,10 @@ def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
-    """The runs with the highest score among `tries` seeds. If none of them shows the subject, the first runs
-    that do among ten times as many.
+    """The runs with the highest score among `tries` seeds. If none of them shows the subject, more seeds are
+    tried, and the first runs that show it are returned.
 
-    ValueError if there are none.
+    ValueError if none of ten times as many seeds shows it.
     """
     scored: list[tuple[Moment, list[Generation]]] = []
     for number, runs in enumerate(candidates(pair, wanted, 10 * tries)):

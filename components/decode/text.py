@@ -10,7 +10,7 @@ _ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
 
 
 def legend(*left_out: str) -> str:
-    """The meanings of the marks of tokens, as a list in HTML, without the kinds that are left out."""
+    """The meanings of the marks of tokens, as a list in HTML. left_out: kinds that the list leaves out."""
     items = "".join(_entry(kind) for kind in _ORDER if kind not in left_out)
     return f'<ul class="legend" aria-label="What the marks mean">{items}</ul>'
 

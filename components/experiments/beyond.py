@@ -56,9 +56,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
         "How many tokens rounding changes",
         _place("rounding"),
         sentence,
-        "Each arithmetic scores the same texts as float32. Circles and squares: the exact probability that "
-        "the winners of one race differ, with 95% intervals over texts. Diamonds and crosses: greedy "
-        "decoding. Stars: 2 D / (1 + D) of the total variation D.",
+        "Each arithmetic scores the same texts as float32. Circles and squares show the exact probability "
+        "that the winners of one race differ, with 95% intervals over texts. Diamonds and crosses show greedy "
+        "decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
         _rounding_figure(rows),
         table("Tokens that differ, percent, with 95% intervals", columns, cells),
     )
@@ -127,10 +127,10 @@ def limits(summary: Summary) -> dict[str, Any]:
         "Two kinds of limits",
         _place("limits"),
         sentence,
-        "Marks: ERSD on the optimal tree of k tokens, with 95% intervals. Lines: upper bounds; Tunstall is "
-        "Theorem 4.1. Two bounds are for drafts that do not share the target's random numbers: one as "
-        "Pankratov and Alistarh state it, one with the constants of docs/theory.md. GSD and ERSD may exceed "
-        "these two.",
+        "Marks show ERSD on the optimal tree of k tokens, with 95% intervals. Lines are upper bounds; "
+        "Tunstall is Theorem 4.1. Two bounds hold only for drafts that do not share the target's random "
+        "numbers, so GSD and ERSD may exceed them: “as stated” is by Pankratov and Alistarh, and “uncoupled” "
+        "has the constants of docs/theory.md.",
         figure,
         table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], rows),
     )
@@ -189,9 +189,9 @@ def lists(summary: Summary) -> dict[str, Any]:
         "The first arrivals of one race, or the winners of many races",
         _place("lists"),
         sentence,
-        "Full lines: ERSD, whose drafts are the first n arrivals of one race. Dotted lines: Gumbel list "
-        "sampling, whose drafts are the winners of n independent races. Grey lines: the most that any "
-        "lossless rule accepts of n arrivals. 95% intervals over texts.",
+        "Full lines show ERSD, whose drafts are the first n arrivals of one race. Dotted lines show Gumbel "
+        "list sampling, whose drafts are the winners of n independent races. Grey lines show the most that "
+        "any lossless rule accepts of n arrivals. The 95% intervals are over texts.",
         figure,
         table("Probability that one of n drafts is accepted", columns, cells),
     )

@@ -1,8 +1,7 @@
-"""The file of an experiment as the summary that is shown: the shipped file, or that of `app.py --results
-FILE`.
+"""Reads an experiment's summary from its file: the shipped one, or the one of `app.py --results FILE`.
 
-There are two kinds: the summary that `python -m research.experiments --summary` writes, and the JSON lines of
-the runs themselves, which are summarised here.
+There are two kinds of files: the summary that `python -m research.experiments --summary` writes, and the JSON
+lines of the runs themselves, which are summarised here.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def views(shown: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The summary in a file, or that of the runs in it. ValueError if it is neither kind of file."""
+    """The summary in a file, or a summary of the runs in it. ValueError if the file holds neither."""
     # imported here, because they import transformers, for which the page must not wait
     from research.experiments.paper import read_summary
     from research.experiments.store import Store

@@ -1,6 +1,6 @@
 """The paper's experiments on the page: its figures and findings, from the shipped or the operator's results.
 
-The panel asks the server for views: plain data that `assets/experiments/panel.js` draws.
+The panel fetches views from the server: plain data that `assets/experiments/panel.js` draws.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def rules_sentence(summary: Summary) -> str:
 
 
 def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
-    """The best rule on a tree, then all rules whose difference from it has a 95% interval with 0."""
+    """The best rule on a tree, then all rules whose difference from it has a 95% interval that contains 0."""
     there = [row for row in rows if row["tree"] == tree]
     near = [row for row in there if (row["less_than_best"]["low"] or 0) <= 0]
     return [METHODS[row["method"]].name for row in sorted(near, key=lambda row: -row["value"])]

@@ -85,7 +85,7 @@ def sentence(summary: Summary) -> str:
             " For a single text, guesses use rows that would be idle. In a full batch every row could be "
             "another text's token. A busy server should therefore draft less."
         )
-    lead = "Fastest tree by number of texts at once (tokens per second, times those of k = 0)"
+    lead = "Fastest tree by number of texts at once (tokens per second, and how many times those of k = 0)"
     return f"{lead}: {listed(lines, '; ')}.{ends}"
 
 

@@ -163,7 +163,8 @@ def view(
     table: Table,
     method: str | None = None,
 ) -> dict[str, Any]:
-    """A figure with its words as plain data. place: of the results. method: None for all methods."""
+    """A figure with its words as plain data. place: where the results are from, such as a section of the
+    paper. method: None for all methods."""
     named = {"id": id, "method": method, "title": title, "place": place, "sentence": sentence, "key": key}
     return named | {"figure": skeleton(figure), "table": table}
 

@@ -1,7 +1,7 @@
 """One token bucket for each address. Every request that starts work takes units from it.
 
 A bucket is large, so that a class behind one address can arrive at once, and it refills slowly. While a
-bucket is empty, requests are delayed to the refill rate. Far below empty, they are refused.
+bucket is empty, requests are delayed to the refill rate. Above a delay of `LONGEST` they are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 LONGEST = 5.0
 """The longest wait of a request, in seconds."""
 ADDRESSES = 4096
-"""Most buckets that are kept: the most recently used ones."""
+"""At most this many buckets are kept, the most recently used ones."""
 
 
 class Buckets:

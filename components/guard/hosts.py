@@ -43,10 +43,10 @@ def known(host: str) -> bool:
 def same_origin(headers: Mapping[str, str]) -> bool:
     """Whether a request comes from a page of this server, or from a program that is no browser.
 
-    A browser states in Sec-Fetch-Site whether the page is the server's own; without encryption it states only
-    Origin, which is compared with the names by which the server was reached. A proxy may drop the port from
-    them (nginx's `$host`), and then the host names alone are compared. A page on another port of the same
-    host would pass there, but no page of a foreign host.
+    A browser states in Sec-Fetch-Site whether the page is the server's own. Without encryption it states only
+    Origin, which is compared with the names by which the request reached the server. A proxy may drop the
+    port from these names (nginx's `$host`), and then the host names alone are compared. A page on another
+    port of the same host would then pass, but no page of a foreign host.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None or origin is None:

@@ -127,9 +127,7 @@ def _in_a_row_or_not(name: str, rates: tuple[float, ...]) -> Facts:
 
 
 def drafter() -> Facts:
-    """A good and a bad draft beside the same race of the target.
-
-    Also two recorded runs whose texts differ."""
+    """A good and a bad draft in the same race of the target, and two recorded runs whose texts differ."""
     p, good, bad, e = (0.5, 0.3, 0.2), (0.45, 0.35, 0.2), (0.05, 0.15, 0.8), (0.5, 0.6, 0.7)
     times = _arrivals(e, p)
     names = ("mat", "floor", "sofa")

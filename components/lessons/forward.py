@@ -2,7 +2,7 @@
 
 A row is a token. All rows share one reading of the weights, so checking several drafted tokens can cost
 little more than generating one. Lesson 0 shows recorded times (`record_forwards`), and a button measures them
-again. Measuring takes turns with visitors' runs. Each of its turns times every number of rows once.
+again. The measurement takes turns with visitors' runs. In each turn it times every number of rows once.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Forwards:
 
 @feed.ending_in_words
 def updates(pair: Pair, visitor: seats.Visitor = seats.NOBODY) -> Iterator[str]:
-    """One measurement of this visitor's as JSON updates: places in line, then "done" with `rows` as
+    """One measurement for this visitor as JSON updates: places in line, then "done" with `rows` as
     `Forwards.fastest`, or "error" with a message."""
     if zero_gpu.here():
         raise ValueError("the shared GPU is for runs only, so the recorded times stay")

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
-    """Measure one target. target: `Forwards.found` of the pair's target."""
+    """Measure the pair's target. The record's `target` is the result of `Forwards.fastest`."""
     forwards = Forwards(pair.target, pair.encode(PROMPT))
     forwards.one_pass()
     forwards.forget()

@@ -43,7 +43,7 @@ FILES = "files"
 """The folder of the public files, relative to the page. Addresses do not show where the server keeps them."""
 _PACKED = re.compile("html|css|javascript|json|svg|text")
 _LARGEST = 8_000_000
-"""Most bytes of a file that is compressed."""
+"""Files of more bytes are sent uncompressed."""
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -132,8 +132,8 @@ def changed(path: str) -> float | None:
 def answer(request: Request) -> Response:
     """The file at the request's path below `FILES`, as it is now.
 
-    Browsers ask on each visit whether a file has changed. They store for ever a file whose address contains
-    the present version of the scripts.
+    Browsers check on each visit whether a file has changed. They store a file for ever if its address
+    contains the current version of the scripts.
     """
     path = request.path_params["path"]
     version, _, rest = path.partition("/")
@@ -174,7 +174,7 @@ def _stored(address: str, _changed: float | None) -> Packed:
 
 
 def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -> Response:
-    """The answer with a compressed text, or without a text for a browser that has it already."""
+    """The response with a compressed text, or with status 304 for a browser that already has the text."""
     headers = headers | {"etag": text.tag, "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == text.tag:
         return Response(status_code=304, headers=headers)

@@ -1,7 +1,7 @@
 """The small page that plays one run, and that any other page may show in a frame.
 
     /embed?trace=wide-tree                     a recorded run
-    /embed?prompt=Once&method=gsd&seed=3       a run that the server decodes when its visitor asks for it
+    /embed?prompt=Once&method=gsd&seed=3       a run that the server decodes when a visitor starts it
 
 Save > Embed writes the HTML of the frame. Other pages may not show the rest of this server in a frame.
 """

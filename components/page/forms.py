@@ -1,4 +1,4 @@
-"""The fields of forms as HTML, each with a description by which the scripts read, check and address it.
+"""The fields of forms as HTML. The scripts read, check and address a field by its description.
 
     seed = Form("lossless").number("seed", 1, "Seed of the check", least=0, whole=True)
 
@@ -22,7 +22,8 @@ Choices = Sequence[tuple[str, str]]
 class Form:
     """The fields of one form. name: the prefix of the form in the page's address.
 
-    look, of every method: `id`, `info` (a sentence below the field) and `shown`.
+    All methods but `hidden` take these as `look`: `id`, `info` (a sentence below the field) and `shown`
+    (whether the field is visible).
     """
 
     name: str
@@ -30,7 +31,7 @@ class Form:
     def text(
         self, name: str, value: str, label: str, *, placeholder: str = "", lines: int = 0, **look: Any
     ) -> Part:
-        """A text; with lines, one that may be so many lines high."""
+        """A text. lines: 0 for a text of one line, otherwise the text may have several."""
         look |= {"placeholder": placeholder, "lines": lines}
         return self._field("text", name, label, {"kind": "text", "default": value}, **look)
 
@@ -61,7 +62,8 @@ class Form:
         whole: bool = False,
         **look: Any,
     ) -> Part:
-        """A number that is typed. value: None is an empty field. look also has `after`: HTML after it."""
+        """A number that is typed. value: None leaves the field empty. look may have `after`: HTML behind the
+        field."""
         described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
         return self._field("number", name, label, described, step=1 if whole else "any", **look)
 

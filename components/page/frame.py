@@ -71,10 +71,10 @@ def panel(
     streams: Mapping[str, Stream] | None = None,
     **props: Any,
 ) -> Part:
-    """An element that the view `name` fills: `assets/NAME/panel.js`, or one of `assets/main.js`.
+    """An element that a script fills: `assets/NAME/panel.js`, or the script that `assets/main.js` names.
 
-    template: its trusted HTML. functions: the view calls them by their names, with one question each (see
-    `components.page.questions`). The view gets `props` as plain data.
+    template: the element's trusted HTML. functions: the script calls them by their names, with one question
+    each (see `components.page.questions`). props: plain data for the script.
     """
     asked = {f"{name}/{function.__name__}": function for function in functions or ()}
     html = f'<div id="{name}" class="block panel" data-panel="{name}">\n{template.strip()}\n</div>\n'

@@ -131,7 +131,7 @@ async def _watching(app: Any) -> AsyncIterator[None]:
     # Each check for new events takes the interpreter's lock from the decoding thread. So there are 50 checks
     # a second, not 1000.
     queue.sleep_when_free = 0.02
-    queue.progress_update_sleep_when_free = 1.0  # 100 a second; no function here has a bar of Gradio's
+    queue.progress_update_sleep_when_free = 1.0  # no function here has a progress bar of Gradio's
     watching = asyncio.create_task(unheard.forget(queue))
     yield
     watching.cancel()

@@ -1,7 +1,7 @@
-"""The table of a visitor's settings: one row each, from which form, endpoint, address and checks are made.
+"""The table of a visitor's settings. Its rows determine the form, the endpoint, the address and the checks.
 
 `VisitorSettings` is the table and holds the values of one run: each field has its default and its `Row`. The
-row of a setting of the decoder begins with that of `specdec.settings`. Its value is passed to
+row of a decoder's setting takes its name, kind and range from `specdec.settings`, and its value is passed to
 `specdec.stream`.
 """
 
@@ -24,20 +24,20 @@ from specdec.figures.topologies import TOPOLOGIES
 from specdec.settings import SETTINGS, Setting
 
 Limit = float | str | None
-"""A number, or the name of the limit of `limits` that gives it; None for no limit."""
+"""A number, the name of a limit in `limits.Limits`, or None for no limit."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One setting of the page.
 
-    setting: its name, kind, default, range and words. longest: for a number, the limit above which visitors
-    may not go; for a text, that of its characters. form: the input that shows it; "hidden" for one that the
-    page fills in. shown: least and most of the slider, if it is narrower than the allowed range. step: of the
-    input. menu: label and value of each choice. opening: the input's first value if it is not the default.
-    remote: the default of the server's endpoint if it is another one. used: whether a run with these settings
-    uses this setting; if not, its value is `unused`. check: instead of the check of its kind. shapes: whether
-    a measured tree depends on it.
+    setting: its name, kind, default, range and words. longest: the largest number that visitors may send, or
+    for a text the most characters. form: the kind of its input; "hidden" if the page fills it in. shown: the
+    ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label and
+    value of each choice. opening: the input's first value if it is not the default. remote: the default of
+    the server's endpoint if it differs. used: whether a run with these settings uses this setting; if not,
+    its value is `unused`. check: a check that replaces the one for the kind. shapes: whether a measured tree
+    depends on it.
     """
 
     setting: Setting
@@ -213,9 +213,10 @@ def parameters() -> list[inspect.Parameter]:
 def declared(
     decode: Callable[..., Iterator[str]], request: type, description: str
 ) -> Callable[..., Iterator[str]]:
-    """The function in the form that Gradio makes an endpoint of: it declares one parameter for each setting.
+    """Give `decode` one declared parameter for each setting, so that Gradio can make an endpoint of it.
 
-    function: takes a request and the values of all settings. request: the type of its first parameter."""
+    decode: takes a request and the values of all settings. request: the type of its first parameter.
+    description: the endpoint's description for clients."""
     first = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=request)
     signature = inspect.Signature([first, *parameters()], return_annotation=Iterator[str])
     decode.__doc__ = description

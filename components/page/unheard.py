@@ -1,6 +1,6 @@
-"""Runs whose visitor left before listening. They are ended, and Gradio's memory of their messages is freed.
+"""Ends runs whose visitor left before listening, and frees Gradio's memory of their messages.
 
-An event is a POST that names a function. Its messages wait until the visitor asks for them with a second
+An event is a POST that names a function. Its messages wait until the visitor fetches them with a second
 request. Gradio ends a run whose listener leaves, but waits for ever for a listener that never comes.
 """
 

@@ -1,7 +1,7 @@
-"""What drafting costs and gains on this server: one measurement for all who ask, as a job beside the runs.
+"""What drafting costs and gains on this server: one measurement for all visitors, as a job beside the runs.
 
-A question does not wait for the measurement; the page asks again every second. The measurement ends when
-nobody has asked for `PATIENCE` seconds, or when the server has another pair.
+No request waits for the measurement; the page repeats its request every second. The measurement ends when
+`PATIENCE` seconds have passed without a request, or when the server has another pair.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from specdec.payoff.setups import SetUp
 from specdec.settings import RunSettings
 
 PATIENCE = 5.0
-"""If nobody asks for this many seconds, the measurement ends."""
+"""The measurement ends after this many seconds without a request."""
 _TYPICAL = 290
 """Approximate number of steps of a measurement."""
 _SOON = 0.2
-"""A question waits at most this many seconds. A pair that was measured before is answered within them."""
+"""A request waits at most this many seconds. They suffice if the pair was measured before."""
 
 
 class Measurement:
-    """The measurement of the present pair. queue: does its steps."""
+    """The measurement of the current pair. queue: does its steps."""
 
     def __init__(self, pair: Pair, queue: Queue = QUEUE):
         self.pair, self._queue = pair, queue

@@ -62,7 +62,7 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
         values: the values that were used, by the names of `Asked`. curve: rows of k, tokens per call and
         speed-up. source: where the numbers of the set-up are from. During a measurement the answer has only
-        `measuring`: the progress, for a visitor who has to ask again in a second.
+        `measuring`, the progress, and the page repeats its question after a second.
         """
         among("preset", asked.preset, [HERE, *presets()])
         if asked.preset == HERE:

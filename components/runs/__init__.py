@@ -1,11 +1,13 @@
 """Runs of visitors: from a request to the decoder and back.
 
 run          one run and its updates for the page
-seats        which visitors have a seat, and the line of the others
-queue        all jobs of the model, advanced in one thread, and which comes next
+seats        which runs have a seat at the model, and the line of those that wait
+queue        all jobs of the model, which one thread advances in a fair order
 capacity     how many runs are decoded at once
 topologies   the trees that visitors can choose
 timing       the speed of a run compared with plain decoding
 feed         updates on their way to the browser
-lazy, known_pairs, zero_gpu      the pair of models, the pairs of the page's list, and a GPU that is lent
+lazy         the pair of models that all visitors share
+known_pairs  the pairs that the page lists
+zero_gpu     runs on a GPU that Hugging Face lends
 """

@@ -1,7 +1,7 @@
 """How many runs are decoded at once: as many as the pair and its device have memory and time for.
 
-The number is measured once for a pair, after loading, as a job beside the runs. Until then, and if it can't
-be measured (on ZeroGPU), it is so small that decoding in turns would do as well.
+The number is measured once for a pair, after loading, as a job beside the runs. Until then, and where it
+can't be measured (on ZeroGPU), it is `FEWEST`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from specdec.topology import sequence
 from specdec.trace import Method
 
 FEWEST = 8
-"""Runs that are always allowed at once. Even with a slow model, decoding them together is not slower than in
-turns."""
+"""Runs that are allowed at once on every pair that has memory for them. Even with a slow model, decoding them
+together is not slower than in turns."""
 LONGEST = 1.0
 """The longest round of all runs, in seconds. With longer rounds the texts would no longer visibly grow."""
 _MEMORY = 0.5
 """The share of the free memory that runs may take."""
 _STEPS, _K = 4, 4
-"""Rounds of the measurement, and drafted tokens of each. The shortest round counts, because other work on the
-machine only makes rounds longer.
+"""The number of rounds of the measurement, and of drafted tokens in each round. The shortest round counts,
+because other work on the machine only makes rounds longer.
 """
 _TOKENS = _STEPS * (1 + _K)
-"""The largest possible result of a measurement."""
+"""The most tokens that a measured run can generate."""
 
 _MANY = 1 << 20
 """The number of runs if there is no limit."""
@@ -46,7 +46,7 @@ def known() -> int:
 
 
 def measure(pair: Pair, queue: Queue = QUEUE) -> None:
-    """Measure the capacity of the pair that is present now, as a job of the queue.
+    """Measure the capacity of the current pair, as a job of the queue.
 
     If another thread is measuring, this call waits for it, because the pair may have been exchanged since
     then.
@@ -62,8 +62,8 @@ def measure(pair: Pair, queue: Queue = QUEUE) -> None:
 
 
 def measuring(pair: ModelPair) -> Steps[int]:
-    """The number of runs for which there is memory and time. Time is estimated from rounds of one and of
-    `FEWEST`."""
+    """The number of runs for which there is memory and time. The time is estimated from a round of one run
+    and a round of `FEWEST` runs."""
     lazy.use_threads(pair)
     in_time = yield from _in_time(pair)
     return max(1, min(_in_memory(pair), max(FEWEST, in_time)))
@@ -79,7 +79,7 @@ def _in_time(pair: ModelPair) -> Steps[int]:
 
 
 def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
-    """The seconds of a round of this many runs."""
+    """The seconds of the shortest round of this many runs."""
     from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
     batch, seconds = Batch(pair), []

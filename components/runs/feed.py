@@ -1,4 +1,4 @@
-"""The updates of a run as JSON texts, about four a second. Each holds only the rounds since the one before.
+"""The updates of a run as JSON texts, about four a second. Each holds only the rounds since the last update.
 
 Gradio sends them to the browser over one event stream, each once and in order. A visitor who leaves closes
 the stream, which closes the generator of the updates.
@@ -30,16 +30,15 @@ INTERVAL = 0.25
 DESCRIPTION = f"""Decode speculatively. Yields updates as JSON texts.
 
 An update has a `phase` (waiting, choosing, running, baseline, done or error) and the `rounds` since the
-update before (`specdec.Round.from_json` reads one); those of the phase "baseline" are of plain decoding. The
-first update of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
-`specdec.Generation.acceptance`, and "error" a `message`.
+last update (`specdec.Round.from_json` reads one). The rounds of the phase "baseline" are those of plain
+decoding. The first update of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
+`specdec.Generation.acceptance`, and "error" has a `message`.
 
 method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k: number of drafted tokens, not used by
 {" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch these limits off; temperature = 0 is
-greedy. The
-same seed gives the same rounds. baseline: measure plain decoding too. chat: let the chat template write the
-prompt if the models have one; history: the conversation before the prompt, a JSON list of questions and
-answers in turn. tree: the tree in place of a measured one, as the page's address writes it.
+greedy. The same seed gives the same rounds. baseline: measure plain decoding too. chat: let the chat template
+write the prompt if the models have one; history: the conversation before the prompt, a JSON list of questions
+and answers in turn. tree: the tree to use instead of a measured one, in the notation of the page's address.
 """
 """The description of the endpoint for clients."""
 
@@ -54,15 +53,15 @@ def update(phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
 def waits(place: seats.Place | None, phase: str = "waiting") -> str:
     """The update of a run that has not begun, with the visitor's place in line, if any.
 
-    The page shows the result before until the first other update, so a run that is refused takes nothing
-    away.
+    The page shows the previous result until an update of another kind arrives. So a refused run leaves the
+    previous result on the screen.
     """
     update = {"phase": phase, "waits": True, "rounds": []}
     return json.dumps(update if place is None else update | {"place": asdict(place)})
 
 
 def ending_in_words(updates: Callable[_P, Iterator[str]]) -> Callable[_P, Generator[str]]:
-    """These updates; an error becomes the last one, with its message."""
+    """The same updates, but an error becomes a last update with its message."""
 
     @wraps(updates)
     def worded(*args: _P.args, **kwargs: _P.kwargs) -> Generator[str]:

@@ -46,8 +46,8 @@ class Known:
 class KnownPair:
     """A target and a draft with one vocabulary. title: its name on the page.
 
-    shipped: the name under which `specdec.load_pair` loads the draft that is part of the project, if there is
-    one. The target is given in any case, because it may not be part of the project.
+    shipped: the pair's name for `specdec.load_pair`; None for a pair that is loaded by its hub ids. A shipped
+    pair gives target and draft only if the page states facts about them.
     """
 
     name: str

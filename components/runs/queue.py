@@ -5,11 +5,12 @@
 A job is a generator of small steps: a measurement, a check, or the beginning of a run. If it returns a `Run`,
 the job continues with the run's rounds, which are decoded in one batch with the other runs of its pair.
 
-A cycle of the thread first begins the new runs. Then each visitor's address that has paid least gets its
-share: its other jobs get the time of about `LIGHT` rows, and its runs take part in one step of the batch.
+In each cycle the thread first begins the new runs. Then the visitors' addresses that have paid least get
+their share: the runs of each take part in one step of the batch, and its other jobs get the time of about
+`LIGHT` rows. A row is one token that the target evaluates.
 
-- An address pays for the rows of its trees that the target evaluates, and for other work by its time. It
-  waits if it has paid at least `LIGHT` rows more than another one.
+- An address pays for the rows of its trees, and for other work by its time. It waits if it has paid at least
+  `LIGHT` rows more than another address.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
 - An error ends the job that it belongs to. If a forward pass fails for several runs, `Batch` repeats it for
   each run alone. A step that fails as a whole ends all runs of its batch.
@@ -39,15 +40,15 @@ if TYPE_CHECKING:
 THREAD = "rounds"
 """The name of the thread that works."""
 SWITCH_INTERVAL = 0.0005
-"""The longest time in seconds that the working thread waits for a Python thread after each of its many small
-computations. With Python's default of 5 ms, several such waits delayed the thread at each update of the page.
+"""Python's switch interval in seconds: after each of its many small computations, the working thread may wait
+this long for another thread. With the default of 5 ms, each update of the page caused several such waits.
 """
 STEP = 128
-"""Most evaluated rows of a step, unless a single run has more. A larger step would not be faster per row, and
-a new run waits for the step in progress.
+"""The most rows of a step, unless a single run has more. A larger step would not be faster per row, and a new
+run waits for the step in progress.
 """
 LIGHT = 16
-"""The same for the jobs of one address while another address has only a few rows. A short run then takes at
+"""The most rows of one address in a step while another address has only a few rows. A short run then takes at
 most three times as long as alone.
 """
 _OF_RUN = 8
@@ -73,8 +74,8 @@ NOBODY = Visitor("")
 
 @dataclass(eq=False)
 class Owner:
-    """The owner of a job. Without a visitor, the job belongs to the server. worked: seconds of the model so
-    far."""
+    """The owner of a job. Without a visitor, the job belongs to the server. worked: the seconds for which the
+    model has worked for the owner."""
 
     visitor: Visitor = NOBODY
     worked: float = 0.0
@@ -92,9 +93,9 @@ class State(Enum):
 class Job:
     """Work of one owner. It continues until it ends or is closed, even if nobody reads its values.
 
-    run: the run that the steps returned, and batch: in which it is decoded. values: the rounds of the run, or
-    the yielded values of the steps without None. result: the returned value of the steps. error: why the job
-    failed. key: names the measurement that a run needs.
+    run: the run that the steps returned. batch: the batch in which the run is decoded. values: the rounds of
+    the run, or the values that the steps yielded, without None. result: the value that the steps returned.
+    error: why the job failed. key: the name of the measurement that the run needs.
     """
 
     def __init__(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False):
@@ -251,8 +252,8 @@ class Queue:
     def _turns(self) -> list[str]:
         """The addresses with jobs that may work in this cycle.
 
-        A newcomer begins with the least payment. If one address had the model alone before, it is the payment
-        before its last step: the newcomer waited for this step, and now goes first for as many rows.
+        A new address begins with the least payment of the others. If one address had the model alone before,
+        the new one begins with that address's payment before its last step, because it waited for this step.
         """
         present = dict.fromkeys(job.address for job in self._jobs)
         least = min((self._paid[address] for address in present if address in self._paid), default=0.0)
@@ -320,8 +321,8 @@ class Queue:
     # ------------------------------------------------------------ rounds
 
     def _room(self) -> int:
-        """The rows of one address in a step: as many as the address with the fewest could use, but at least
-        `LIGHT`."""
+        """The most rows of one address in a step. If several addresses have runs, it is the number that the
+        address with the fewest rows could use, but at least `LIGHT`."""
         rows = Counter[str]()
         for job in self._jobs:
             rows[job.address] += _rows(job) if job.batch is not None else 0
@@ -377,8 +378,8 @@ class Queue:
                 self._end(jobs[each.run], each.error)
 
     def _charge(self, chosen: Sequence[Job], seconds: float) -> None:
-        """Charge a step: its time to the jobs equally, and its rows to each address, beside others at least
-        `LIGHT`."""
+        """Charge a step. The jobs share its time equally. Each address pays for its own rows, and for at
+        least `LIGHT` if the step has several addresses."""
         rows = Counter[str]()
         for job in chosen:
             rows[job.address] += _rows(job)

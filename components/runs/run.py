@@ -206,7 +206,7 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 
 
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
-    """What "auto" would choose now and the candidates, and the run's trees if they have changed."""
+    """The candidates from which "auto" would choose now, and the run's trees if they have changed."""
     candidates = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
     return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
 

@@ -9,10 +9,10 @@ together (`queue`), so a run of 400 tokens does not delay one of 20.
         for rounds in seat.do(steps).batches(0.25):
             yield rounds
 
-Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, ends the seat's jobs
-and gives the seat to the next run: first of the address with the fewest seats, then of the address that has
-paid least. A quarter of the seats is reserved for addresses without one, so that no address can delay the
-others.
+The seat's jobs end when the `with` block is left, also by the GeneratorExit of a visitor who stops or closes
+the tab. The seat then goes to a run of the address with the fewest seats; among equal ones, to a run of the
+address that has paid least. A quarter of the seats is reserved for addresses without one, so that no address
+can delay the others.
 """
 
 from __future__ import annotations

@@ -45,8 +45,9 @@ def can_draft(pair: ModelPair) -> bool:
 
 
 def prepare(pair: Pair, opening: dict[str, Any]) -> None:
-    """Measure the tree for the settings of this run, which are the page's defaults. The measurement is a job
-    beside the runs, so that no visitor waits for it. A pair that cannot draft needs no tree."""
+    """Measure the tree for the settings of `opening`, the recorded run that the page opens with; they are the
+    page's defaults. The measurement is a job beside the runs, so that no visitor waits for it. A pair that
+    cannot draft needs no tree."""
     if isinstance(pair, ModelPair) and can_draft(pair):
         sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
         tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
@@ -63,8 +64,8 @@ def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **
 
     The first step yields the key of the measurement: all runs with the same key can use its result.
 
-    tree: for a topology that follows the pair's acceptance, the tree to use instead, in the notation of
-    `written`; sampling: temperature, top_k and top_p, since acceptance is measured at nearby values.
+    tree: the tree to use instead of a measured one, in the notation of `written`. sampling: temperature,
+    top_k and top_p; acceptance is measured at values near them (`neighbour`).
     ValueError lists the known names or says which value does not fit.
     """
     if among("topology", name, NAMES) == "auto":
@@ -125,7 +126,7 @@ def written(tree: specdec.Topology) -> str:
 
 
 def read(text: str) -> specdec.Topology:
-    """The tree whose notation by `written` this text is. ValueError if the text is no such notation."""
+    """The tree that `written` writes as this text. ValueError if there is no such tree or it is too large."""
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
         raise ValueError(
             f"tree = {text!r:.60} is not the number of each node's children, such as 3.1.1 for a root "

@@ -2,8 +2,8 @@
 
 The models are moved to `cuda` before the page is launched, which only records their device. Each run is then
 a generator under `spaces.GPU`: it runs in a forked process that has the GPU. Its arguments and results are
-pickled. The quota is checked against the seconds that a run asks for, not those that it uses, so it asks for
-few.
+pickled. The quota is checked against the seconds that a run requests, not those that it uses, so each run
+requests few.
 
     this process        BorrowedRun  <--- Beginning, Round, Round, ..., Ending ---  Lender._work   the GPU's
 """
@@ -32,7 +32,7 @@ from specdec.pair import Pair
 DEFAULT = "qwen3-8b"
 """The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
 LEAST, MOST = 10, 20
-"""The fewest and the most seconds of GPU that a run asks for, without a measurement of acceptance. The
+"""The fewest and the most seconds of GPU that a run requests if it needs no measurement of acceptance. The
 measurement adds `_TRIAL`.
 """
 _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
@@ -130,8 +130,8 @@ class Lender:
         return BorrowedRun(self, self._borrowed(settings, *details))
 
     def seconds(self, settings: VisitorSettings, *_: Any) -> int:
-        """The seconds of GPU to ask for. They grow with the number of tokens, and include an acceptance
-        measurement if one is needed."""
+        """The seconds of GPU to request. They grow with the number of tokens, and include a measurement of
+        acceptance if the run needs one."""
         trial = _TRIAL if self._has_to_measure(settings) else 0
         seconds = _BEGIN + settings.max_new_tokens * _PER_TOKEN
         return trial + min(MOST, max(LEAST, round(seconds)))

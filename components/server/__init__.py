@@ -5,6 +5,6 @@ access       which models a visitor may load for everybody
 loading      the load of another pair
 memory       the allocator and the garbage collector
 ports        the port, open connections, and the address for others
-ending       the end at a signal
-standalone   a panel by itself
+ending       the end of the process at a signal
+standalone   the server of single panels
 """

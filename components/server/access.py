@@ -27,7 +27,7 @@ OWN, LISTED, FIXED = RULES = ("own", "listed", "fixed")
 started with.
 """
 _SHORTEST = 8
-"""Characters of a key."""
+"""The fewest characters of a key."""
 _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 
 
@@ -35,9 +35,9 @@ _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 class Access:
     """The rule in force.
 
-    root: the only folder in which visitors' folders are looked up; None means any folder. key: visitors must
-    give it; None means that no key is needed. ValueError if the rule is not in `RULES`, root is not a folder,
-    or the key is too short.
+    root: the only folder in which visitors' folders are looked up; None means any folder. key: the key that
+    visitors must give; None means that they need none. ValueError if the rule is not in `RULES`, root is not
+    a folder, or the key is too short.
     """
 
     rule: str = OWN

@@ -1,10 +1,11 @@
 """Loading another pair for the whole server, as a job beside the runs, while the present pair stays in use.
 
-at rest --begin--> loading --> ready        the pair of the server is another one now
+at rest --begin--> loading --> ready        the server uses the new pair
                       |  '---> failed       the old pair stays; the message says why
-                    close --> cancelled     as well; what was fetched stays in the cache
+                    close --> cancelled     the old pair stays; downloaded files stay in the cache
 
-A visitor who loads a pair follows the updates of the load. Leaving them, also by closing the tab, cancels it.
+A visitor who loads a pair receives the updates of the load. If the visitor stops them or closes the tab, the
+load is cancelled.
 """
 
 from __future__ import annotations

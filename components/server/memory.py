@@ -19,9 +19,9 @@ def share_arenas() -> None:
     """Let all threads allocate from two arenas. Call this before there are many threads.
 
     glibc gives each thread an arena of its own, up to eight per core, and a run is on whichever thread is
-    free. Memory that a run frees in one arena is not available to the next run in another one: half an hour
-    of visitors left 100 MB of such holes. Only one thread decodes, so two arenas cause no waiting. Other C
-    libraries are left unchanged, and so is a number set in the environment.
+    free. Memory that a run frees in one arena is not available to the next run in another one. After half an
+    hour of visitors, 100 MB of such memory lay unused. Only one thread decodes, so two arenas cause no
+    waiting. Other C libraries are left unchanged, and so is a number set in the environment.
     """
     if _IS_GLIBC and "MALLOC_ARENA_MAX" not in os.environ:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
@@ -30,9 +30,10 @@ def share_arenas() -> None:
 def give_back() -> None:
     """Free unused memory, and give it back to the system.
 
-    Loading a pair leaves hundreds of megabytes free in the allocator. The search through all imported modules
-    and loaded weights stops every visitor for .2 to .4 seconds, but only once: later collections skip
-    everything that exists now. This also switches collections on, which `app` switches off for its start.
+    Loading a pair leaves hundreds of megabytes free in the allocator. The garbage collector searches all
+    imported modules and loaded weights, which stops every visitor for 0.2 to 0.4 seconds, but only once:
+    later collections skip everything that exists now. The function also switches the garbage collector on,
+    which `app` switches off for its start.
     """
     gc.unfreeze()
     gc.collect()

@@ -1,5 +1,4 @@
-"""What the machine gives the server: a port, which is checked at the start, open connections, and the address
-by which other machines reach it."""
+"""The server's port, its limit of open connections, and the address by which other machines reach it."""
 
 from __future__ import annotations
 

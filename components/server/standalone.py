@@ -1,4 +1,4 @@
-"""Single panels, served as they are or with a real run to show."""
+"""Serves single panels, with or without a real run that they show."""
 
 from __future__ import annotations
 

@@ -128,8 +128,9 @@ class Size(Rates):
 def grown(rates: Rates) -> Answer:
     """The best trees of 0 to 384 tokens, with their expected tokens and bounds.
 
-    order: rows [parent, child index] in the order in which the queue pops them; row 0 is the root. Null where
-    R increases, when `best_tree` gives the tree of one k. tokens: expected tokens by topology, for each k.
+    order: rows [parent, child index] in the order in which the queue pops them; row 0 is the root. Null if R
+    increases somewhere; `best_tree` then gives the tree of one k. tokens: expected tokens by topology, for
+    each k.
     bounds: rows [k, Lemma 4.2, Theorem 4.1], null if infinite.
     """
     vector = optimal.checked_acceptance(rates.acceptance)

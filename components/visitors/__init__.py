@@ -1,1 +1,1 @@
-"""Visitors: the address by which the server tells them apart, and how much each may ask for."""
+"""Visitors: the address by which the server tells them apart, and the limits of each one."""
