@@ -37,7 +37,7 @@ export function drawScores(host, { accepted, by_model: byModel, rounds }) {
   const list = make("dl");
   list.append(score("the class", accepted), score("the small model", byModel));
   const calls = rounds === 1 ? "1 call" : `${rounds} calls`;
-  host.replaceChildren(list, make("p", "note", `accepted tokens per call, in ${calls} of the large model`));
+  host.replaceChildren(list, make("p", "note", `accepted tokens per call, over ${calls} of the large model`));
   host.classList.add("scores");
   host.hidden = rounds === 0;
 }

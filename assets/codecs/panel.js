@@ -55,7 +55,7 @@ function drawMessage(host, token, number, method) {
     list.append(item);
   });
   if (token.index >= token.proposals.length) {
-    list.append(make("li", "", `… ${token.index - token.proposals.length + 1} more, the last one taken`));
+    list.append(make("li", "", `… ${token.index - token.proposals.length + 1} more; Alice takes the last one`));
   }
   const how =
     method === "greedy_rejection"
@@ -148,11 +148,11 @@ function mountSentence(element, props, server, onToken) {
     setText(
       find(".note.seed"),
       seed === null
-        ? `After: “${view.prompt}” Shared randomness: seed ${view.seed}, with which the pair wrote this text.`
+        ? `The text continues “${view.prompt}”. The seed of the shared randomness is ${view.seed}, with which the pair wrote this text.`
         : other,
     );
     find("button.recorded").hidden = seed === null;
-    tableOf(find(".wrap"), { caption: "The whole sentence", columns: ["", "bits", "a token"], rows: view.totals });
+    tableOf(find(".wrap"), { caption: "The whole sentence", columns: ["", "bits", "per token"], rows: view.totals });
     tableOf(find(".tokens-table"), tokenTable(view.tokens));
     plot(view.plot);
     const most = view.tokens.reduce((best, token, i) => (token.index > view.tokens[best].index ? i : best), 0);

@@ -24,7 +24,7 @@ function numbers(lane, plain) {
   return {
     efficiency: [efficiency(lane), `${totals.tokens} tokens, ${totals.rounds} calls${undrafted(lane)}`],
     time: [`${milliseconds(lane)} ms`, "median round"],
-    ratio: plain ? ["1", "the measure of the others"] : compared(lane),
+    ratio: plain ? ["1", "by definition"] : compared(lane),
   };
 }
 

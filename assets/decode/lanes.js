@@ -111,8 +111,8 @@ export function account() {
   if (phase === "baseline") return `${sentence}. The times of both are being measured, in turns …`;
   if (!isMeasured(state)) return `${sentence}. ${missingWords(state)}`;
   const found = speed(state);
-  if (found === null) return `${sentence}. How much faster is not known: there were too few undisturbed measurements.`;
-  if (found.isBusy) return `${sentence}. How much faster is not known: this machine is too busy to measure it.`;
+  if (found === null) return `${sentence}. The speed is not known: there were too few undisturbed measurements.`;
+  if (found.isBusy) return `${sentence}. The speed is not known: this machine is too busy to measure it.`;
   const longer = gain / found.times;
   return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each}, and with its guesses it takes ${longer.toFixed(1)} times as long.`;
 }

@@ -24,7 +24,7 @@ const SAME =
 
 const bytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(n / 1e6).toFixed(1)} MB`);
 const STAGE = {
-  asking: ({ name }) => `Asking the hub for ${name}`,
+  asking: ({ name }) => `Looking up ${name} on the hub`,
   fetching: ({ name, done, total }) => `Downloading ${name}: ${bytes(done)} of ${bytes(total)}`,
   reading: ({ name, done, total }) => `Reading ${name}${total ? `: ${done} of ${total} weights` : ""}`,
   checking: ({ name }) => `Checking what ${name} can do`,

@@ -13,16 +13,16 @@ export const TERMS = {
     "The time of a token in a race: e / q in the draft's race, e / p in the target's. Likelier tokens tend to arrive earlier.",
   accepted: "The draft proposed this token, and the target accepts it.",
   rejected: "The draft proposed this token, and the target rejects it; everything below it in the tree is lost too.",
-  correction: "The winner of the target's race, when no drafted token is that winner (ERSD).",
+  correction: "The winner of the target's race, which ERSD writes if no drafted token is that winner.",
   residual:
-    "The target's probabilities minus the draft's, where positive, scaled to sum to 1; GSD draws from it after a rejection.",
+    "The positive parts of the target's probabilities minus the draft's, scaled to sum to 1; GSD draws from it after a rejection.",
   bonus: "One more token from the target, after every token of a drafted path was accepted.",
-  sampled: "Written by the target alone: nothing was drafted for it.",
+  sampled: "A token that the target wrote alone, because nothing was drafted for this place.",
   path: "A sequence of drafted tokens in the tree, from the text so far to a leaf.",
   plain:
     "Autoregressive decoding: the large model (target) alone, with one call for each token. It is measured here with the same prompt and seed.",
   distribution: "The probabilities of all tokens that may come next: P is the target's, Q is the draft's.",
-  "child index": "Number of a drafted alternative among its siblings, from 0, in the order in which they were drafted.",
+  "child index": "The number of a drafted alternative among its siblings, counted from 0 in the order of drafting.",
   acceptance: "How often a drafted token is accepted. R(i) is the acceptance of the alternative with index i.",
   optimum:
     "The highest acceptance that any lossless rule can have; it depends on P, Q and the number of drafted alternatives.",
@@ -40,7 +40,7 @@ export const TERMS = {
   "relative speed": "Tokens per second of the median round, divided by those of autoregressive decoding.",
   call: "One evaluation of the large target model; it checks all drafted tokens at once.",
   "block efficiency":
-    "The paper's block efficiency: how many tokens one target call yields on average; 1 without a draft, at most one more than a path is long.",
+    "The paper's block efficiency: how many tokens one target call yields on average. Without a draft it is 1; with one it is at most the length of the longest path, plus 1.",
 };
 
 // Gradio's own labels and the choices of methods. They cannot have [data-term].

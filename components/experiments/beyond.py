@@ -57,8 +57,8 @@ def rounding(summary: Summary) -> dict[str, Any]:
         _place("rounding"),
         sentence,
         "Each arithmetic scores the same texts as float32. Circles and squares show the exact probability "
-        "that the winners of one race differ, with 95% intervals over texts. Diamonds and crosses show greedy "
-        "decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
+        "that the winners of one race differ, with 95% intervals over texts. Diamonds and crosses show "
+        "greedy decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
         _rounding_figure(rows),
         table("Tokens that differ, percent, with 95% intervals", columns, cells),
     )

@@ -136,7 +136,9 @@ def rejection() -> Facts:
         "emitted": len(round.tokens),
         "residual_c": residual[2],
         "excess": ", ".join(f"{max(a - b, 0):g}" for a, b in zip(P, Q, strict=True)),
-        "residual_words": ", ".join(f"{name} {part:.0%}" for name, part in zip("abc", residual, strict=True)),
+        "residual_words": ", ".join(
+            f"“{name}” {part:.0%}" for name, part in zip("abc", residual, strict=True)
+        ),
     }
 
 

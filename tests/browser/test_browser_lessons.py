@@ -292,7 +292,7 @@ def test_the_presenter_s_notes_follow_and_lead(visit):
     expect(notes.locator(".clock")).to_contain_text("of 2 min")
     notes.get_by_role("button", name="Next").click()
     expect(page.locator(".lesson .words")).to_have_text(race["questions"][0]["ask"])
-    expect(notes.locator(".answer")).to_contain_text("floor is first")
+    expect(notes.locator(".answer")).to_contain_text("“floor” is first")
     notes.keyboard.press("PageDown")
     expect(page.locator(".lesson .verdict")).to_contain_text("floor")
     assert serious_findings(notes) == []

@@ -272,7 +272,7 @@ def test_the_residual_is_what_the_target_has_above_the_draft():
     p, q = (distribution(facts[name]) for name in ("p_list", "q_list"))
     above = [max(target - draft, 0) for target, draft in zip(p, q, strict=True)]
     assert facts["residual_c"] == pytest.approx(above[2] / sum(above))
-    assert facts["residual_words"] == "a 0%, b 25%, c 75%"
+    assert facts["residual_words"] == "“a” 0%, “b” 25%, “c” 75%"
 
 
 def test_trees():
