@@ -48,12 +48,12 @@ async function now({ room, token }, since, ending) {
   const timer = setTimeout(end, SILENT);
   ending.addEventListener("abort", end);
   try {
-    const asked = {
+    const request = {
       headers: { "x-class-token": token },
       cache: /** @type {const} */ ("no-store"),
       signal: lost.signal,
     };
-    return await read(await fetch(url, asked));
+    return await read(await fetch(url, request));
   } finally {
     clearTimeout(timer);
     ending.removeEventListener("abort", end);

@@ -175,16 +175,16 @@ function drawProposal({ number }) {
 // Sends one answer. It counts as sent when the server has it. Meanwhile the class may have moved on to
 // another question.
 async function submit(button, name, body) {
-  const asked = keyOf(state);
+  const step = keyOf(state);
   button.disabled = true;
   try {
     await post(name, { room: who.room, ...body }, who.token);
     tell(null);
-    if (keyOf(state) === asked) seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
+    if (keyOf(state) === step) seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
     find("h2").focus({ preventScroll: true }); // the form that had the focus is now hidden
   } catch (error) {
     if (error.isGone) return leave(error.message);
-    if (keyOf(state) !== asked) return;
+    if (keyOf(state) !== step) return;
     tell(reason(error));
     button.disabled = false;
     if (error.status === 409) follow(); // another tab may have sent an answer
@@ -222,8 +222,8 @@ find(".join").addEventListener("submit", (event) => {
 });
 document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 
-const asked = new URLSearchParams(location.search).get("room");
+const code = new URLSearchParams(location.search).get("room");
 const kept = recall(KEPT);
-if (kept && (asked === null || asked === kept.room)) enter(kept);
-else if (asked) join(asked);
+if (kept && (code === null || code === kept.room)) enter(kept);
+else if (code) join(code);
 else find(".join").hidden = false;

@@ -45,7 +45,7 @@ export function reason(method, { same, at }, { greedy, dtype }) {
 const otherNoise = (name) =>
   `${name} decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the target’s.`;
 const byChance = (name) =>
-  `The texts are equal by chance, because ${name} decides with random numbers of its own. Another seed or a longer text will differ.`;
+  `The texts are equal by chance, because ${name} decides with random numbers of its own. Another seed or a longer text is likely to differ.`;
 
 // assets/results/rounding.json, on sequence(4)
 const HOW_OFTEN =

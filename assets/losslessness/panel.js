@@ -116,7 +116,7 @@ class Lossless {
     const outside = decodes > 0 ? distribution.filter((p, i) => beyond(p, counts[i], decodes)).length : 0;
     const seen =
       decodes > 0
-        ? `Beyond ± 2 standard errors: ${outside} of ${distribution.length} bars; by chance, about ${(0.05 * distribution.length).toFixed(1)}.`
+        ? `${outside} of ${distribution.length} bars are beyond ± 2 standard errors; chance alone gives about ${(0.05 * distribution.length).toFixed(1)}.`
         : `${distribution.length} possible continuations.`;
     const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
     const missing =

@@ -80,7 +80,7 @@ function draw(element, state) {
   setText(element.querySelector(".outcome"), OUTCOME[state.status]?.(state) ?? "");
   const error = element.querySelector(".models-error");
   const failed =
-    state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The present pair stays in use.` : "";
+    state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The current pair stays in use.` : "";
   setText(error, state.refused ?? failed);
   error.hidden = error.textContent === "";
 }
