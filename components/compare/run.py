@@ -31,8 +31,8 @@ def updates(
     """Run a request as JSON updates. All runs share one seat at the model.
 
     request: prompt, seed (None draws one), max_new_tokens and temperature for all columns; columns, each with
-    name, method, topology, k and draft; reference: whether to measure autoregressive decoding too; models: if
-    not, the models that measured it, as the first update named them. visitor: as in `run.updates`.
+    name, method, topology, k and draft; reference: whether to measure autoregressive decoding too; models:
+    the models of the earlier reference, if it is not measured again. visitor: as in `run.updates`.
 
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
