@@ -1,5 +1,4 @@
-"""The times of a round's parts. They are also right on a GPU, which computes while the host does something
-else."""
+"""Times the parts of a round, also on a GPU, which computes while the host does something else."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ import torch
 class Clock:
     """Seconds of consecutive parts (laps) of a round, without waiting for a device at their ends.
 
-    On a GPU a lap of launched work ends when the work does: it ends at an event in the GPU's stream, which is
-    read when the laps are requested. Elsewhere every lap ends when it is called.
+    On a GPU `launched` ends a lap when the GPU will have finished the launched work: it records an event in
+    the GPU's stream, which `seconds` reads. On other devices every lap ends at the call.
     """
 
     def __init__(self, device: torch.device):

@@ -2,9 +2,9 @@
 
 Algorithm 3's queue orders the nodes of all texts by `key`: their probability to be accepted, after siblings
 whose acceptance increases are averaged. Each text has its own acceptance. The first n nodes of all texts in
-this order are the forest of n nodes with the most expected tokens. Of these forests, and of those that are
-cut at each depth, the one with the most expected tokens per second is taken, at measured costs. docs/trees.md
-says in which sense it is optimal.
+this order are the forest of n nodes with the most expected tokens. The same is done with the nodes up to each
+depth alone. From all these forests, the one with the most expected tokens per second at measured costs is
+chosen. docs/trees.md says in which sense it is optimal.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 
 
 def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
-    """The tree of each queue's text, at most `most` nodes together, with the most expected tokens per second.
+    """The tree of each queue's text. Together they have at most `most` nodes and the highest expected rate.
 
     texts: the number of texts that share the forward passes. Texts without a queue draft nothing.
     """
