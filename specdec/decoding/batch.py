@@ -118,7 +118,7 @@ class Batch:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[Member]:
-        """The members of a step: all runs past their prompt, and others until their pieces reach `PIECES`."""
+        """The members of a step: all runs past their prompt, and others up to `PIECES` prompt tokens."""
         called, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):

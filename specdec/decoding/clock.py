@@ -11,8 +11,9 @@ import torch
 class Clock:
     """Seconds of consecutive parts (laps) of a round, without waiting for a device at their ends.
 
-    On a GPU `launched` ends a lap when the GPU will have finished the launched work: it records an event in
-    the GPU's stream, which `seconds` reads. On other devices every lap ends at the call.
+    On a GPU, a lap that `launched` ends lasts until the GPU has finished the work launched so far: an event
+    in the GPU's stream marks this moment, and `seconds` reads it. On other devices every lap ends at the
+    call.
     """
 
     def __init__(self, device: torch.device):

@@ -99,7 +99,7 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
     if log_q is None or not drafts or len(drafts) > MOST_DRAFTS:
         return None
     log_q = log_q.to(log_p.device)
-    # most positions have one draft; the limit is here because exp takes four times as long for -inf
+    # most positions have one draft; values are limited because exp takes four times as long for -inf
     if len(drafts) == 1:
         common = torch.minimum(log_p, log_q).clamp_min_(_NEGLIGIBLE).exp_()
         return min(float(common.sum(dtype=torch.float64)), 1.0)

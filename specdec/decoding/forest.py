@@ -95,9 +95,10 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 
 
 def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
-    """The tree of each queue's text. Together they have at most `most` nodes and the highest expected rate.
+    """The trees of the queues' texts with the most expected tokens per second.
 
-    texts: the number of texts that share the forward passes. Texts without a queue draft nothing.
+    most: the largest number of nodes of all trees together. texts: the number of texts that share the forward
+    passes. Texts without a queue draft nothing.
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()
