@@ -78,7 +78,7 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument(
         "--draft-dtype", help="dtype of the draft, by default the target's; int4 and int8 round its weights"
     )
-    parser.add_argument("--draft-ids", type=int, help="number of first ids that the draft scores alone")
+    parser.add_argument("--draft-ids", type=int, help="let the draft score only this many first ids")
 
 
 def to_write(text: str) -> Path:
