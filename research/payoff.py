@@ -164,7 +164,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compares and prints."""
+    """Compares predictions with measurements, and prints the table."""
     parser = Parser(prog="python -m research.payoff", description=__doc__)
     add = parser.add_argument
     add("--smoke", action="store_true", help="every stage, in seconds")

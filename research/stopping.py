@@ -26,7 +26,7 @@ PLAIN, WHOLE = "plain decoding", "without stopping"
 
 
 def rates(pair: ModelPair, prompts: Sequence[Sequence[int]], settings: dict[str, Any]) -> dict[str, Any]:
-    """By way to decode: the tokens per second of each prompt, and the tokens per call over all."""
+    """For each way to decode: tokens per second of each prompt, and tokens per call over all prompts."""
     ways = {PLAIN: 0.0, WHOLE: math.inf} | {f"price x {factor}": factor for factor in FACTORS}
     found: dict[str, Any] = {way: {"rates": [], "tokens": 0, "calls": 0} for way in ways}
     for number, prompt in enumerate(prompts):
@@ -46,8 +46,10 @@ def rates(pair: ModelPair, prompts: Sequence[Sequence[int]], settings: dict[str,
 def _decoded(
     pair: ModelPair, prompt: Sequence[int], factor: float, settings: dict[str, Any]
 ) -> tuple[int, int, float]:
-    """Tokens, calls and seconds of one text. factor: of the price; 0 for plain decoding, infinity for whole
-    trees."""
+    """Tokens, calls and seconds of one text.
+
+    factor: multiplies the price; 0 stands for plain decoding, infinity for whole trees.
+    """
 
     def price(*arguments: Any) -> Any:
         own = price_of_level(*arguments)

@@ -1,4 +1,4 @@
-"""Prompts of chat models: tokens of the template are control tokens, and messages of people are plain text.
+"""Prompts of chat models, in which the template writes control tokens and messages stay plain text.
 
 A tokenizer turns the string of a special token, such as `<|im_end|>`, into that token wherever the string
 occurs. In a message it would end the user's turn and begin another one. `chat_ids` therefore cuts such a
@@ -34,9 +34,8 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
     turns = _turns((*history, message))
     shown = message.strip()
     text, error = _rendered(tokenizer, turns)
-    if (
-        text is None or shown not in text
-    ):  # some templates read a list of parts, each with a type and its text
+    # some templates read a list of parts, each with a type and its text
+    if text is None or shown not in text:
         parts = [turn | {"content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
         listed, _ = _rendered(tokenizer, parts)
         if listed is not None and shown in listed:
@@ -50,7 +49,7 @@ def chat_text(tokenizer: Any, message: str, history: Sequence[str] = ()) -> str:
 def chat_ids(tokenizer: Any, split: Split, message: str, history: Sequence[str] = ()) -> list[int]:
     """Token ids of `chat_text` in which no message becomes a control token.
 
-    split: gives the ids of a text, special tokens included. If no message contains the string of a control
+    split: returns the ids of a text, special tokens included. If no message contains the string of a control
     token, the result is `split(chat_text(...))`. ValueError as for `chat_text`.
     """
     messages = (*history, message)

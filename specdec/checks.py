@@ -24,7 +24,7 @@ def integer(value: Any) -> int | None:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as int if it is an integer from `least` to `most`. Otherwise a ValueError names it."""
+    """The value as int if it is an integer from `least` to `most`. Otherwise a ValueError names the value."""
     number = integer(value)
     if number is None or number < least or (most is not None and number > most):
         end = "up" if most is None else f"to {most:,}"
@@ -81,7 +81,7 @@ def integers(name: str, values: Any) -> list[int]:
 
 
 def among(name: str, value: Any, names: Iterable[Name]) -> Name:
-    """The value if it is one of these names. Otherwise a ValueError names it."""
+    """The value if it is one of these names. Otherwise a ValueError lists the names."""
     for known in names:
         if isinstance(value, str) and value == known:
             return known
@@ -89,7 +89,7 @@ def among(name: str, value: Any, names: Iterable[Name]) -> Name:
 
 
 def truth(name: str, value: Any) -> bool:
-    """The value as bool if it is true, false, 1 or 0. Otherwise a ValueError names it."""
+    """The value as bool if it is true, false, 1 or 0. Otherwise a ValueError names the value."""
     if hasattr(value, "item") and math.prod(value.shape) == 1:
         value = value.item()
     if not isinstance(value, int) or value not in (0, 1):

@@ -48,8 +48,8 @@ MISSING = (
 
 
 def installed() -> tuple[Path, Path] | None:
-    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache. None if one is
-    missing."""
+    """The files of target and draft, in the folder of `VARIABLE` or in the hub's cache. None if neither has
+    both."""
     from huggingface_hub import try_to_load_from_cache
 
     folder = Path(os.environ.get(VARIABLE) or os.devnull)

@@ -21,9 +21,9 @@ def ended() -> Iterator[None]:
     """A context in which a command, its imports included, ends without a traceback.
 
     A user's mistake (ValueError), a file that can't be read or written, and a missing package give one line
-    and exit code 1. Ctrl+C gives 130, after the message of the KeyboardInterrupt if it has one. If the reader
-    of the output ends first, as `| head` does, the code is 0. Characters that the terminal does not know
-    become "?". A standard stream that is closed counts as empty, and output to it is dropped.
+    and exit code 1. Ctrl+C gives exit code 130, after the message of the KeyboardInterrupt if it has one. If
+    the reader of the output ends first, as `| head` does, the exit code is 0. Characters that the terminal
+    does not know become "?". A standard stream that is closed counts as empty, and output to it is dropped.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -60,7 +60,7 @@ class Parser(ArgumentParser):
 
 
 def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
-    """Adds the options that `loading.load_with_progress` reads. help: what --target may be."""
+    """Adds the options that `loading.load_with_progress` reads. help: the help of --target."""
     parser.add_argument("--pair", choices=PAIRS, help="a pair of ours, instead of --target and --draft")
     parser.add_argument("--download", action="store_true", help=f"let --pair coder download its {SIZE}")
     parser.add_argument("--target", help=help)
@@ -78,7 +78,7 @@ def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") 
     parser.add_argument(
         "--draft-dtype", help="dtype of the draft, by default the target's; int4 and int8 round its weights"
     )
-    parser.add_argument("--draft-ids", type=int, help="let the draft score only the first ids, this many")
+    parser.add_argument("--draft-ids", type=int, help="let the draft score only this many first ids")
 
 
 def to_write(text: str) -> Path:

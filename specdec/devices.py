@@ -21,8 +21,8 @@ _around = threading.local()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread. For small tensors, waking other threads takes longer than it saves, and these
-    threads keep a core busy for a while. `all_threads` is for larger work inside the block."""
+    """Run torch on one thread. For small tensors, waking the other threads takes longer than it saves, and
+    they keep cores busy for a while. `all_threads` is for larger work inside the block."""
     before, outer = torch.get_num_threads(), getattr(_around, "threads", None)
     if before == 1:
         yield
@@ -49,7 +49,7 @@ class all_threads:  # noqa: N801  a generator would take as long as a small forw
 
 
 def usual_threads() -> int:
-    """The number of threads that torch has outside of `one_thread`."""
+    """The number of torch's threads outside of `one_thread`."""
     return getattr(_around, "threads", None) or torch.get_num_threads()
 
 

@@ -1,7 +1,7 @@
 """Learns context-aware acceptance (`context`) from texts of the target.
 
-Every verified node of a draft tree follows a text of the target's distribution. So texts of the target, with
-P and Q at each position, are all the data that is needed. For each position one race and one set of uniforms
+The text before a verified node of a draft tree has the target's distribution. So texts of the target, with P
+and Q at each position, are all the data that is needed. For each position one race and one set of uniforms
 are drawn. The hazards learn to predict which child would have been accepted.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _CHUNK = 64
-"""Tokens scored in one forward."""
+"""Tokens that are scored in one forward pass."""
 _RIDGE = 1e-4
 """Weight of the penalty that keeps weights finite if a feature never varies."""
 _TEXT = 200
@@ -81,7 +81,7 @@ def learn_context(
 
 
 def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator) -> Samples:
-    """Samples at n positions: draws a race at each, and for GSD uniforms too.
+    """Samples at n positions, with a newly drawn race at each, and for GSD new uniforms.
 
     log_p, log_q: [n, vocabulary].
     """

@@ -51,10 +51,10 @@ def load_pair(
 
     "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), "coder" is Qwen2.5-Coder, 1.5 B with
     0.5 B in four bits (`specdec.coder`), and "stories" is the embedded pair.
-    Without arguments it is "smollm2" if its weights are installed, else "stories". A target without a draft
-    decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and never remote
-    code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded
-    draft, and "smollm2" or "coder" for another target SmolLM2-135M itself or the coder of 0.5 B.
+    Without arguments, "smollm2" is loaded if its weights are installed, otherwise "stories". A target without
+    a draft decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and
+    never remote code. The draft may have another tokenizer (`models.other_tokenizer`). As a draft for another
+    target, "stories" is the embedded draft, "smollm2" is SmolLM2-135M itself, and "coder" its model of 0.5 B.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`. dtype:
     `auto` (as stored: a GGUF file's own bits on a CPU with the compiled forward; float32 for the embedded
@@ -63,12 +63,11 @@ def load_pair(
     `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Rounding the draft
     changes neither the distribution of texts nor ERSD's text. Rounding the target makes it another model.
     draft_ids: the only ids that the draft scores, which makes its output matrix smaller and changes neither
-    the distribution of texts nor ERSD's text; or a number of them, which are the first ones of the tokenizer
-    and those that end a text. None: all, or those of a `FrequentFirst`.
-    download: whether "coder" may be fetched from the hub where its files are missing, which is 1.6 GB.
-    report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
-    names what is missing or does not fit. If memory is too small, it is raised before weights are fetched or
-    read.
+    the distribution of texts nor ERSD's text. A number stands for that many first ids and the ids that end a
+    text; None stands for all ids, or those of a `FrequentFirst`. download: whether the files of "coder",
+    1.6 GB, may be fetched from the hub if they are missing. report: is called with the progress
+    (`models.source.Progress`), and may raise to end loading. ValueError names what is missing or does not
+    fit. If memory is too small, it is raised before weights are fetched or read.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
@@ -111,14 +110,14 @@ class _Wanted(NamedTuple):
     draft_dtype: str | None
 
     def located(self, draft_device: str, download: bool, report: Report) -> _Wanted:
-        """The places of the models, and the usual dtypes of a pair of ours."""
+        """The same with the places of the models, and with the usual dtypes of a pair of ours."""
         target, draft, dtype, draft_dtype = self
         if target in PAIRS:
             name, (target, own, usual) = target, _ours(str(target), download, report)
             draft, dtype = own if draft in (None, "", name) else draft, usual if dtype == "auto" else dtype
             as_usual = name == CODER and draft == own and draft_dtype is None and dtype in ("auto", PACKED)
             if as_usual and expected() and on_cpu(draft_device):
-                draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they gain
+                draft_dtype = FOUR_BITS  # its file has more bits, which cost more time than they save
         if draft in PAIRS:
             itself, own, _ = _ours(str(draft), download, report)
             draft = itself if draft == SMOLLM2 else own
@@ -140,7 +139,7 @@ def _check(parts: Sequence[_Part], report: Report) -> None:
 
 
 def _ours(name: str, download: bool, report: Report) -> tuple[Path | str, Path, str]:
-    """Target, draft and usual dtype of a pair of ours. ValueError where "coder" may not be fetched."""
+    """Target, draft and usual dtype of a pair of ours. ValueError if "coder" must be fetched but may not."""
     if name == STORIES:
         return EMBEDDED / "target", EMBEDDED / "draft", "float32"
     if name == SMOLLM2:

@@ -34,12 +34,12 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
     """The tree of k drafted tokens with the most expected accepted tokens: τ* of Equation 5.
 
     acceptance: R(i) by child index (0-th order), the probability that the child with index i is the accepted
-    one; an index beyond the vector is never accepted. Or a callable path -> probability that this node is
-    accepted.
+    one; an index beyond the vector is never accepted. Alternatively, a callable path -> probability that this
+    node is accepted.
 
-    `chosen_algorithm` solves vectors, exactly except for "pooled". Algorithm 3 solves callables. That is
-    exact if no node is more acceptable than its parent or an earlier sibling. ValueError if the acceptance is
-    no such probability, or k < 1.
+    Vectors are solved by the algorithm that `chosen_algorithm` names, exactly except for "pooled". Callables
+    are solved by Algorithm 3, which is exact if no node is more acceptable than its parent or an earlier
+    sibling. ValueError if a value is not a probability, or k < 1.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     if callable(acceptance):
@@ -99,7 +99,7 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
     It takes O(k log d) for d child indices, with one sorted queue per child index instead of one queue of
     nodes. Nodes are taken in order of rising cost = -log acceptance. The candidates that are child i of the
     nodes taken so far therefore come in rising order too. Only the head of each of the d queues is on the
-    heap. Of equal costs the smaller child index comes first, so that siblings are in order.
+    heap. Among equal costs the smaller child index comes first, so that siblings are in order.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)
@@ -126,7 +126,7 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
 def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
     """Expected tokens per round of the optimal tree (Equation 5) for 0, 1, ..., k drafted tokens, [k + 1].
 
-    It takes any vector. The dynamic program needs O(k² · len(acceptance)) time.
+    The vector may increase. The dynamic program needs O(k² · len(acceptance)) time.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     best, _ = _tables(checked_acceptance(acceptance), k)

@@ -26,7 +26,7 @@ _OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert
 
 @runtime_checkable
 class Pair(Protocol):
-    """The part of a `ModelPair` that its substitutes also have: pairs that load later or run elsewhere."""
+    """The part of a `ModelPair` that pairs which load later or run elsewhere also have."""
 
     target: Model
     draft: Model | None
@@ -54,14 +54,14 @@ class ModelPair:
 
     target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair without a
     draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts are token
-    ids and texts are empty. draft_tokenizer: the draft's own; if its vocabulary is another one, `draft`
-    becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
+    ids and texts are empty. draft_tokenizer: the draft's own. If its vocabulary differs from the target's,
+    `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
     eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
-    vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
-    padding of the logits is cut off. Raises ValueError if draft and target score different tokens. After a
-    change of a model in memory, such as training, call `refresh`. A pair can be pickled if its models can.
-    They are checked again when the pair is read.
+    vocab_size: the number of ids from 0 to the tokenizer's largest, gaps included, as far as the target
+    scores them; padding of the logits is cut off. Raises ValueError if draft and target score different
+    tokens. After a change of a model in memory, such as training, call `refresh`. A pair can be pickled if
+    its models can. They are checked again when the pair is read.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ModelPair:
         self.target = _wrapped(target)
         self.draft = None if draft is None else _wrapped(draft)
         _check_tokenizer(tokenizer)
-        self.tokenizer: Any = tokenizer  # None or a tokenizer of transformers, which have no types
+        self.tokenizer: Any = tokenizer  # None or a tokenizer of transformers, which is not typed
         if self.draft is not None:
             self.draft = over_ids_of(self.target, self.draft, tokenizer, draft_tokenizer)
         self.eos_ids = _eos_ids(self.target, tokenizer)
@@ -145,7 +145,7 @@ class ModelPair:
     def chat_prompt(
         self, message: str, history: Sequence[str] = (), *, control_tokens: bool = False
     ) -> list[int]:
-        """Token ids of `chat_text`: the prompt for which a chat model answers this message.
+        """Token ids of `chat_text`: the prompt with which a chat model answers this message.
 
         control_tokens: whether the string of a control token in a message, such as `<|im_end|>`, becomes this
         token, as in transformers. By default it stays text, so that nobody can end a turn in a message.

@@ -34,7 +34,7 @@ to rounding."""
 class Sampling:
     """How logits become probabilities.
 
-    temperature: 0 is greedy (all mass on the argmax). Values from 0 to 1e-10 count as 1e-10.
+    temperature: 0 is greedy (all mass on the argmax). Values above 0 and below 1e-10 count as 1e-10.
     top_k: keep the k most probable tokens; 0 or None keeps all.
     top_p: keep the most probable tokens until their mass reaches p; 1.0 or None keeps all.
     Tokens with the same probability as the last token that is kept are kept too. ValueError names a value out
@@ -57,7 +57,7 @@ class Sampling:
         if top_k is None or top_k < 0:
             raise ValueError(f"top_k = {self.top_k!r} is not an integer of at least 0 (off)")
         if top_p is None or not 0 < top_p <= 1:
-            raise ValueError(f"top_p = {self.top_p!r} is not a number above 0 and up to 1 (off)")
+            raise ValueError(f"top_p = {self.top_p!r} is not a number above 0 and at most 1 (off)")
         for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
             object.__setattr__(self, name, value)  # plain numbers: records hold them
 

@@ -25,12 +25,12 @@ from specdec.trace import MOST_WHOLE, Method
 class Setting:
     """One setting.
 
-    name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling. kind: of its
-    values. default: the value if the caller gives none. least, most: the range of a number, None if it has no
-    such end. choices: the values of a choice. label, help: its name and an explanation for people. address:
-    its name in the page's address and in messages to visitors. option: of the command, without the "--".
-    recorded: whether the record of a run has it, under the same name. drafts: whether only methods that draft
-    use it.
+    name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling. kind: the kind
+    of its values. default: the value if the caller gives none. least, most: the range of a number, None if it
+    has no such end. choices: the values of a choice. label, help: its name and an explanation for people.
+    address: its name in the page's address and in messages to visitors. option: the command's option, without
+    the "--". recorded: whether the record of a run has the setting, under the same name. drafts: whether only
+    methods that draft use it.
     """
 
     name: str
@@ -80,7 +80,7 @@ SETTINGS = _named(
 
 
 class RunSettings(NamedTuple):
-    """The settings of a run, without its models and its topology. They are those of `specdec.stream`."""
+    """The settings of a run, without its models and its topology. `specdec.stream` explains them."""
 
     method: Method = "ersd"
     max_new_tokens: int = 64
@@ -92,7 +92,7 @@ class RunSettings(NamedTuple):
 
     @classmethod
     def of(cls, **values: Any) -> RunSettings:
-        """The settings with these names, among them those of the sampling; checked.
+        """Checked settings from these values by name; the names of `Sampling`'s fields are among them.
 
         ValueError names a value that does not fit.
         """

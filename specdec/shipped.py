@@ -1,5 +1,4 @@
-"""Names of this project's pairs, and the paths of the weights and prompts that ship with it. Importing this
-loads no model."""
+"""Names of this project's pairs, and the paths of the weights and prompts that ship with it."""
 
 from pathlib import Path
 

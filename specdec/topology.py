@@ -1,9 +1,9 @@
 """Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
 
 A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth, then
-by path), so that a level is one contiguous slice and parents come before children. If the root counts too,
-nodes are numbered by *rows*: row 0 is the root, row i + 1 is `paths[i]`. A target call scores its rows in
-this order.
+by path), so that a level is one contiguous slice and parents come before children. The *rows* number the
+nodes with the root: row 0 is the root, and row i + 1 is `paths[i]`. A target call scores the rows in this
+order.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
                                                └─ row 2 (1,)
@@ -103,7 +103,7 @@ class Topology:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """The rows of each row's children, in order; in level order they are neighbours."""
+        """The rows of each row's children, in order. They are neighbours, because rows are in level order."""
         # built when it is first read, because a tuple for each row makes building a large tree several times
         # as slow
         counts = [0] * len(self.parents)
@@ -212,8 +212,8 @@ def batch(k: int) -> Topology:
 def specinfer(k: int = 20) -> Topology:
     """SpecInfer's tree: three sequences that share their first two tokens.
 
-    Of the k - 2 other tokens each sequence gets a third; where k - 2 does not divide by three, the first ones
-    get one more. For k <= 2 the tree is sequence(k).
+    Each sequence gets a third of the k - 2 other tokens. If k - 2 is no multiple of three, the first ones get
+    one more. For k <= 2 the tree is sequence(k).
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     paths = [(0,) * depth for depth in range(1, min(k, 2) + 1)]

@@ -24,11 +24,11 @@ def verify_gsd(
 ) -> Verdict:
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected): see `methods.gsd.verify`.
 
-    token_ids: [1 + k], the root's is not read. log_p: [1 + k, vocabulary], row r the target's distribution
-    after row r. log_q: by row, [vocabulary], the distributions that the children were drafted from; those of
-    leaves are not read, and None stands for children drafted without probabilities. uniform(depth,
-    child_index): tests that child. residual_uniform(depth): samples the last token. Neither may depend on the
-    race that the children were drafted with.
+    token_ids: [1 + k]; the root's is not read. log_p: [1 + k, vocabulary], the target's log-probabilities
+    after each row. log_q: by row, the log-probabilities [vocabulary] from which the children were drafted;
+    those of leaves are not read, and None stands for children drafted without probabilities. uniform(depth,
+    child_index): the uniform that tests that child. residual_uniform(depth): the uniform that samples the
+    last token. Neither may depend on the race with which the children were drafted.
     """
     noise = _GivenNoise(uniform=uniform, residual_uniform=residual_uniform)
     return gsd.verify(Drafted(topology, token_ids, log_q), log_p, noise)
@@ -40,7 +40,7 @@ def verify_ersd(
     """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): see `methods.ersd.verify`.
 
     token_ids, log_p: as in `verify_gsd`. log_e: [depth + 1, vocabulary], the log-exponentials of each depth,
-    the same ones that the children of that depth were drafted with.
+    with which the children of nodes of that depth were drafted.
     """
     none = [None] * len(log_p)
     return ersd.verify(Drafted(topology, token_ids, none), log_p, _GivenNoise(log_e=log_e))

@@ -1,4 +1,4 @@
-"""The audit of other engines: whether their texts have the model's distribution, and are repeated by seeds.
+"""Audits other engines: whether their texts have the model's distribution, and whether a seed repeats a text.
 
     python -m research.audit --engine llama.cpp-draft --json reports.json --report posting.md
     python -m research.audit.repeats --texts 50

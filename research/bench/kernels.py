@@ -34,7 +34,7 @@ EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures and prints; with `--json`, also writes a file."""
+    """Measures the products and prints their rows; with `--json`, also writes them to a file."""
     parser = Parser(prog="python -m research.bench.kernels", description=__doc__)
     parser.add_argument("--json", type=to_write, help="write all figures here")
     parser.add_argument("--times", type=int, default=12, help="repetitions of each product (default: 12)")

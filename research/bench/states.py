@@ -144,7 +144,7 @@ def _outputs(model: PreTrainedModel) -> list[torch.nn.Parameter]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures and prints; ValueError is a user's mistake."""
+    """Prints the table of measurements. A ValueError is a user's mistake."""
     parser = Parser(prog="python -m research.bench.states", description=__doc__)
     add = parser.add_argument
     add("--family", choices=FAMILIES, default="lfm2", help="architecture of the target (default: lfm2)")

@@ -61,7 +61,7 @@ class Serving(Comparison):
     def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
         """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
 
-        of_best: those of `auto` as a multiple of those of the best fixed k, the median over repeats.
+        of_best: the rate of `auto` as a multiple of that of the best fixed k, the median over repeats.
         """
         rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
         by_point, points = grouped(rows, "at_once", "tree"), []

@@ -46,7 +46,8 @@ def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
 def stated_limit(mean: float, second_moment: float, k: int) -> float:
     """1 + (μ + μ₂) log k / μ², in nats, as Pankratov and Alistarh (2025) state it, with their O(1) as 0.
 
-    For k >= 3 it is never below `deterministic_limit`, whose arguments it has, so 0 is a valid constant.
+    The arguments are those of `deterministic_limit`. For k >= 3 the result is never below that limit, so 0 is
+    a valid constant.
     """
     mu, square = _nats(mean, second_moment)
     return math.inf if mu == 0 else 1 + (mu + square) * math.log(whole("k", k, 1)) / mu**2

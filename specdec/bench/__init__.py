@@ -1,4 +1,4 @@
-"""Speed compared with transformers' own decoding: `python -m specdec.bench`.
+"""Compares our speed with transformers' own decoding: `python -m specdec.bench`.
 
 contestants   transformers' generate (autoregressive, assisted, prompt lookup) and ours
 servers       a running llama-server

@@ -16,8 +16,8 @@ from specdec.pair import ModelPair
 BYTES = 1 << 28
 """Bytes of the copied tensor, more than the caches of a processor or a GPU hold."""
 COPIES, TIMES = 4, 3
-"""Copies that are timed together, and repetitions. With several copies the launch of one is hidden behind the
-one before."""
+"""Number of copies that are timed together, and number of repetitions. While one copy runs, the next is
+launched, so that launching takes no time of its own."""
 
 Limits = dict[str, dict[str, float]]
 
@@ -76,7 +76,7 @@ def bytes_per_token(model: Any) -> int:
 def bandwidth(device: torch.device, threads: int) -> float:
     """Bytes per second that a large copy on a device reads and writes.
 
-    threads: number of threads, which torch keeps afterwards.
+    threads: number of torch's threads, also after this call.
     """
     torch.set_num_threads(threads)
     # Ones, because the system may not back pages of zeros with memory.

@@ -70,8 +70,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
-    add("--methods", default=",".join(DRAFTING), help="of ours that draft")
-    add("--drafters", default=MODEL, help="of ours: model, copies, model+copies, with commas")
+    add("--methods", default=",".join(DRAFTING), help="our methods that draft, with commas")
+    add("--drafters", default=MODEL, help="our drafters: model, copies, model+copies, with commas")
     add_options(result, "temperature", "top_k", "top_p")
     add("--server", action="append", default=[], help="NAME=URL of a running llama-server with this target")
     add("--json", type=to_write, help="file to which all figures are written")
@@ -100,8 +100,8 @@ def show(result: dict[str, Any]) -> None:
 class Contest(NamedTuple):
     """The contestants, with the settings that trials found best, and the texts that they write.
 
-    pairs: by dtype. about: a description of the pair. tried: tokens per second in the trials. trial, jobs:
-    the texts of the trials and of the comparison.
+    pairs: the same pair by dtype. about: a description of the pair. tried: tokens per second in the trials.
+    trial, jobs: the texts of the trials and of the comparison.
     """
 
     pairs: dict[str, ModelPair]
@@ -120,7 +120,7 @@ def prepared(
 
     load: replaces `loaded`. ValueError names an invalid option.
     """
-    # transformers repeats on every call that it takes settings from a model's config
+    # transformers says at every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
     settings = _settings(options)
@@ -205,7 +205,7 @@ def numbers(name: str, text: str) -> list[int]:
 
 
 def device_of(options: argparse.Namespace) -> str:
-    """The device of the pair, as far as its name is known before it is loaded."""
+    """The device as `load_pair` takes it: the option, but "cpu" for "auto" without a GPU."""
     return options.device if options.device != "auto" or torch.cuda.is_available() else "cpu"
 
 

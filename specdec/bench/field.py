@@ -29,11 +29,10 @@ Make = Callable[[ModelPair, Sampling, int], Run]
 class Field:
     """The settings to choose from.
 
-    pairs: the same pair by dtype. threads: numbers of threads to try.
-    assisted_k, lookup_k: numbers of drafted tokens to try for transformers. Without an assisted_k, it only
-    decodes plainly.
-    sequences, optimal: the k of our fixed trees. methods: ours that draft. drafters: by which, each on all
-    trees. jobs: the texts of the trials.
+    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: numbers of
+    drafted tokens to try for transformers; if assisted_k is empty, transformers only decodes plainly.
+    sequences, optimal: the k of our fixed trees. methods: our methods that draft. drafters: our drafters,
+    each on all trees. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -69,7 +68,7 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
         }
         with_k = best(name, "transformers", candidates)
         contestants.append(with_k._replace(name=f"{name}, {with_k.name.split(', ')[1]}"))
-    # ours is chosen with its default, ERSD on "auto"
+    # our dtype and threads are chosen by our default, ERSD on "auto"
     method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
     own = best("specdec", "specdec", _on_threads(field, lambda p: ours(p, method, topology, field.sampling)))
     return contestants + _our_field(field, own.dtype, own.threads), tried
@@ -78,7 +77,10 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
 def _drafting(
     field: Field, dtype: str, say: Callable[[str], None]
 ) -> list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]]:
-    """transformers' ways to draft: name, function, k to try, and pairs. dtype: the best of plain decoding."""
+    """The contestants of transformers that draft: name, function, k to try, and pairs.
+
+    dtype: the fastest for plain decoding.
+    """
     if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
         say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
         return []
@@ -89,7 +91,7 @@ def _drafting(
 
 
 def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Candidate]:
-    """This way to decode in each dtype and on each number of threads."""
+    """The candidates that `make` gives in each dtype and on each number of threads."""
     return {
         f"{dtype}, {n} thread(s)": (dtype, n, make(pair))
         for dtype, pair in field.pairs.items()

@@ -79,7 +79,7 @@ def fastest(
 def least_seconds(
     work: Mapping[Name, Callable[[], object]], times: int, clock: Callable[[], float]
 ) -> dict[Name, float]:
-    """The least seconds of each piece of work, by name. All take turns, `times` times. clock: returns the
+    """The least seconds of each piece of work, by name. The pieces take `times` turns. clock: returns the
     time in seconds."""
     least = dict.fromkeys(work, float("inf"))
     for _ in range(times):

@@ -1,6 +1,8 @@
 """The rows and tables of a benchmark.
 
-On a shared machine single times have long tails. Figures are therefore medians, and ratios are of pairs."""
+On a shared machine single times have long tails. Figures are therefore medians, and ratios compare pairs of
+runs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ RESAMPLES = 2000
 
 
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
-    """One row for each contestant, of plain numbers: milliseconds and bytes."""
+    """One row of plain values for each contestant. Times are in milliseconds, memory is in bytes."""
     baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
     times = {name: [s.seconds for s in runs] for name, runs in samples.items()}
     cpu_times = {

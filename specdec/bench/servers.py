@@ -25,7 +25,7 @@ _LONGEST = 600.0
 def server(option: str, sampling: Sampling, threads: int) -> Contestant:
     """The contestant of an option NAME=URL. ValueError if the option has another form.
 
-    threads: the number of our threads, which is shown; the server has its own number.
+    threads: the number of our threads, which the table shows; the server has its own number.
     """
     name, equals, url = option.partition("=")
     if not (name and equals and url.startswith(("http://", "https://"))):

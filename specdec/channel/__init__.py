@@ -1,9 +1,10 @@
-"""The paper's relatives as working codecs: channel simulation and Tunstall codes.
+"""Relatives of speculative decoding in information theory, as codecs: channel simulation and Tunstall codes.
 
     simulation            greedy rejection sampling and the Poisson functional representation
     index_distributions   distributions of the indices that are sent
     codes                 codes for these indices
     tunstall              Tunstall codes
+    checked               checks of the codecs' arguments
 
 The range coder is constriction's: `pip install 'specdec-races[channel]'`.
 """

@@ -19,7 +19,7 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
 
     This is the distribution of Li and El Gamal (2018) behind Equation 9. It depends on D_KL alone, in bits,
     and its code stays within log(D_KL + 1) + 5 bits of D_KL. The probabilities sum to 1 over all indices;
-    those from `size` on are coded as an escape. ValueError unless kl is a finite number of bits from 0 up.
+    those from `size` on are coded as an escape. ValueError if kl is not a finite number of at least 0 bits.
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
@@ -144,7 +144,7 @@ def _elias_gamma(value: int) -> str:
 
 
 def _read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
-    """Return the value that begins at `start`, and the position after it."""
+    """Return the value that begins at `start`, and the position after it. ValueError if `bits` end before."""
     first = bits.find("1", start)
     end = 2 * first - start + 1
     if first < 0 or len(bits) < end:

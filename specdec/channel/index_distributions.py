@@ -23,10 +23,10 @@ _AT_ONCE = 1 << 22
 class IndexDistributions(NamedTuple):
     """Distributions of the index for one pair, with their entropies in bits.
 
-    kl: D_KL[P || Q]. with_replacement [count]: the index of channel simulation; entropy_with counts all its
-    indices, also those beyond `count`, and is at least D_KL. without_replacement [at most count]: the child
-    index of speculative decoding; entropy_without counts the probability missing to 1 as one more outcome,
-    and may be below D_KL.
+    kl: D_KL[P || Q]. with_replacement: the distribution [count] of channel simulation's index. entropy_with:
+    its entropy over all indices, also those beyond `count`, which is at least D_KL. without_replacement: the
+    distribution [up to count] of speculative decoding's child index. entropy_without: its entropy, which
+    counts the probability missing to 1 as one more outcome and may be below D_KL.
     """
 
     kl: float
@@ -110,7 +110,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
     """-Σ R log R of R(j) = mass · weight · (1 - weight)^j, over the first j that hold the share `part`.
 
-    By the chain rule: the index is in that share or beyond it, and then at some place within.
+    It follows from the chain rule: first, whether the index is within that share; then, its place there.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part

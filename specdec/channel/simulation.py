@@ -50,7 +50,7 @@ class ChannelStream(IntEnum):
 class Message(NamedTuple):
     """Alice's sample of P, and its 0-based index among the shared proposals."""
 
-    index: int  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
+    index: int  # type: ignore[assignment]  # it hides a method of tuples, which is not needed here
     token_id: int
 
 
@@ -69,15 +69,15 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
         mass = np.maximum(p - level * q, 0).sum()
         x = _proposal(running_q, seed, position, index)
         test = uniform(seed, position, index, ChannelStream.TEST) * mass * q[x]
-        # by rounding errors alone, no mass is left: all of P has been given out
+        # no mass is left only by rounding errors: all of P has been given out
         if test < p[x] - level * q[x] or mass <= 0:
             return Message(index, x)
         level += mass
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         most = np.nanmax(p / q)
     raise ValueError(
-        f"none of the first {MOST_PROPOSALS:,} proposals is accepted: p / q is {most:.3g} somewhere, and so "
-        f"many are tested on average; the index of poisson_functional is always below {len(p)}"
+        f"none of the first {MOST_PROPOSALS:,} proposals is accepted: the largest p / q is {most:.3g}, and "
+        f"that many are tested on average; the index of poisson_functional is always below {len(p)}"
     )
 
 

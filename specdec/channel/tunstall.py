@@ -1,4 +1,4 @@
-"""Tunstall codes: from phrases of source symbols to codewords of one length."""
+"""Tunstall codes map phrases of source symbols to codewords of one length."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from specdec.topology import Topology
 class TunstallCode:
     """Variable-to-fixed code of a source of independent symbols (Appendix C of the paper).
 
-    probabilities: [n] of the symbols 0, ..., n - 1, n >= 2. k: inner nodes of the tree beside the root;
-    they are the optimal draft tree of k tokens, for acceptances by index that are the symbols'
-    probabilities in falling order. Every node gets n children; each of the k(n - 1) + n leaves is a
-    phrase, and its number the codeword.
+    probabilities: those [n] of the symbols 0, ..., n - 1, n >= 2. k: inner nodes of the tree beside the root.
+    They are the optimal draft tree of k tokens for an acceptance by index that consists of the symbols'
+    probabilities in falling order. Every inner node gets n children. Each of the k(n - 1) + n leaves is a
+    phrase, and the number of the leaf is the codeword.
 
         probabilities (.7, .2, .1), k = 1:    root ─┬─ 0 ─┬─ 0    codeword 2
                                                     │     ├─ 1    codeword 3

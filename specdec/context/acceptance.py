@@ -16,8 +16,8 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""The knowledge at each stage: q; then also the uniforms that will test the children; then also the
-children."""
+"""The stages of each method. Hazards depend on q at "node", also on the uniforms that will test the children
+at "tested", and also on the drafted children at "drafted"."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
 
 
 def of_children(log_q: Tensor, children: Tensor) -> Tensor:
-    """log q of the drafted tokens [n, up to WIDTH], int64, and log q minus the largest log q."""
+    """log q of the drafted tokens, int64 [n, up to WIDTH], and its distance from the largest log q."""
     drafted = _padded(log_q.gather(-1, children), _FLOOR)
     return torch.stack([drafted, drafted - _largest(log_q, 1)], -1).float()
 
@@ -55,6 +55,7 @@ def _largest(log_q: Tensor, count: int) -> Tensor:
 
 
 def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
-    """Extends the columns to `width` by `fill`: the least value if it is negative, else the largest."""
+    """Fills up the columns to `width` with `fill`, which also limits all values: from below if it is
+    negative, otherwise from above."""
     values = pad(values, (0, max(width - values.shape[-1], 0)), value=fill)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)

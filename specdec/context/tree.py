@@ -47,4 +47,4 @@ class ContextTree:
 
 
 Tree = Topology | ContextTree
-"""The trees of a run: of one shape, or grown anew in each round."""
+"""The trees of a run: one fixed shape, or a new shape in each round."""

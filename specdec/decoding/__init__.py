@@ -7,6 +7,7 @@ detail       the nodes and races of a round's record
 auto         the tree that is fastest on this machine, measured
 costs        the measured cost of a round
 forest       the best trees of several texts, at these costs
-shared_trees one budget of rows for the runs of a batch
+acceptance   acceptance by child index, measured
+reach        how much a draft with another tokenizer can propose
 clock        seconds of each part of a round
 """

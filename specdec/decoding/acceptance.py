@@ -1,5 +1,4 @@
-"""Acceptance by child index of a pair, counted on texts that are decoded for this purpose, one round per
-step."""
+"""Measures a pair's acceptance by child index on texts that are decoded for this purpose."""
 
 from __future__ import annotations
 
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Steps = Generator[Any, None, _T]
-"""Work that yields after each small step and returns its result at its end. It yields None, or at first a
-key: all work with this key has the same result."""
+"""Work that yields after each small step and returns its result at its end. Each step yields None; the first
+one may yield a key instead, and all work with this key has the same result."""
 LONGEST = sequence(4)
-"""The tree of the measurement if a model scores sequences only."""
+"""The tree on which acceptance is measured if a model can only score sequences."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
-"""The tree of the measurement otherwise: eight alternatives at each of three positions in a row."""
+"""The tree on which it is measured otherwise: eight alternatives at each of three positions in a row."""
 _TOKENS = 256
-"""Number of tokens that are decoded on this tree."""
+"""Number of tokens that are decoded on one of these trees."""
 _TEXTS = (
     "Once upon a time, there was a little",
     "The weather that morning was",
@@ -40,14 +39,13 @@ _TEXTS = (
 )
 """Default prompts. With the first user's prompt instead, all results would depend on who came first."""
 _PROMPT = 64
-"""Most tokens of a prompt that are read. Of a longer prompt the last ones are read."""
+"""Of a longer prompt, only this many last tokens are read."""
 _SEED = 0x7472_6961_6C73
-"""The seed of these texts, which is no user's seed: otherwise GSD's tree would depend on the noise that it
-decodes with."""
+"""The seed of these texts. With a user's seed, GSD's tree would depend on the noise with which it decodes."""
 _RARE = 1e-4
-"""Acceptance of the first child if nothing at all was accepted, so that a tree can be grown."""
+"""The acceptance of the first child if no token was accepted, so that a tree can still be grown."""
 _REMEMBERED = 16
-"""Most measurements that a pair keeps. Each is for one method and one sampling."""
+"""Most measurements that a pair keeps. Each is for one method, sampling and set of prompts."""
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
@@ -60,7 +58,8 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
-    """The target, and the draft if it drafts. ValueError if they can't decode speculatively."""
+    """The target, and the draft unless the drafter replaces it. ValueError if they can't decode
+    speculatively."""
     method, uses_model = settings.method, entry_of(settings.drafter).uses_model
     if pair.draft is None and uses_model:
         raise ValueError(
@@ -94,8 +93,8 @@ def measuring(
 ) -> Steps[np.ndarray]:
     """Acceptance by child index [up to 8] of this pair, from texts that are decoded on first use.
 
-    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: how many times as long the
-    texts are. ValueError if the pair can't draft.
+    prompt_ids: the prompt of the texts; None takes a few fixed prompts. thorough: how many times `_TOKENS`
+    tokens are decoded. ValueError if the pair can't draft.
     """
     drafting_models(pair, settings)
     settings = settings._replace(method=measured_as(settings.method), drafter=MODEL)
@@ -122,7 +121,7 @@ def measuring(
 def trial(
     pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
 ) -> Engine:
-    """The text with this number: its prompt, its length and its seed, which no user has."""
+    """The engine that decodes the text with this number, with a seed that no user has."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
@@ -131,8 +130,8 @@ def trial(
 
 
 def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
-    """The fixed prompts: texts, formatted as messages for a chat model, or fixed tokens if there is no
-    tokenizer."""
+    """Token ids of the fixed prompts. For a chat model each text is formatted as a message. Without a
+    tokenizer each prompt is one fixed token."""
     if pair.tokenizer is None:
         seeds = (derived_seed(_SEED, number) for number in range(len(_TEXTS)))
         return tuple((seed % pair.vocab_size,) for seed in seeds)

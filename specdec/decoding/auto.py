@@ -56,19 +56,19 @@ choice."""
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
 """Acceptance by child index that is assumed of a pair before anything is measured."""
 _DEEPEST, SHORT = 16, 0.001
-"""The depth of trees whose draft stops by itself, and the seconds of a draft forward pass below which it does
-not, because a decision would cost too much of them."""
+"""The depth of trees whose draft stops by itself. It does so only if its forward pass takes more than `SHORT`
+seconds; otherwise the decisions would cost too much of the time."""
 _PLAIN = Topology([])
 _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""The numbers of verified nodes for which the assumption counts, for which earlier runs count at most, and
-after which all counts are halved, because a text changes."""
+"""Weights in verified nodes: that of the assumption, and the largest one of earlier runs. After `_MEMORY`
+nodes of a run all counts are halved, because a text changes."""
 _RUNS = 8
 """Most earlier runs of each method and sampling that are remembered."""
 _REMEMBERED = 64
-"""Methods and samplings of which runs are remembered."""
+"""Most combinations of method and sampling whose runs are remembered."""
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
-"""If plain decoding is fastest, `_LOOK` rounds draft again after a pause, which doubles each time. These are
-the rounds of the first and of the longest pause."""
+"""While plain decoding is fastest, `_LOOK` rounds draft after each pause, to see whether it still is. The
+first pause has `_FIRST_PAUSE` rounds. Each further one is twice as long, up to `_LONGEST_PAUSE`."""
 
 
 class Run(Protocol):
@@ -84,19 +84,15 @@ class Run(Protocol):
 
 
 class Choice(NamedTuple):
-    """A tree: the candidate with the most tokens per second. Also the candidates among which it was
-    chosen."""
+    """The tree with the most tokens per second, and the candidates among which it was chosen."""
 
     topology: Topology
     candidates: tuple[Candidate, ...]
 
 
 class Counts:
-    """The number of verified nodes of one text that reached each child index, and the number that accepted
-    it.
-
-    vector: R by child index, from counts that include those known before.
-    """
+    """Counts of the verified nodes of one text by child index: how many reached the child with this index,
+    and how many accepted it (`stats.IndexCounts`)."""
 
     def __init__(self, reached: np.ndarray, accepted: np.ndarray):
         self.reached, self.accepted = reached, accepted
@@ -138,7 +134,7 @@ class Counts:
             self.reached, self.accepted = share * self.reached, share * self.accepted
 
     def vector(self) -> np.ndarray:
-        """Acceptance [indices] at present, whose first value is above 0."""
+        """Acceptance by child index, from these counts. The first value is above 0."""
         vector = acceptance_vector(self.accepted.tolist(), self.reached.tolist())
         vector[0] = max(vector[0], 1e-4)
         return vector
@@ -155,8 +151,8 @@ class Learned:
         self.runs: dict[tuple[str, float, float], deque[tuple[int, Counts]]] = {}
 
     def before(self, settings: RunSettings, seed: int) -> Counts:
-        """The known acceptance before a run. Earlier runs with its seed are left out, because they have its
-        noise."""
+        """The counts that are known before a run. Earlier runs with its seed are left out, because they used
+        the same noise."""
         known, before = Counts.assumed(), Counts.none()
         for other, counts in self.runs.get(_kind(settings), ()):
             if other != seed:
@@ -166,7 +162,7 @@ class Learned:
         return known
 
     def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
-        """The counts of a run, empty at first."""
+        """Empty counts for a new run, which later runs will read."""
         own = Counts.none()
         self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
         for oldest in list(self.runs)[:-_REMEMBERED]:
@@ -197,9 +193,9 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 class _Own:
     """The knowledge about one run.
 
-    counts: with the knowledge before the run; told: without it. idle: number of rounds without drafts;
-    pause: the number after which the run drafts again. look: number of rounds in which it still drafts to
-    observe. price: of a further level."""
+    counts: the counts of the run and those known before it. told: those of the run alone. idle: number of
+    rounds in a row without drafts. pause: the number after which the run drafts again. look: number of
+    rounds in which it still drafts to observe. price: the price of a further level."""
 
     counts: Counts
     told: Counts
@@ -217,7 +213,7 @@ class _Own:
         self.look = max(self.look - 1, 0)
 
     def looked(self, best: Topology) -> Topology:
-        """The next tree if this one is the best. If this one is empty, a token is drafted now and then."""
+        """The next tree, given the best one. While the best one is empty, a token is drafted now and then."""
         if best.num_draft_tokens:
             self.pause = _FIRST_PAUSE
             return best
@@ -233,8 +229,8 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 class AutoTrees:
     """Chooses the trees of one or more runs of "auto" that are decoded together, again and again.
 
-    Trees of other runs stay as they are, and their rows count like those of a text without drafts.
-    times: where the times of rounds are kept; None is the pair's.
+    Other runs keep their trees, and count as texts without drafts.
+    times: the record of the times of rounds; None for the pair's own.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -265,7 +261,10 @@ class AutoTrees:
         return result
 
     def _next(self, run: Run, best: Topology, texts: int, costs: RoundCost) -> Topology:
-        """The next tree if this one is the best for a run beside others. A tree with a price goes deeper."""
+        """The next tree of a run, given its best one. If the draft stops by itself, the tree goes deeper.
+
+        texts: the number of runs that are decoded together.
+        """
         own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
         own.price = None
         if best.num_draft_tokens and stops and costs.draft.seconds(1, 1) > SHORT:
@@ -278,13 +277,13 @@ class AutoTrees:
         return self._of(run).price
 
     def choice(self, run: Run, texts: int = 1) -> Choice:
-        """The tree that fits this run best now, if all texts were like its text."""
+        """The best tree for this run now, as if all texts had its acceptance."""
         costs = self._times.costs(self._pair.target.most_repeated)
         return chosen(_for_pair(self._pair, self._of(run).counts.vector()), costs, texts)
 
     def learn(self, rounds: Mapping[AnyRun, Round], draft: float, target: float) -> None:
-        """Add the observations of these rounds of a step. draft, target: seconds of the forward passes for
-        all of them."""
+        """Learn from the rounds of one step. draft, target: seconds of the two models' forward passes for all
+        of them."""
         self._times.add(list(rounds.values()), draft, target)
         for run, round in rounds.items():
             if run.follows:
@@ -319,7 +318,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
 
 
 def deepened(tree: Topology) -> Topology:
-    """The tree with more first children below its deepest path of first children, for a draft that stops by
+    """The tree whose path of first children is extended to a depth of `_DEEPEST`, for a draft that stops by
     itself."""
     paths = set(tree.paths)
     chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
@@ -342,9 +341,9 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def with_repeated(
     round: forest.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
 ) -> forest.Round:
-    """A round and the time of the tokens that a target with states reads again.
+    """The round with a target's time that includes the tokens which a target with states reads again.
 
-    nodes: those of the tree that each of the texts has.
+    nodes: the nodes of the tree that each of the texts has.
     """
     if not costs.most_repeated:
         return round

@@ -8,7 +8,7 @@
 
 A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and no run waits
 for the longest. A run writes the same text as alone, because its noise is keyed by its seed and its
-positions. This is exact on the compiled forward; on torch's it holds as far as the logits are equal.
+positions. With the compiled forward pass this is exact; with torch's it holds as far as the logits are equal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 PIECE = 64
-"""Most tokens of a prompt that one step processes beside other runs."""
+"""Most tokens of a prompt that one step processes if there are other runs."""
 LONE_PIECE = 256
 """Most tokens of a prompt that one step processes for a run that is alone. A run that joins waits for at most
 one such piece."""
@@ -50,9 +50,9 @@ its text has ended. failed: an error ended it."""
 class Batch:
     """Runs of one pair that are advanced together.
 
-    members: the runs that have not ended, with their states. times: where the times of rounds are kept; None
-    is the pair's own place, which "auto" reads. Models without a lean forward pass answer one run after
-    another, which is correct but not faster than turns. Only one thread may use a batch at a time.
+    members: the runs that have not ended, with their states. times: the record of the times of rounds; None
+    for the pair's own, which "auto" reads. Models without a lean forward pass answer one run after another:
+    the texts are the same, but a batch saves no time. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -118,7 +118,7 @@ class Batch:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[Member]:
-        """The members of a step: all runs past their prompt, and others while the prompt pieces fit."""
+        """The members of a step: all runs past their prompt, and others up to `PIECES` prompt tokens."""
         called, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):
@@ -130,8 +130,8 @@ class Batch:
 class Member:
     """One run in a batch: its state, and the result of its last step.
 
-    piece: function that gives the maximum tokens of the next piece of the prompt. request: the request whose
-    answer the run waits for. round, error: of the last step; None if there was none.
+    piece: function that returns the most tokens of the next piece of the prompt. request: the request whose
+    answer the run waits for. round, error: those of the last step; None if there was none.
     """
 
     def __init__(self, run: Run, engine: Engine, piece: Callable[[], int]):
@@ -140,7 +140,7 @@ class Member:
         self.request: Request | None = None
         self.round: Round | None = None
         self.error: Exception | None = None
-        # a model without this ability processes its prompt as a whole or token by token
+        # a model that can only decode token by token gets its prompt in one piece
         self._work = engine.round(None if run.pair.target.capability == "ar" else piece)
 
     @property
@@ -150,7 +150,7 @@ class Member:
 
     @property
     def ahead(self) -> int:
-        """Number of prompt tokens before the first round."""
+        """Number of prompt tokens that are still to be processed before the first round."""
         waits = self.state == "waiting"
         return len(self.run.prompt_ids) - 1 - self.engine.target.length if waits else 0
 
@@ -196,13 +196,13 @@ def generate_many(
     detail: bool = False,
     **settings: Any,
 ) -> list[Generation]:
-    """Decode texts together after all prompts, as `generate` decodes one. The results are in the order of the
-    prompts.
+    """Decode the texts after all prompts together, each as `generate` decodes it. The results are in the
+    order of the prompts.
 
     settings: those of `stream`; each is one value for all runs, or a list with a value for each. seeds: one
     for each run, instead of `seed`; without both they are drawn. at_once: maximum number of runs decoded
-    together, all by default. Other runs join when a run ends. ValueError as in `stream`, or if a list differs
-    in length from `prompts`. An error of one run ends all.
+    together, all by default. When a run ends, the next one joins. ValueError as in `stream`, or if a list
+    differs in length from `prompts`. An error of one run ends all.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
         raise ValueError(f"prompts = {prompts!r:.60} is not a list of prompts")

@@ -1,5 +1,4 @@
-"""The times of a round's parts. They are also right on a GPU, which computes while the host does something
-else."""
+"""Times the parts of a round, also on a GPU, which computes while the host does something else."""
 
 from __future__ import annotations
 
@@ -12,8 +11,9 @@ import torch
 class Clock:
     """Seconds of consecutive parts (laps) of a round, without waiting for a device at their ends.
 
-    On a GPU a lap of launched work ends when the work does: it ends at an event in the GPU's stream, which is
-    read when the laps are requested. Elsewhere every lap ends when it is called.
+    On a GPU, a lap that `launched` ends lasts until the GPU has finished the work launched so far: an event
+    in the GPU's stream marks this moment, and `seconds` reads it. On other devices every lap ends at the
+    call.
     """
 
     def __init__(self, device: torch.device):

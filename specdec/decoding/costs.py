@@ -14,23 +14,24 @@ import numpy as np
 from specdec.trace import Round
 
 _KEPT = 16
-"""Latest times that are kept of rounds with equal numbers of texts and rows."""
+"""How many of the latest times are kept for each number of texts and rows."""
 _LEAST = 3
-"""Times that a number of rows needs before they are used, because the first forward passes of a size are
-slow."""
+"""The least number of times for a number of rows before they are used, because the first forward passes of a
+size are slow."""
 _ROW, _DRAFT = 0.03, 0.12
 """Assumptions until times are known, as parts of a target forward pass over one row: the time of a further
 row, and the time of a draft forward pass. They are low, so that larger trees are tried and their true cost is
 measured.
 """
 _FAR = 32
-"""Number of further rows of a text for which a time is assumed."""
+"""If times are known for one number of rows only, a time is assumed for this many further rows."""
 
 
 class ForwardCost:
     """Seconds of a cached forward pass over n tokens: measured at a few n, linear in between and beyond.
 
-    They never fall with n. If measured times fall, the machine was busy at that moment.
+    They never fall as n grows. If a measured time falls, the machine was busy before, and the larger time
+    counts.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
@@ -44,7 +45,7 @@ class ForwardCost:
         return dict(zip(self._counts, self._seconds, strict=True))
 
     def seconds(self, count: float) -> float:
-        """Seconds of a forward over this many tokens."""
+        """Seconds of a forward pass over this many tokens."""
         counts, seconds = self._counts, self._seconds
         if len(counts) == 1 or count <= counts[0]:
             return seconds[0]
@@ -135,10 +136,11 @@ def work_of(round: Round) -> tuple[int, int]:
 
 class RoundTimes:
     """The latest times of a pair's rounds, for single texts and for several together, and the costs that
-    follow.
+    follow from them.
 
-    Times of forward passes are kept by the number of texts and the rows of each text; times of the rest of a
-    text's round by its drafted tokens. kept: how many times of each are kept; None keeps all.
+    Times of forward passes are kept by the number of texts and the rows of each text. The other times of a
+    text's round are kept by the number of its drafted tokens. kept: how many times of each kind are kept;
+    None keeps all.
     """
 
     def __init__(self, kept: int | None = _KEPT):
@@ -148,7 +150,7 @@ class RoundTimes:
         self._rest: dict[int, deque[float]] = {}
 
     def add(self, rounds: Sequence[Round], draft: float, target: float) -> None:
-        """Adds the seconds of the drafts' and the target's forwards for these rounds of a step."""
+        """Adds the rounds of one step. draft, target: seconds of the two models' forward passes."""
         texts = len(rounds)
         rows = sum(1 + len(round.nodes) for round in rounds)
         self._keep(self._target, (texts, max(1, int(rows / texts + 0.5))), target)
@@ -204,9 +206,10 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
 
 
 def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:
-    """The cost of rows for each of these numbers of texts, known for some numbers of rows.
+    """The cost of a forward pass over rows of each of this many texts, from the times for some numbers of
+    rows.
 
-    The cost of one row is added if it is missing, and the cost of many rows if only one number is known."""
+    The time of one row is added if it is missing, and the time of many rows if only one number is known."""
     table, fewest = {**known}, min(known)
     for rows in (1, *((fewest + _FAR,) if len(known) == 1 else ())):
         table.setdefault(rows, known[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))

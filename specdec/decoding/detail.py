@@ -26,9 +26,8 @@ float64."""
 LEADING = 8
 """Number of arrivals of a race that are recorded under Q and under P, in addition to the drafted children."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
-"""The optimum is not computed above this number of drafts, or for several drafts of more tokens than this
-with q > 0, because a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000
-tokens.
+"""The optimum is not computed for more drafts than this, nor for several drafts if more tokens than this have
+q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens.
 """
 
 
@@ -59,8 +58,9 @@ def verified_steps(
 ) -> tuple[Step, ...]:
     """One record per decided token: its race, the acceptance tests, and how it was decided.
 
-    grown: whether the tree's shape depends on the noise that decides; then there is no optimum for it.
-    A test belongs to the deepest decided node above the tested one: many nodes below it may have been tested.
+    grown: whether the tree's shape depends on the noise that decides; then no optimum is recorded.
+    Each test is recorded with the deepest decided node above the tested one, because a rule may test many
+    nodes below it.
     """
     topology = drafted.topology
     decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
@@ -99,7 +99,7 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
     if log_q is None or not drafts or len(drafts) > MOST_DRAFTS:
         return None
     log_q = log_q.to(log_p.device)
-    # the case of most positions; one call of exp gives the same, but takes four times as long for -inf
+    # most positions have one draft; values are limited because exp takes four times as long for -inf
     if len(drafts) == 1:
         common = torch.minimum(log_p, log_q).clamp_min_(_NEGLIGIBLE).exp_()
         return min(float(common.sum(dtype=torch.float64)), 1.0)
@@ -132,7 +132,7 @@ class _Raced:
 
 
 def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None, log_p: float) -> Arrival:
-    # by place, in the order of the fields: names would take as long as all the rest
+    # without the names of the fields, which would take as long as all the rest
     return Arrival(
         token_id,
         texts[token_id],
@@ -147,8 +147,8 @@ def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None
 def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
     """The status of each row.
 
-    Rejected are all children of a verified node that were not accepted, tested or not, and all other nodes
-    that failed a test. Below an accepted end-of-sequence token nothing was verified.
+    The children of a verified node that were not accepted are rejected, whether they were tested or not. So
+    are all other nodes that failed a test. Below an accepted end-of-sequence token nothing was verified.
     """
     statuses: list[Status] = ["unvisited"] * len(topology.parents)
     verified = (0, *verdict.rows) if verdict.token_id is not None else (0, *verdict.rows[:-1])

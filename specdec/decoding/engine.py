@@ -41,7 +41,7 @@ class Engine:
     further levels. verifier: decides which nodes are accepted; None takes the method's own. later: the trees
     of later rounds by the number of their first round; None if the tree never changes, empty if the caller
     may set another `topology` between rounds. trees: the trees so far, each with the number of its first
-    round. number: of the next round. finish: why the text has ended.
+    round. number: the number of the next round. finish: why the text has ended.
     """
 
     def __init__(
@@ -113,8 +113,7 @@ class Engine:
         """Processes the prompt without its last token, which is the root of the first round's tree."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
-        # A draft without room for the prompt never drafts, because a text only grows. A drafter that is set
-        # later reads the whole text by itself.
+        # A draft without room for the prompt never drafts, because a text only grows.
         drafting = self.drafter.session if self._room(self._beside) else None
         while prefix:
             count = most() if most else len(prefix)
@@ -161,7 +160,7 @@ class Engine:
         )
 
     def _keep_tree(self) -> None:
-        """Adds the round's tree to `trees` if it is not that of the round before."""
+        """Adds the round's tree to `trees` if it differs from the tree of the round before."""
         tree = self.topology
         if isinstance(tree, Topology):
             tree = tree if self.stopping.depth is None else tree.limited(self.stopping.depth)
@@ -171,8 +170,9 @@ class Engine:
     def _room(self, drafter: Drafter) -> int:
         """The depth of the deepest tree that fits into both contexts.
 
-        A round emits up to depth + 1 tokens, and the draft scores depth - 1. If the target must read many
-        accepted tokens again, there is no tree: it can only keep a state that has read no rejected token.
+        A round emits up to depth + 1 tokens, and the draft scores depth - 1 of them. If the target must read
+        many accepted tokens again, the depth is 0, because a target with states can only keep a state that
+        has read no rejected token.
         """
         if self.target.must_catch_up:
             return 0
@@ -219,5 +219,5 @@ class Engine:
 @torch.inference_mode()
 @one_thread()
 def _alone(round: Requesting[Round]) -> Round:
-    """A round whose requests are answered by themselves."""
+    """The result of a round whose requests are answered one by one."""
     return answered(round)

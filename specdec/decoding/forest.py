@@ -2,9 +2,9 @@
 
 Algorithm 3's queue orders the nodes of all texts by `key`: their probability to be accepted, after siblings
 whose acceptance increases are averaged. Each text has its own acceptance. The first n nodes of all texts in
-this order are the forest of n nodes with the most expected tokens. Of these forests, and of those that are
-cut at each depth, the one with the most expected tokens per second is taken, at measured costs. docs/trees.md
-says in which sense it is optimal.
+this order are the forest of n nodes with the most expected tokens. The same is done with the nodes up to each
+depth alone. From all these forests, the one with the most expected tokens per second at measured costs is
+chosen. docs/trees.md says in which sense it is optimal.
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 
 
 def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
-    """The tree of each queue's text, at most `most` nodes together, with the most expected tokens per second.
+    """The trees of the queues' texts with the most expected tokens per second.
 
-    texts: the number of texts that share the forward passes. Texts without a queue draft nothing.
+    most: the largest number of nodes of all trees together. texts: the number of texts that share the forward
+    passes. Texts without a queue draft nothing.
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()

@@ -1,4 +1,4 @@
-"""How much a draft with another tokenizer can propose: the target's probability on the tokens that both
+"""How much a draft with another tokenizer can propose: the target's probability of the tokens that both
 models have.
 
 The probability that a drafted token is accepted is at most this value, whatever the method and the tree.
@@ -28,7 +28,7 @@ _TOKENS = 16
 
 
 def measured(pair: ModelPair) -> float | None:
-    """The target's mean probability on shared tokens at temperature 1; None for a draft with the target's
+    """The target's mean probability of shared tokens at temperature 1; None for a draft with the target's
     tokenizer.
 
     The mean is measured once, at the tokens that the target writes after a few fixed prompts. It is

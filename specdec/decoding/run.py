@@ -54,10 +54,11 @@ def stream(
 
     prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`; "auto", which
     chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
-    `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). `ar`
-    and copies alone ignore it. Except under ERSD, the text depends on the trees, and those of "auto" depend
-    on timings. To repeat such a text, pass its settings and its record. Each round cuts the tree to the depth
-    for which both contexts have room; when the draft's context is full, the target continues alone.
+    `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). The
+    method "ar" and the drafter "copies" ignore it. Except under ERSD, the text depends on the trees, and
+    those of "auto" depend on timings. To repeat such a text, pass its settings and its record. Each round
+    cuts the tree to the depth for which both contexts have room; when the draft's context is full, the target
+    continues alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
     probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
@@ -65,7 +66,7 @@ def stream(
     "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
     `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
     function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
-    with another tokenizer: it writes ahead in its own tokens, as `specdec.drafters.strings` describes.
+    with another tokenizer, which writes ahead in its own tokens (`specdec.drafters.strings`).
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
     change the speed and never the distribution; under ERSD, not even the text. at_once: runs that will be
     decoded together (`batch`), this one included; only "auto" uses it.
@@ -220,7 +221,7 @@ class Run(Iterator[Round]):
 
     @property
     def planted(self) -> Tree:
-        """The tree of the latest round; the first one before there is any."""
+        """The tree of the latest round; before any round, the first tree."""
         return self._planted[-1][1] if self._planted else self.topology
 
     @property
@@ -274,7 +275,7 @@ class Run(Iterator[Round]):
 def _trees_of(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
 ) -> tuple[Topology, Mapping[int, Topology] | None]:
-    """The first tree of a record, and all by the number of their first round, if there are several.
+    """The first tree of a record. If there are several, also all trees by the number of their first round.
 
     ValueError if the record does not hold its trees, or is of a run with another method or prompt.
     """

@@ -14,8 +14,8 @@ class Occurring:
     """A state of the automaton: strings that end at the same places of the text.
 
     length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
-    more places; None for the empty string. next: the states after one more token. count: the number of
-    places. last, before: the last place and the one before it, as indices into the text; -1 if there is none.
+    more places; None for the empty string. next: the state after one more token, by token. count: the number
+    of places. last, before: the last place and the one before it, as indices into the text; -1 for none.
     """
 
     length: int
@@ -29,8 +29,9 @@ class Occurring:
 class SuffixAutomaton:
     """All strings of a text, in memory and time linear in its length.
 
-    A token counts in the `_COUNTED` longest states that end with it. Only a text that repeats a few tokens
-    hundreds of times has more of them: its shorter strings keep smaller counts and earlier places.
+    A new token updates only the `_COUNTED` longest states that end with it. A text has more of them only if
+    it repeats a few tokens hundreds of times. Its shorter strings then keep smaller counts and earlier
+    places.
 
     whole: the state of the text itself, whose `shorter` holds the longest suffix that occurred before.
     """
@@ -53,7 +54,7 @@ class SuffixAutomaton:
             self.extend(token_id)
 
     def after(self, match: Occurring) -> Iterator[int]:
-        """The tokens that followed the last occurrence but one of these strings, without end.
+        """Yields, without end, the tokens that followed the last occurrence but one of these strings.
 
         At the text's end, copying continues with the copied tokens.
         """

@@ -29,7 +29,7 @@ class Drafter(Protocol):
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Draft a tree after the text, with the round's noise: this topology, cut to this depth.
+        """Draft a tree after the text: this topology, cut to this depth, with the noise of the round.
 
         The last token of the text is the tree's root. topology: a `Topology`, or the `ContextTree` from which
         the drafter grows a tree.

@@ -46,10 +46,10 @@ class Parts(NamedTuple):
 class Entry(NamedTuple):
     """A drafter.
 
-    label: in menus. new: makes the drafter of one run. uses_model: whether it needs the pair's draft model.
-    has_tree: whether it drafts along the run's topology. offered: whether the page offers it. check: is
-    called with the method, the target, the draft (or None) and the topology before it is checked; raises
-    ValueError if they do not fit.
+    label: its name in menus. new: makes the drafter of one run. uses_model: whether it needs the pair's draft
+    model. has_tree: whether it drafts along the run's topology. offered: whether the page offers it. check:
+    raises ValueError if the drafter can't serve these arguments: the method, the target, the draft (or None)
+    and the unchecked topology.
     """
 
     label: str
@@ -106,7 +106,7 @@ def _check_trees(method: str, target: Model, draft: Model | None, topology: Any)
 
 def _check_object(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
     if METHODS[method].independent or METHODS[method].noise is not PositionNoise:
-        raise ValueError(f"method = {method!r} draws from a draft model; give drafters 'gsd' or 'ersd'")
+        raise ValueError(f"method = {method!r} needs a draft model; with this drafter use 'gsd' or 'ersd'")
     if not isinstance(topology, Topology | None):
         raise ValueError(f"topology = {topology!r:.60} is for draft models; give a Topology for this drafter")
 

@@ -58,8 +58,7 @@ class ContextDrafter(DraftSession):
     def _grow_gsd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Grow the tree level by level: first decide the child counts, then look at the race and the
-        uniforms."""
+        """Grow the tree level by level. The child counts of a level are decided before its race is read."""
         level = [root]
         taken: list[Branch] = []
         for above in range(depth):

@@ -4,15 +4,15 @@ forward pass.
 The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 Where path and model's tree agree, they share nodes; the rest of the path hangs below the last shared node.
 The path ends where its tokens are no longer likely enough to be right, judged by earlier copies in this text.
-If the path promises as many tokens as the model's tree can give at most, the model does not draft in that
-round.
+If the path promises at least as many tokens as the model's tree can have accepted, the model does not draft
+in that round.
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if there were no path, so that the token after the last accepted node has the target's distribution. If this
 token is the path's, the target's forward pass has already computed what follows, and the next token is
 sampled from that (`methods.copied`). The path, and whether the model drafts, depend only on the text before
-the round, and on positions that are already decided: on which drafts differed from copies there. So they
-depend on no noise that decides later (docs/offers.md), and all rules that draft stay lossless with a path.
+the round, and on which drafts differed from copies at positions that are already decided. So they depend on
+no noise that decides later (docs/offers.md), and all rules that draft stay lossless with a path.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LONGEST = 16
 _LEAST = 0.3
 """Least estimated probability that a path is right up to its last token."""
 _PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
-"""Assumed share of right copies, by the logarithm of the length of the repeated suffix: 1, 2, 4, 8 and 16.
-The last value is for tokens in whose place the other drafter drafted other tokens."""
+"""Assumed share of right copies after a repeated suffix of at least 1, 2, 4, 8 and 16 tokens. The last value
+is for tokens in whose place the other drafter drafted other tokens."""
 _APART = len(_PRIOR) - 1
 _PRIOR_COPIES = 4
 """Number of copies for which the assumed share counts."""
@@ -62,7 +62,10 @@ class Copies:
             self._index.extend(token_id)
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
-        """Count whether the last of these tokens was right as a copy for this place, if the text shows it."""
+        """Count whether the last of these copied tokens was right, if the text now shows it.
+
+        start: the position of the first of them.
+        """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
@@ -70,8 +73,7 @@ class Copies:
     def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
         """The tokens of the path, at most this many, and the expected number of right ones.
 
-        apart: the number of tokens before the first one in whose place the other drafter drafted other
-        tokens.
+        apart: the index of the first token in whose place the other drafter drafted other tokens.
         """
         tokens: list[int] = []
         length, copy = self._longest()
@@ -108,7 +110,7 @@ def _kind(length: int) -> int:
 class CopyingDrafter:
     """Copied paths beside the trees of another drafter: a `Drafter`.
 
-    beside: the other drafter. A path is copied even if the text is too long for it.
+    beside: the other drafter. A path is copied even if the text is too long for the other drafter.
     """
 
     context_length = UNLIMITED
@@ -128,7 +130,7 @@ class CopyingDrafter:
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts both; see `Drafter.draft`."""
+        """Drafts a path, and the other drafter's tree unless the path promises enough; see `Drafter`."""
         self._copies.follow(text_ids)
         if self._disputed:
             self._copies.settle(self._start, self._disputed)
@@ -151,7 +153,7 @@ class CopyingDrafter:
 
 
 def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | None]]:
-    """Add this path from the root to a tree. Returns it, and each row's old row; None for a copied token.
+    """The tree with this path added at its root, and the old row of each row; None for a copied token.
 
     A copied node is its parent's last child.
     """

@@ -4,9 +4,9 @@ The children of a node with n children in the topology are the distinct tokens a
 arrivals, as in `model`, but perhaps fewer of them. Nodes of the topology below a missing child are not
 drafted.
 
-A token that has arrived may arrive again: if token i arrives again and again, each time after a wait of rate
-q_i, then the sequence of all arrivals is a sequence of independent samples of q. Its distinct tokens, in
-order, are the arrivals of the race without replacement.
+Let every token i arrive again and again, after waits that are exponential with rate q_i. Then the sequence of
+all arrivals is a sequence of independent samples of q. Its distinct tokens, in the order of their first
+arrivals, are the arrivals of the race without replacement.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from specdec.topology import Topology
 _LAG = 4
 """Most tokens that the draft scores together with the root. Further tokens are processed without logits."""
 _PIECE = 256
-"""Most of these tokens in one request, because a forward pass's table of ancestors grows with the square of
-its tokens."""
+"""Most of these further tokens in one request, because a forward pass's table of ancestors grows with the
+square of its tokens."""
 
 Orders = list[list[int]]
 """Tokens for the children of some rows, in order. There may be more or fewer than a row has children."""
@@ -144,16 +144,15 @@ class ModelDrafter(DraftSession):
                 orders = races.arrivals(weights, count)
                 if all(len(order) == count for order in orders):
                     return orders, None
-        # also distinguishes a lack of support from broken logits
+        # `log_probs` also tells a lack of support from broken logits
         log_q = log_probs(logits, self.sampling, self.vocab_size)
         return races.arrivals(log_q, count), log_q
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
-        """By row, the probability of its first child under the draft at temperature 1. A lower one would hide
-        how sure the draft is. logits, orders: those of the rows."""
-        probabilities = logits.float().softmax(
-            -1
-        )  # of logits that are -inf too, logsumexp takes six times as long
+        """The probability of each row's first child under the draft at temperature 1. A lower temperature
+        would hide how sure the draft is. logits, orders: one entry for each row."""
+        # logsumexp would take six times as long if some logits are -inf
+        probabilities = logits.float().softmax(-1)
         first = probabilities[range(len(rows)), [order[0] for order in orders]]
         return dict(zip(rows, first.tolist(), strict=True))
 

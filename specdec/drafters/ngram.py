@@ -13,7 +13,7 @@ from specdec.topology import Topology
 class NGram:
     """Drafts the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
 
-    The draft is one sequence of tokens without probabilities. shortest: least tokens of such a suffix.
+    The draft is one sequence of tokens without probabilities. shortest: the fewest tokens of such a suffix.
     """
 
     def __init__(self, shortest: int = 1):

@@ -1,13 +1,13 @@
-"""Drafting by an object that is no model. Its proposals are checked and arranged in the topology.
+"""Drafting by a user's object instead of a model. Its proposals are checked and arranged in the topology.
 
 A user's drafter is an object with one of two methods, and perhaps a `name`:
 
     propose(text_ids, topology)     continuations of the text, each a list of token ids, the likeliest first.
-                                    Together they must fit into the topology: a node has at most as many
-                                    children as it has there. The list may be empty.
+                                    Together they must fit into the topology: no node may have more children
+                                    than in the topology. The list may be empty.
     distribution(text_ids, drafted_ids)
-                                    weights by token id of the token after the text and these drafted tokens,
-                                    in any unit. Drafts are sampled from them. They may be empty.
+                                    weights of the token that follows the text and these drafted tokens, by
+                                    token id, in any unit. Drafts are sampled from them. They may be empty.
 
 A function is taken as the method `propose`. If the object has a method `new_run()`, each run uses the object
 that this returns, so that it can keep an index of its own.
@@ -45,7 +45,7 @@ class Estimator(Protocol):
     """A user's drafter with probabilities."""
 
     def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Mapping[int, float]:
-        """Weights by token id of the token after the text and these drafted tokens."""
+        """Weights of the token that follows the text and these drafted tokens, by token id."""
 
 
 Drafting = Proposer | Estimator | str

@@ -32,8 +32,8 @@ little."""
 
 
 class Price(NamedTuple):
-    """The number of expected tokens for which a level is drafted: `level` for the draft model's forward pass,
-    and `node` for each of the level's nodes."""
+    """The expected tokens that a level must promise to be drafted: `level` for the draft model's forward
+    pass, and `node` for each of the level's nodes."""
 
     level: float
     node: float
@@ -42,8 +42,8 @@ class Price(NamedTuple):
 class Stopping:
     """Decides in one run, level by level, whether the draft model continues.
 
-    price: of a further level. None: every tree is drafted to its end, and nothing is learnt. depth: the depth
-    at which the latest tree was cut; None if it was not.
+    price: the price of a further level. If it is None, every tree is drafted to its end, and nothing is
+    learnt. depth: the depth at which the latest tree was cut; None if it was not.
     """
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class Stopping:
         self._reach, self._firsts, self.depth = {0: 1.0}, {}, None
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
-        """Notes the children of some rows. first: by row, the probability that the draft model gave to the
-        row's first child, at temperature 1."""
+        """Estimates the acceptance of the children of some rows. first: by row, the probability that the
+        draft model gave to the row's first child, at temperature 1."""
         for row, probability in first.items():
             children, kind = topology.children[row], bisect(_KINDS, probability)
             self._firsts[row] = children[0], kind

@@ -27,7 +27,7 @@ _MOST = 4
 """Most tokens that the draft writes for each token of the path, because a target's token may be several of
 the draft's."""
 _CANDIDATES = 16
-"""Most draft tokens that race for a place."""
+"""The number of likeliest draft tokens that race for one place of the path."""
 
 
 def check_strings(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001

@@ -9,12 +9,12 @@ from specdec.drafters.automaton import Occurring, SuffixAutomaton
 
 
 class Suffix:
-    """Drafts from the counts of tokens that followed the text's suffixes so far: no model, any tree, and a q.
+    """Drafts from the counts of tokens that followed the text's suffixes so far, along any topology.
 
-    Prediction by partial matching, method C (Moffat 1990): the longest suffix that occurred before gives the
-    counts of the tokens that followed it. Some probability is left for tokens that never followed it. Its
-    amount is estimated from the number of different tokens that did, and the next shorter suffix distributes
-    it. shortest: the fewest tokens of a suffix.
+    This is prediction by partial matching, method C (Moffat 1990). The longest suffix that occurred before
+    gives the counts of the tokens that followed it. Some probability is left for tokens that never followed
+    it. Its amount is estimated from the number of different tokens that did, and the next shorter suffix
+    distributes it. shortest: the fewest tokens of a suffix.
     """
 
     def __init__(self, shortest: int = 1):

@@ -3,8 +3,8 @@
 custom_generate    the function that `generate` calls: transformers' own loop, with our tokens
 arguments          the arguments of `generate`, and those that are refused by name
 memory             refuses logits processors that remember their calls
-processors         logits processors of transformers, at every node of a tree
+processors         applies logits processors of transformers at every node of a tree
 requests           a run for each row of a batch
-wrapped            wrapped models, stored with the model from one call to the next
+wrapped            wraps a model once, and stores the wrapper with the model for later calls
 output             transformers' own output, with records and their acceptance
 """

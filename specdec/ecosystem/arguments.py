@@ -1,8 +1,8 @@
 """The arguments of transformers' `generate`, and those that are refused.
 
-For a callable `custom_generate`, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
-`tokenizer` and `assistant_tokenizer`, and then misses the tokenizer for stop strings itself. `hand_over`
-makes it pass them on, for one callable.
+If `custom_generate` is a callable, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
+`tokenizer` and `assistant_tokenizer`, and then lacks the tokenizer for stop strings itself. `hand_over`
+makes transformers pass them on to one callable.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _is_given(cache: Any) -> bool:
 def prompts_of(input_ids: Tensor, model_kwargs: Mapping[str, Any]) -> list[Prompt]:
     """Padding and text of each row of input_ids [rows, n].
 
-    ValueError if the attention mask hides anything but padding on the left, or positions do not count from 0.
+    ValueError if the attention mask hides anything but padding on the left, or if the position ids of a row
+    do not count from 0.
     """
     if not input_ids.shape[1]:
         raise ValueError("inputs_embeds is not supported by specdec.custom_generate; give input_ids")

@@ -2,8 +2,9 @@
 
     target.generate(**inputs, custom_generate=specdec.custom_generate, assistant_model=draft, seed=0)
 
-The loop is transformers' own (`GenerationMixin._sample`): one token for each row, then the stopping criteria
-and the streamer. The tokens come from a run of each row, which is some tokens ahead.
+The loop does what transformers' own (`GenerationMixin._sample`) does: it takes one token for each row, then
+calls the stopping criteria and the streamer. The tokens come from a run of each row, which is some tokens
+ahead.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ def custom_generate(
     seed: int | Sequence[int] | None = None,
     **model_kwargs: Any,
 ) -> SpeculativeOutput | Tensor:
-    """Decode inside `generate`. Its arguments have the same meaning as there, or are refused by name.
+    """Decode inside `generate`. Its arguments keep their meaning, or are refused by name.
 
-    assistant_model: the draft. draft: the same; with `assistant_model` transformers refuses
-    `num_return_sequences` above 1 and targets with a recurrent state, but not with `draft`. tokenizer: needed
-    for stop strings, and if draft and target score different numbers of tokens. method, topology: as in
+    assistant_model: the draft. draft: another name of it, with which transformers allows
+    `num_return_sequences` above 1 and targets with a recurrent state. tokenizer: needed for stop strings, and
+    if draft and target score different numbers of tokens. method, topology: as in
     `specdec.stream`. seed: keys all randomness; seeds of further rows are derived from it, or a list gives
     one for each row. None draws seeds from torch's generator, so that `transformers.set_seed` applies.
 
@@ -110,7 +111,7 @@ class _Loop:
         self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
 
     def run(self, input_ids: Tensor, limit: int) -> Tensor:
-        """Decode up to the ids [rows, n]. limit: the largest n."""
+        """Decode, and return the ids [rows, n] of prompts and texts. limit: the largest n."""
         unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
         while unfinished.any() and input_ids.shape[1] < limit:
             needed = unfinished if self._pad is not None else torch.ones_like(unfinished)
@@ -168,7 +169,7 @@ def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
 
 
 def _limit(config: GenerationConfig, context_length: int, prompt_length: int) -> int:
-    """The largest number of tokens in a row, with its prompt and its padding."""
+    """The largest number of tokens in a row, its prompt and its padding included."""
     if prompt_length >= min(config.max_length, context_length):
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens with its padding, max_length is {config.max_length:,} "

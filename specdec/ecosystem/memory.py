@@ -1,10 +1,10 @@
 """Detects logits processors that remember their calls. They would silently give wrong texts.
 
-Drafting asks a processor about texts that are not continued. Therefore drafting and verification ask a copy
-of it. The processor itself is asked about the committed texts alone, once each and in their order, as in
-plain decoding. Before a round's tokens are given out, the answers of both must be equal. A copy and its
-original may share state, for example in a module's variable, which would change both answers equally.
-Therefore the copy is also asked again about a text from before the round.
+Drafting asks a processor about texts that are not continued. Drafting and verification therefore ask a copy
+of the processor. The processor itself is asked about the committed texts alone, once each and in their order,
+as in plain decoding. Before a round's tokens are given out, the answers of both must be equal. Copy and
+processor may share state, for example in a module's variable, which would change both answers equally. The
+copy is therefore also asked again about a text from before the round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Process = Callable[[Sequence[int], Tensor], Tensor]
 """Maps a text and the logits [vocabulary] after it to processed logits, float32 [vocabulary]."""
 
 _DEPTH = 5
-"""Levels of nested objects in which models and functions are looked for."""
+"""Number of levels of nested objects in which models are searched."""
 
 
 class Watched:
@@ -48,7 +48,7 @@ class Watched:
             _refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Ask again about a text from before the round. The arguments are the text to ask about next time."""
+        """Ask again about a text from before the round. The arguments give the text for the next time."""
         assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
@@ -70,7 +70,7 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 def isolated(processor: Any) -> Any:
     """A copy that shares no state with the processor: variables of its functions are copied, models are not.
 
-    ValueError if it can't be copied, as objects of other languages often can't.
+    ValueError if the processor can't be copied, as is often so with objects of other languages.
     """
     try:
         memo: dict[int, Any] = {}

@@ -15,8 +15,8 @@ from specdec.trace import Acceptance, Generation
 class SpeculativeOutput(GenerateDecoderOnlyOutput):
     """`GenerateDecoderOnlyOutput`, with a record and its acceptance for each row.
 
-    generations: the `specdec.Generation` of each row, without texts. acceptance: counted from them. Both may
-    include some tokens after a row's end, if a stopping criterion ended it.
+    generations: the `specdec.Generation` of each row, without texts. acceptance: counted from these records.
+    Both may include some tokens after the end of a row that a stopping criterion ended.
     """
 
     generations: tuple[Generation, ...] | None = None

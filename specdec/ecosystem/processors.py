@@ -40,11 +40,12 @@ NATIVE = (
     known.TopPLogitsWarper,
     known.LogitNormalization,
 )
-"""The processors that `Sampling` replaces, in its order. The last one does not change the distribution."""
+"""The processors that `Sampling` replaces, in the order in which it applies them. The last one does not
+change the distribution."""
 
 
 def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Sampling | None:
-    """The `Sampling` that has the distribution of these processors; None if there is none."""
+    """The `Sampling` with the same distribution as these processors; None if no `Sampling` has it."""
     if not do_sample:
         return (
             Sampling(temperature=0) if all(type(p) is known.LogitNormalization for p in processors) else None
@@ -72,7 +73,7 @@ def _filters_otherwise(warper: Any) -> bool:
 def check_processors(
     processors: LogitsProcessorList, input_ids: Tensor, width: int, eos_ids: frozenset[int]
 ) -> None:
-    """ValueError if a processor depends on anything but the text. `memory` finds cases that only show later.
+    """ValueError if a processor depends on anything but the text. `memory` finds what only shows later.
 
     input_ids: the prompts [rows, n]. width: number of tokens that the target scores. eos_ids: tokens that end
     a text; processors are not asked about texts that continue after one.
@@ -158,7 +159,7 @@ def _process_of_row(processors: LogitsProcessorList, row: int, rows: int, paddin
         ids: Any = torch.tensor([[*padding, *text]], device=logits.device)  # [1, n]
         scores: Any = logits.to(torch.float32, copy=True)[None]  # [1, vocabulary]
         for each in own:
-            # processors that are not transformers' own may look at their row's place in the batch, too
+            # processors that are not transformers' own may depend on the index of the row, too
             if type(each) in _BY_INDEX or type(each).__module__ != known.__name__:
                 scores = each(ids.repeat(rows, 1), scores.repeat(rows, 1))[row : row + 1]
             else:
@@ -178,11 +179,11 @@ def _of_row(processor: Any, row: int) -> Any:
 class ProcessedModel:
     """A model whose logits are processed before anything is drafted from or verified with them.
 
-    process: None leaves them as they are. eos_ids: tokens that end a text if they come after the prompt,
-    which has prompt_length tokens. No text that continues after one of them is ever used, and the processors
-    are not asked about it. scored: if it is a list, the raw logits that decided each token of the text are
-    added to it, [vocabulary] each. watched: checks the answers about every committed text before its token is
-    given out; for the target alone.
+    process: processes the logits; None leaves them as they are. eos_ids: tokens that end a text if they come
+    after the prompt, which has prompt_length tokens. No text that continues after one of them is ever used,
+    and the processors are not asked about it. scored: if it is a list, the raw logits that decided each token
+    of the text are added to it, [vocabulary] each. watched: checks the answers about every committed text
+    before its token is given out; for the target alone.
     """
 
     def __init__(
@@ -264,7 +265,7 @@ class _ProcessedSession:
         self._paths, self._raw, self._answers = [], [], []
 
     def _check(self, watched: Watched, nodes: Sequence[int]) -> None:
-        """ValueError if a committed node was processed otherwise than in plain decoding."""
+        """ValueError if a committed node was processed differently from plain decoding."""
         asked = [node for node in nodes if not self._has_ended(self._paths[node])]
         for node in asked:
             watched.check([*self._text, *self._paths[node]], self._raw[node], self._answers[node])

@@ -43,8 +43,8 @@ class Wanted(NamedTuple):
 class Rows:
     """One run for each row of a batch, and the tokens of each run that the caller has not taken yet.
 
-    If `Sampling` has the distribution of the processors, all rows share their forwards. Otherwise each node's
-    logits go through the processors of its row, and rows decode one by one.
+    If a `Sampling` has the distribution of the processors, all rows share their forward passes. Otherwise
+    each node's logits go through the processors of its row, and rows decode one by one.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Rows:
         return torch.stack([nothing if logits is None else logits for logits in rows])
 
     def _advance(self, rows: Sequence[int]) -> None:
-        """Decode a round of these rows, or of all rows that share forwards with them."""
+        """Decode a round of these rows, and of all rows that share forward passes with them."""
         if self._batch is None:
             rounds = {id(self._runs[row]): next(self._runs[row]) for row in rows}
         else:
@@ -132,7 +132,7 @@ class Rows:
 def _topology(
     pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, wanted: Wanted
 ) -> Topology | ContextTree:
-    """The tree for all rows; `auto` chooses it with those of the processors that `Sampling` knows."""
+    """The tree for all rows. "auto" chooses it with those processors that `Sampling` replaces."""
     known = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
     nearest = native_sampling(known, wanted.do_sample) or Sampling()
     return Run(pair, prompt.text_ids, _settings(wanted, nearest, 0), wanted.topology).topology

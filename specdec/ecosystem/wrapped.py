@@ -23,8 +23,8 @@ class _Wrapped:
     """A wrapped model, and the measurements of `auto` with each draft.
 
     weights: as `_weights` described them when it was wrapped.
-    over_target_ids: the tokenizers and the number of target ids for which it last became a draft with another
-    tokenizer, and that draft. It stays with its module: a copy or a pickle of it is None.
+    over_target_ids: the last draft with another tokenizer that was made from it, after the tokenizers and the
+    number of target ids for which it was made. A copy or a pickle of this object is None.
     """
 
     def __init__(self, module: PreTrainedModel):

@@ -55,12 +55,12 @@ class ChiSquare(NamedTuple):
 class Check:
     """Decodes of one set-up, each with a seed of its own, and counts of their first tokens.
 
-    topology: ignored by `ar`. length: number of tokens of a decode that are counted. fault: a verifier that
-    is broken on purpose. A ValueError names an argument that does not fit.
+    topology: ignored by `ar`. length: the number of first tokens that are counted of each decode. fault: a
+    verifier that is broken on purpose. A ValueError names an argument that does not fit.
 
-    distribution: the target's probability of each outcome. counts: decodes by outcome. rounds, tokens: target
-    calls and all tokens that they emitted, also those beyond `length`. accepting: rounds whose first token
-    was drafted.
+    distribution: the target's probability of each outcome. counts: decodes by outcome. rounds: target calls.
+    tokens: all tokens that they emitted, also those beyond `length`. accepting: rounds whose first token was
+    drafted.
     """
 
     def __init__(
@@ -152,16 +152,16 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
     """Pearson's test of counted outcomes against a distribution.
 
     Outcomes with fewer than 5 expected counts are pooled in one cell. If they do not reach 5 together, they
-    join the smallest other cell. Whether they are too many is then also tested alone, by the exact binomial
-    distribution: the p-value is twice the smaller of the two tests' p-values, at most 1, and the statistic is
-    that of the first test. Of two cells the test is the exact binomial one.
-    If one cell is left, the likeliest outcome and all others together are the two. The p-value is 0 if an
-    outcome of probability 0 was counted.
+    join the smallest other cell. A second test then asks whether these outcomes alone are too many, by the
+    exact binomial distribution. The p-value is twice the smaller one of the two tests, at most 1, and the
+    statistic is that of the first test. If only two cells are left, the first test is the exact binomial one,
+    too. If at most one outcome reaches 5, the two cells are the likeliest outcome and all others. The p-value
+    is 0 if an outcome of probability 0 was counted.
 
     For more cells the χ² approximation understates small p-values. A statistic whose p-value is stated as
     2e-7 is up to 8 times as likely if all cells expect 5 counts, and twice as likely if they expect 14. For
-    1e-9 these factors are 50 and 4. Where one cell expects nearly all counts, and a few others 5 or 14 each,
-    the factors are 111 and 25 for 2e-7, and 1,400 and 160 for 1e-9.
+    1e-9 these factors are 50 and 4. If one cell expects nearly all counts, and a few others 5 or 14 each, the
+    factors are 111 and 25 for 2e-7, and 1,400 and 160 for 1e-9.
     """
     cells, rare = _cells(counts, distribution)
     total = sum(counts.values())
@@ -201,7 +201,7 @@ def _cells(
 
 
 def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tuple[int, float]]:
-    """Cells of a test: the rare outcomes join the smallest cell, or are the second one."""
+    """The cells of a test. The rare outcomes join the smallest cell, or follow if it is the only one."""
     if not rare[1]:
         return cells
     if len(cells) == 1:
@@ -219,7 +219,7 @@ def _two_sided(observed: int, expected: float, total: int) -> float:
 
 
 def _too_many(observed: int, expected: float, total: int) -> float:
-    """P(at least so many counts), by the binomial distribution."""
+    """P(at least `observed` counts), by the binomial distribution; 1 if they are not above `expected`."""
     k, mass = _binomial(observed, expected, total)
     return min(1.0, float(mass[k >= observed].sum())) if observed > expected else 1.0
 

@@ -35,8 +35,8 @@ class Score(NamedTuple):
 def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score:
     """Score each token x with -ln(1 - exp(-e_x)), where e is the race of its position.
 
-    Without dependence on the seed the sum over T tokens is Gamma(T, 1). first_position: position of the first
-    token, counted from the start of the prompt; it is `len(generation.prompt_ids)` for all of
+    If the text does not depend on the seed, the sum over T tokens is Gamma(T, 1). first_position: position of
+    the first token, counted from the start of the prompt; it is `len(generation.prompt_ids)` for all of
     `generation.token_ids`. A replaced token loses only its own score. An inserted or deleted token shifts all
     positions after it. A ValueError names a bad token, seed or position.
     """

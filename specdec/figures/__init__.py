@@ -1,9 +1,10 @@
 """Figures of the theory, drawn with plotly: `pip install 'specdec-races[figures]'`.
 
-theory acceptance and trees as the theory predicts them, with the numbers: for notebooks drafts acceptance
-against the number of drafts: for the page and for notebooks labs the figures of the page's laboratories; the
-page fills in their numbers looks the appearance of every figure topologies the name, the mark and the line
-style of each topology
+theory      acceptance and trees as the theory predicts them, with their numbers, for notebooks
+drafts      acceptance against the number of drafts, for the page and for notebooks
+labs        the figures of the page's laboratories, whose numbers the page fills in
+looks       the appearance of every figure
+topologies  the name, the mark and the line style of each topology
 """
 
 from importlib.util import find_spec

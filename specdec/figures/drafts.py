@@ -21,14 +21,13 @@ OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
 }
-"""Name in answers -> the optimum in words, and its line style. The first optimum bounds ERSD and GSD, the
-second one the other methods."""
+"""Key in the results -> name of the optimum, and its line style. The first optimum bounds ERSD and GSD, and
+the second one bounds the other methods."""
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
-    """Name -> probability that one of n drafts is accepted, for n = 1 to `MOST`.
-
-    Names: the keys of `RULES` and `OPTIMA`. p and q: the target's and the draft's distribution.
+    """Probabilities that one of n drafts is accepted, for n = 1 to `MOST`, by the names of `RULES` and
+    `OPTIMA`. p and q: the target's and the draft's distribution.
     """
     counts = range(1, MOST + 1)
     return {name: _accepted_by(name, p, q) for name in RULES} | {

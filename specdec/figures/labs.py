@@ -29,7 +29,7 @@ def convergence() -> go.Figure:
 
 
 def by_index() -> go.Figure:
-    """Acceptance by child index: bars measured, with intervals, and marks for the exact values."""
+    """Acceptance by child index: bars with intervals for measured values, and marks for exact values."""
     figure = axes("child index", "accepted", 300, barmode="group", bargap=0.3)
     figure.update_layout(xaxis_dtick=1, yaxis_tickformat=".0%", yaxis_rangemode="tozero")
     for name in _RACED:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 class TopologyEntry(NamedTuple):
     """A topology that visitors choose by name.
 
-    name: in menus. long_name: in sentences and figures. sentence: describes the topology.
-    takes_k: whether it needs a k. measured: whether its tree is found by measuring.
-    mark, dash, colour: its symbol and line style in plotly's words, and the name of its colour; empty if no
-    figure shows it.
+    name: its name in menus. long_name: its name in sentences and figures. sentence: describes the topology.
+    takes_k: whether it needs a k. measured: whether its tree depends on a measurement. mark, dash, colour:
+    its symbol and line style in plotly's words, and the name of its colour; empty if no figure shows it.
     """
 
     name: str

@@ -1,13 +1,15 @@
-"""Verification of a drafted tree, a file for each method and a `catalogue` of them: pure functions, no model.
+"""Verification of a drafted tree, by pure functions that need no model.
 
 Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
-the root (see `topology`). `algorithms`, and `other_rules` beside the tests, state the
-same rules on tables.
+the root (see `topology`). `specdec.algorithms`, and `other_rules` beside the tests, state the same rules on
+tables.
 
 gsd, ersd                        the paper's Algorithms 4 and 5
-traversal, specinfer, spectr     rules of others
-copied                           what follows along a copied path, under any rule
+traversal, specinfer, spectr     rules of other papers
+copied                           verification along a copied path, after any rule
 residual                         P and Q at a node as rejections change them
+verdict                          the input and the result of a rule, and the loop that most rules share
+catalogue                        all methods by name
 """
 
 from specdec.methods.catalogue import DRAFTING, METHODS

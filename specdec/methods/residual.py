@@ -26,7 +26,7 @@ from specdec.race import splitmix
 _LEAST_REST = 1e-3
 """The least part of Q that is computed as a difference. A smaller part would lose digits as a difference."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
-"""Logarithms of the smallest and largest factor of a float."""
+"""Logarithms of the smallest and the largest factor by which a float is multiplied."""
 _RUN = 64
 """Number of weights that are added before a running sum is compared. Computing all running sums would take
 longer."""
@@ -36,8 +36,8 @@ class Residual:
     """The state of one node: test a child, reject it, sample the last token.
 
     log_p, log_q: [vocabulary] each; log_q may be None if no child will be tested. Neither is changed.
-    weights: max(P - λQ, 0) by parts, float64 [part]; empty while that is P. sums: the running sums of the
-    weights, part by part, of which the last is S. rejected: the tokens, in order.
+    weights: max(P - λQ, 0) by parts, float64 [part]; empty while nothing was subtracted. sums: the running
+    sums of the weights, part by part, of which the last is S. rejected: the rejected tokens, in order.
     """
 
     def __init__(self, log_p: Tensor, log_q: Tensor | None):
@@ -159,9 +159,6 @@ def _token_at(weights: np.ndarray, limit: float) -> int:
 
 
 def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
-    """Index of the first running sum above `limit`.
-
-    If rounding leaves none, the last index that adds mass.
-    """
+    """Index of the first running sum above `limit`; if rounding leaves none, the last one that adds mass."""
     first = bisect_right(sums, limit)
     return first if first < len(sums) else bisect_left(sums, sums[-1])

@@ -17,7 +17,7 @@ from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
 
 _PRECISION = 1e-12
-"""Relative precision of ρ. Every ρ at or above its root is lossless. The root accepts most."""
+"""Relative precision of ρ, the root of an equation. Any larger ρ is lossless too, but accepts less."""
 
 Parts = Sequence[np.ndarray]
 """A distribution by parts of the vocabulary, float64 [part]."""
@@ -31,9 +31,9 @@ def verify(
 ) -> Verdict:
     """k-SEQ (not in the paper): a `Verifier`. threshold: function that gives ρ.
 
-    At a node with n draws each of them, x, is accepted when u < p[x] / (ρ q[x]), in the order in which they
-    were drawn. With β = Σ min(q, p / ρ), all are rejected with probability (1 - β)^n; then a sample of
-    p - min(q, p / ρ) (1 - (1 - β)^n) / β is emitted, normalised.
+    The n draws of a node are tested in the order in which they were drawn: a draw x is accepted when
+    u < p[x] / (ρ q[x]). With β = Σ min(q, p / ρ), all are rejected with probability (1 - β)^n. Then a sample
+    of p - min(q, p / ρ) (1 - (1 - β)^n) / β, normalised, is emitted.
     """
     threshold = threshold or k_seq_threshold
     topology, token_ids, log_q, *_ = drafted

@@ -37,12 +37,12 @@ class Node:
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Traversal verification of a tree drafted without replacement (not in the paper): a `Verifier`.
 
-    All of the noise, and that of the drafting, must be of this round and this node alone (`RoundNoise`): many
-    nodes of one depth may be looked at, and positions that are not reached.
+    The noise, also that of the drafting, must belong to one round and one node alone (`RoundNoise`), because
+    the rule may look at many nodes of one depth, and at positions that the round does not reach.
 
-    The weight of the root is 1, that of a child min(1, w p[x] / q[x]) by its parent's w, p and q. The first
-    leaf of what remains, children in drafted order, is accepted with all its path when u < w; the last token
-    is then a sample of its p. Else it is deleted, and at its parent, with S = Σ max(w p - q, 0),
+    The root has weight 1, and a child min(1, w p[x] / q[x]) with its parent's w, p and q. The first leaf of
+    the remaining tree, with children in drafted order, is accepted with its whole path when u < w; the last
+    token is then a sample of its p. Otherwise it is deleted, and at its parent, with S = Σ max(w p - q, 0),
 
         p becomes max(w p - q, 0) / S,    w becomes S / (S + 1 - w),    q loses x.
     """

@@ -17,11 +17,11 @@ Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
 class Drafted(NamedTuple):
     """A drafted tree, without the nodes for which q had no token.
 
-    token_ids: [1 + k], the root's first. log_q: by row, the [vocabulary] from which its children were
+    token_ids: [1 + k], the root's first. log_q: by row, log q [vocabulary] from which its children were
     drafted; None at leaves, and if the children were drafted without probabilities. draws: by row, the
     children in the order of independent draws, in which equal draws are the same child; empty if the children
-    were drafted without replacement. copied: the rows of a path below one node that was copied from the text
-    (`drafters.copies`), in order. The first is the last child of its parent.
+    were drafted without replacement. copied: the rows of the path that was copied from the text
+    (`drafters.copies`), in order. The first of them is the last child of its parent.
     """
 
     topology: Topology
@@ -44,8 +44,7 @@ class Drafted(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One acceptance test: the row's token is accepted if `u < ratio`. Under Algorithm 4 the ratio is `p /
-    q`.
+    """One acceptance test: the row's token is accepted if `u < ratio`, where Algorithm 4's ratio is `p / q`.
 
     p, q: those of the token at the moment of the test. ratio: None if it is p / q.
     """

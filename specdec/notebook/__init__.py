@@ -1,9 +1,12 @@
-"""How records are shown in a notebook, and the page that plays a record offline.
+"""Shows records in a notebook, and writes the page that plays a record offline.
 
-bundle all scripts of the page as one script without imports player the offline page: panels, style sheets,
-scripts and a trace in one file framed the offline page in an isolated frame of a notebook, with a still
-picture if no scripts run still text and tables as plain HTML tree a draft tree as a drawing colours the
-page's sheet of colours
+shown    the output of each record
+bundle   all scripts of the page as one script without imports
+player   the offline page: panels, style sheets, scripts and a trace in one file
+framed   the offline page in an isolated frame of a notebook, with a still picture if no scripts run
+still    text and tables as plain HTML
+tree     a draft tree as a drawing
+colours  the page's sheet of colours
 
 No module here imports the records. `specdec.trace` and `specdec.topology` call it with JSON or plain values.
 """

@@ -52,7 +52,7 @@ def module(root: Path, start: str) -> str:
 
 
 def beside(root: Path, start: str, name: str) -> str:
-    """The module `name`, which `start` imports later. Modules that both need are taken from the bundle."""
+    """The module `name`, which `start` imports later. It takes modules of the bundle from the bundle."""
     inside = set(modules(root, start))
 
     def imported(match: re.Match[str]) -> str:
@@ -83,8 +83,10 @@ def _visit(root: Path, name: str, order: list[str]) -> None:
 
 
 def _module(root: Path, name: str, numbers: dict[str, int], later: bool = False) -> str:
-    """The module as a function that returns its exports. later: whether it may import others by
-    `import()`."""
+    """The module as a function that returns its exports.
+
+    later: whether it may import other modules by `import()`.
+    """
     source = _source(root, name)
     exported = [match[1] for match in _EXPORT.findall(source)]
     source = _EXPORT.sub(r"\1 \2", source)

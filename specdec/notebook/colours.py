@@ -23,8 +23,8 @@ def sheet() -> dict[str, dict[str, str]]:
 
 @cache
 def style() -> str:
-    """The style element of a card. The card is light or dark, as the notebook is. Each output has its own
-    style element."""
+    """The style element of a card, which each output brings along. The card is light or dark like the
+    notebook."""
     light, dark = sheet()["light"], sheet()["dark"]
     rules = _CARD.read_text(encoding="utf-8")
     names = dict.fromkeys(re.findall(r"var\(--([a-z-]+)\)", rules))

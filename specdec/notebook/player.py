@@ -48,7 +48,8 @@ def empty(script: str = "offline") -> str:
 def page(trace: str, framed: bool = False) -> str:
     """The offline page with a run.
 
-    trace: the JSON of a `Generation`. framed: for a notebook, where the run does not start to play by itself.
+    trace: the JSON of a `Generation`. framed: whether it is for a notebook, where the run does not play by
+    itself.
     """
     filled = _filled(empty(), "trace", trace)
     return filled.replace("<body>", "<body data-framed>", 1) if framed else filled

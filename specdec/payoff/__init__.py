@@ -1,6 +1,7 @@
 """Will speculative decoding pay? From acceptance and costs to tokens per call, speed-up and limits.
 
 verdict   what drafting gains in a set-up, where it breaks even, and what limits it
+measuring measures the set-up of a pair on this machine
 setups    set-ups: measured, from a roofline, as JSON, and with single values changed
 command   `python -m specdec.payoff`
 """

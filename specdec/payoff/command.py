@@ -31,7 +31,7 @@ from specdec.settings import RunSettings, add_options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print. A ValueError is a user's mistake."""
+    """Measure a pair and print whether drafting pays. A ValueError is a user's mistake."""
     options = parser().parse_args(arguments)
     setup = _measured(options)
     payoff = Payoff.of(setup)

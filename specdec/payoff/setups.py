@@ -17,7 +17,7 @@ from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
 from specdec.decoding.forest import Node, queue
 
 THOROUGH = 4
-"""How many times as long as on the page the command measures, because a command may take longer than a
+"""The command measures this many times as long as the page, because a command may take longer than a
 click."""
 MOST_DRAFTED = max(SIZES)
 """Drafted tokens of the largest tree that is considered."""
@@ -110,9 +110,9 @@ def cost_of(table: Mapping[Any, float]) -> ForwardCost:
 def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic: float) -> JointCost:
     """Seconds of a forward that is bound by reading its weights or by its arithmetic, whichever takes longer.
 
-    bytes_each: of a parameter. bandwidth: bytes per second. arithmetic: operations per second, of which a row
-    takes two for each parameter. Caches, attention and the start of a kernel cost nothing here.
-    The times are exact for whole numbers of rows.
+    bytes_each: bytes of a parameter. bandwidth: bytes per second. arithmetic: operations per second, of which
+    a row takes two for each parameter. Caches, attention and the start of a kernel cost nothing here. The
+    times are exact for whole numbers of rows.
     """
     reading, row = parameters * bytes_each / bandwidth, 2 * parameters / arithmetic
     # the largest number of rows whose arithmetic takes no longer than the reading
@@ -146,10 +146,10 @@ def changed(
     acceptance: of the first drafted token, as in `with_first`. draft_step: the time of one row, in target
     calls; further rows of the draft keep their relative cost. rows: times of target calls over `ROWS`, in
     target calls over one row. rest: the time that drafting adds outside the two models, in target calls.
-    ValueError for an acceptance that is not above 0 and up to 1, or less than one text.
+    ValueError if the acceptance is not above 0 and at most 1, or texts is below 1.
     """
     if acceptance is not None and not 0 < acceptance <= 1:
-        raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and up to 1")
+        raise ValueError(f"acceptance = {acceptance!r} is not a number above 0 and at most 1")
     texts = setup.texts if texts is None else whole("texts", texts, 1)
     call, costs = setup.call, setup.costs
     if draft_step is not None:

@@ -26,7 +26,7 @@ _DEAREST = 4.0
 
 
 class Point(NamedTuple):
-    """The best tree of k drafted tokens. It has the expected tokens per call, and the speed relative to plain
+    """The best tree of k drafted tokens: its expected tokens per call, and its speed relative to plain
     decoding."""
 
     k: int
@@ -108,7 +108,7 @@ class Payoff(NamedTuple):
 
 
 def gain(setup: SetUp) -> float:
-    """The speed-up of the fastest tree, plain decoding (1) included."""
+    """The speed-up of the fastest tree; 1 if plain decoding is fastest."""
     rates = [each.tokens_per_second for each in _candidates(setup)]
     return max(rates) / rates[0]
 
@@ -148,7 +148,7 @@ def _cheaper_draft(setup: SetUp, share: float) -> SetUp:
 
 
 def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
-    """The cost if each row beyond one per text costs only this share."""
+    """The set-up in which each row beyond one per text costs only this share."""
     texts, target = setup.texts, setup.costs.target
     one = target.seconds(texts, texts)
     table = {

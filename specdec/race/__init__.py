@@ -1,11 +1,11 @@
 """Exponential races, keyed by seed and position: the same noise wherever and whenever it is drawn.
 
-races       winners and arrivals: races on a CPU, on a device, and sparse ones
-noise       all noise of one round, by node
-exponentials    log e of whole vocabularies
-keys        which noise belongs to which seed, stream and position
-sparse      races of a large vocabulary: only tokens that can still win are computed
-splitmix    the hash that all noise comes from
+races         winners and arrivals: races on a CPU, on a device, and sparse ones
+noise         all noise of one round, by node
+exponentials  log e of whole vocabularies
+keys          the key of the noise of each seed, stream and position
+sparse        races of a large vocabulary: only tokens that can still win are computed
+splitmix      the hash from which all noise comes
 """
 
 from specdec.race.exponentials import log_exponentials

@@ -1,8 +1,8 @@
 """Exponential races (Section 3 of the paper): winners and arrivals under any distribution.
 
 Every token i of the vocabulary gets an exponential e_i ~ Exp(1). It arrives at e_i / p_i, and the first
-arrival is a sample of p. The exponentials of a position are the same under every distribution. That is
-what makes ERSD independent of the drafter.
+arrival is a sample of p. The exponentials of a position are the same under every distribution, which makes
+ERSD independent of the drafter.
 
     HostRace      all exponentials in memory, on a CPU
     DeviceRace    the same on another device
@@ -47,7 +47,7 @@ class Arrivals(Protocol):
         """The first `count` arrivals under each row of log_q [n, vocabulary], in order.
 
         Line 10 of Algorithm 5: a sample of q without replacement. A race has only as many arrivals as q has
-        support, so that a list may be shorter.
+        support, so a list may be shorter.
         """
 
 

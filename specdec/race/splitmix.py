@@ -1,7 +1,7 @@
 """splitmix64 as a counter-based hash: number i of a key is the generator's i-th output from that state.
 
 Each number can be computed by itself. All three forms below give the same bits: Python integers for single
-numbers, numpy for whole vocabularies on a CPU (a third of torch's time), torch for other devices.
+numbers, numpy for whole vocabularies on a CPU (it takes a third of torch's time), torch for other devices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHIFTS = (30, 27, 31)
 COARSE = 31
 """The last step of the hash does not change this many leading bits, so they can be compared without it."""
 BLOCK = 1 << 14
-"""Numbers that stay in a CPU's cache."""
+"""How many numbers fit into a CPU's cache."""
 _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
@@ -107,7 +107,7 @@ def _to_unit(bits: np.ndarray) -> np.ndarray:
     np.right_shift(bits, np.uint64(11), out=bits)
     result = np.add(bits.view(np.int64), 0.5)  # the same values, converted in half the time
     result *= 2.0**-53
-    # this is very rare; computing the minimum of all numbers would take four times as long
+    # a number rarely rounds to 1; computing the minimum of all numbers would take four times as long
     if result.max(initial=0.0) == 1:
         np.minimum(result, _BELOW_ONE, out=result)
     return result

@@ -34,7 +34,7 @@ _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Decode, or run another command and exit with its code. ValueError: a user's mistake."""
+    """Decode, or run another command and exit with its code. A ValueError is a user's mistake."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and (given[0] in COMMANDS or given[0] == "serve"):
         sys.exit(_hand_over(given[0], given[1:]))

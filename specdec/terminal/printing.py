@@ -73,12 +73,11 @@ def _table(candidates: Iterable[Candidate]) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text without characters that could command the terminal or change the direction of the text around
-    them.
+    """Replaces characters that could command the terminal or change the direction of the text around them.
 
-    These are controls, and overrides and isolates of the writing direction. Joiners and direction marks stay,
-    because words in many languages contain them. A carriage return stays only before a line feed; at the end
-    of a token it is removed, because a line feed may follow.
+    These are control characters, and overrides and isolates of the writing direction. Joiners and direction
+    marks stay, because words in many languages contain them. A carriage return stays only before a line feed;
+    at the end of a token it is removed, because a line feed may follow.
     """
     return _DANGEROUS.sub("\N{REPLACEMENT CHARACTER}", text.removesuffix("\r"))
 

@@ -43,8 +43,8 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     """Probability that ERSD accepts the first drafted token, exact: Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i).
 
     This is the probability of Lemma 3.1. `harmonic_mean_similarity` and `ersd_total_variation_bound` bound it
-    from below, `gsd_acceptance` from above. It takes O(n log n): in the order of p/q, the maximum is q_j/q_i
-    before i and p_j/p_i from i on.
+    from below, and `gsd_acceptance` bounds it from above. Computing it takes O(n log n): in the order of p/q,
+    the maximum is q_j/q_i before i and p_j/p_i from i on.
     """
     p, q = checked_pair(p, q)
     order = (p.log() - q.log()).nan_to_num(0.0).argsort(-1)
@@ -68,7 +68,7 @@ def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
     """1 - 1 / (1 + q_i / p_i) [..., n] (Lemma B.1, the Poisson matching lemma).
 
     An upper bound of the probability that the races under P and Q have different winners, given that i
-    wins under Q. 1 where p_i is 0.
+    wins under Q. It is 1 where p_i is 0.
     """
     p, q = checked_pair(p, q)
     return torch.where(p > 0, q / (p + q), 1.0)
@@ -118,8 +118,8 @@ def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int
     rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
     for row, (p_row, q_row) in enumerate(rows):
         drafted = min(k, int((q_row > 0).sum()))
-        # p / q must stay finite even for tokens that are hardly ever drafted; this changes the result by less
-        # than can be seen
+        # p / q must stay finite even for tokens that are hardly ever drafted; the result changes by less than
+        # its rounding error
         q_row = np.where(q_row > 0, np.maximum(q_row, _LEAST), 0)
         result[:, row, :drafted] = rates(p_row, q_row, drafted, samples, generator)
     value, error = torch.from_numpy(result).reshape(2, *p.shape[:-1], k).to(p.device)

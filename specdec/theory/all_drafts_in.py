@@ -64,10 +64,10 @@ def _mass_above(q: np.ndarray) -> np.ndarray:
 
 
 def _outside_of_two(q: np.ndarray) -> Outside:
-    """Pr(one of two arrivals is outside H) for every m.
+    """Pr(at least one of two arrivals is outside H) for every m.
 
-    Either the first arrival is outside H, or it is a token x of H and the second one is outside. The latter
-    has the probability c / (1 - q_x), given x.
+    Either the first arrival is outside H, or it is a token x of H and the second one is outside. Given x, the
+    second one is outside with probability c / (1 - q_x).
     """
     rest = _mass_above(q)
     others = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + rest[1:]  # 1 - q without its rounding
@@ -76,7 +76,7 @@ def _outside_of_two(q: np.ndarray) -> Outside:
 
 
 class _Arrivals:
-    """The integral for any m. q [tokens] > 0, 2 < n < tokens."""
+    """Computes the integral of the module for any m. It requires q [tokens] > 0 and 2 < n < tokens."""
 
     def __init__(self, q: np.ndarray, n: int):
         q = np.maximum(q, _TINY)

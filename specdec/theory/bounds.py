@@ -104,8 +104,8 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
     """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2, "upper bound m").
 
     d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
-    m: any integer from `smallest_lemma_m` up; ValueError if it is smaller. None gives the smallest bound over
-    all m, including the limit 1 / p_res.
+    m: any integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound
+    over all m, including the limit 1 / p_res.
     An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
     the sorted R, so the bound still holds.
     """
@@ -127,8 +127,7 @@ def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
     """The m up to `most` for which the bound of Lemma 4.2 is smallest.
 
-    If the smallest valid m is larger than `most`, the result is that m. ValueError if `most` is not 1 or
-    more.
+    If the smallest valid m is larger than `most`, the result is that m. ValueError if `most` is below 1.
     """
     largest = real(most)
     if largest is None or not 1 <= largest <= _LARGEST_M:

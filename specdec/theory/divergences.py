@@ -15,7 +15,7 @@ Distribution = Tensor | np.ndarray | list | tuple
 """Probabilities [..., n]: the last dimension sums to one."""
 
 _SUM_TOLERANCE = 1e-4
-"""Tolerance of the sum: a float32 softmax over 150,000 tokens is off by less, a forgotten token by more."""
+"""Largest error of the sum. A float32 softmax over 150,000 tokens has a smaller one."""
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 MAX_PREFIXES = 200_000
-"""Number of ordered lists of rejected tokens up to which acceptance is exact."""
+"""Most ordered lists of rejected tokens for which acceptance is computed exactly."""
 
 
 def gsd_rates(

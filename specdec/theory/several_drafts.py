@@ -44,7 +44,7 @@ def spectr_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Probability that SpecTr's k-SEQ accepts one of n independent draws from q: 1 - (1 - β)^n, [...].
 
     The rule is not in the paper (Sun et al., "SpecTr", 2023). β = Σ min(Q, P/ρ), and ρ is the solution of 1 -
-    (1 - β)^n = ρβ, as in `methods.spectr`. For n = 1 the result is 1 - D_TV. ValueError if p or q is no
+    (1 - β)^n = ρβ, as in `methods.spectr`. For n = 1 the result is 1 - D_TV. ValueError if p or q is not a
     distribution, or n < 1.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
@@ -57,8 +57,8 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
     It is the minimum over sets H of tokens of P(H) + Pr(some draft is not in H). This is not in the paper
     (Khisti et al., "Multi-draft speculative sampling: canonical decomposition and theoretical limits", 2024;
     Hu et al., "Towards optimal multi-draft speculative decoding", 2025). Sets that grow in the order of p/q
-    are enough.
-    replacement: drafts are independent draws from q; by default they are the first n arrivals of a race.
+    are enough. replacement: whether drafts are independent draws from q; otherwise they are the first n
+    arrivals of a race.
 
     Exact to 1e-9 at any vocabulary size. ValueError if p or q is not a distribution, or n < 1.
     """

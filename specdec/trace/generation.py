@@ -33,8 +33,7 @@ class Candidate:
     """A tree among which "auto" chose: the best one of its number of drafted tokens.
 
     paths: the tree of each text. expected_tokens: expected tokens of a round of one text. tokens_per_second:
-    that of all texts together, for their number rounded up to a power of two. ERSD texts that are decoded
-    together change their trees later.
+    the rate of all texts together.
     """
 
     paths: tuple[Path, ...]
@@ -77,7 +76,7 @@ class Generation:
     its last token. target, draft: the models' names. arithmetic: how their logits were computed, as in
     `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter: its
     name in settings, or that of a user's drafter. baseline: plain decoding of the same prompt and seed;
-    timings: repeats of both. Both are empty if they were not measured. chat: whether prompt is a question
+    timings: repeats of both. The two are empty if they were not measured. chat: whether prompt is a question
     that the chat template formats; prompt_ids are of the formatted text. history: the conversation before it,
     questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was given.
     trees: all trees if they changed between rounds; otherwise empty.

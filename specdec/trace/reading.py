@@ -47,6 +47,6 @@ def check_tree(paths: Sequence[Path], where: str) -> dict[Path, int]:
 
 
 def must(holds: Any, message: str) -> None:
-    """ValueError with this message if a record breaks a rule."""
+    """Raise ValueError with this message unless the rule holds."""
     if not holds:
         raise ValueError(message)

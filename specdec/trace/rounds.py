@@ -34,7 +34,7 @@ class Node:
     detail; q is None if it was drafted without probabilities, p if the target did not evaluate the
     parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
     accepted, or traversal verification tested it below such a node); or `unvisited`. copied: whether it is on
-    a path that was copied from the text, and no node of the draft's tree.
+    a path that was copied from the text, and not in the draft's tree.
     """
 
     path: Path
@@ -133,10 +133,10 @@ class Seconds:
 class Round:
     """One target call and what it yielded.
 
-    number: 0-based. position: absolute index of the first token that the round emitted. text: what
-    the round adds to the text (the concatenation of its tokens' texts). nodes: the drafted tree in
-    level order, parents before children. steps: one per verified position (empty without
-    detail). finish: why generation ended with this round, else None.
+    number: 0-based. position: absolute index of the first token that the round emitted. text: the texts of
+    its tokens, joined. nodes: the drafted tree in level order, parents before children. steps: one per
+    verified position (empty without detail). finish: why generation ended with this round; None if it did
+    not.
     """
 
     number: Count

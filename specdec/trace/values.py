@@ -1,5 +1,4 @@
-"""The values that fields of a record may have: whole numbers, probabilities, seconds, names of the
-catalogue."""
+"""The types of a record's fields: whole numbers, probabilities, seconds and names."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ Count = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False, description="a probability")]
-"""The largest probability: rounding may take it slightly above 1."""
+"""A probability. Rounding may take it slightly above 1."""
 Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-"""Most seconds of a time. The longest run has fewer, and sums of such times stay finite."""
+"""Seconds, at most 1e9: every run takes less, and sums of such times stay finite."""
 Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
-if TYPE_CHECKING:  # the names of the catalogue are known when this runs
+if TYPE_CHECKING:  # the methods of the catalogue are known only when the program runs
     Method = str
 else:
     Method = Literal[tuple(METHODS)]

@@ -334,7 +334,10 @@ def test_nothing_at_all_is_an_answer(drafter):
     ("make", "names"),
     [
         (lambda: generated("ersd", None), "needs a draft model"),
-        (lambda: generated("traversal", Suffix()), "method = 'traversal' draws from a draft model"),
+        (
+            lambda: generated("traversal", Suffix()),
+            "method = 'traversal' needs a draft model",
+        ),
         (lambda: generated("ersd", NGram(), "auto"), "topology = 'auto' is for draft models"),
         (
             lambda: generated("ersd", None, draft_temperature=-1),

@@ -12,9 +12,10 @@ or their text. `pair.target` is the model whose distribution is compared.
     distribution  the exact distribution, from the target's logits
     evidence      the tests: χ², dependence of tokens and of seeds, and what each test would find
     report        the verdict, as text and as JSON
-    engines       those of the command, by name: ours, and the next two
-    transformers  transformers' own decoding, plain and with the pair's draft
-    openai        servers of the completions protocol, such as yours
+    engines       the engines of the command, by name
+    transformers  the engine of transformers' own decoding, plain and with the pair's draft
+    openai        the engine of a server of the completions protocol, such as yours
+    command       `specdec audit`
 
 The audit of other engines is `research.audit`, beside the package.
 """

@@ -1,4 +1,4 @@
-"""`specdec audit --engine ours-ersd`: audit engines on a pair, your own server's among them."""
+"""`specdec audit --engine ours-ersd`: audit engines on a pair, for example your own server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROMPT = "Once upon a time"
 
 
 class Subject(NamedTuple):
-    """An engine, and the pair and model for its audit. model: the model in words; "" for the target's
+    """An engine, and the pair and prompt for its audit. model: the name of the model; "" takes the target's
     name."""
 
     name: str
@@ -112,8 +112,8 @@ def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
 
 
 def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
-    """The options. ValueError now for a file of reports that can't be read, because it would otherwise end
-    the command after hours."""
+    """The options. ValueError if the file of reports can't be read: found later, it would end the command
+    after hours."""
     asked = parser.parse_args(arguments)
     if asked.json:
         saved(asked.json)
@@ -121,13 +121,13 @@ def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
 
 
 def parser(prog: str, description: str | None, names: Iterable[str], usual: str) -> ArgumentParser:
-    """The options of an audit. names: the names of the engines. usual: the pair without `--target`, in
-    words."""
+    """The options of an audit. names: the names of the engines. usual: the name of the pair that is taken
+    without `--target`."""
     result = Parser(prog=prog, description=description)
     add = result.add_argument
     add("--engine", nargs="+", choices=names, required=True)
     add("--target", help=f"hub id or folder (default: {usual})")
-    add("--draft", help="likewise")
+    add("--draft", help="hub id or folder")
     add("--url", default="http://127.0.0.1:8000/v1", help="address of an OpenAI completions server")
     add("--prompt", help=f"default: {PROMPT!r}")
     add("--decodes", type=int, default=5000)

@@ -19,9 +19,9 @@ Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
 """The outcome that stands for all outcomes too rare to be listed."""
 _MOST_KNOWN = 1 << 24
-"""Most numbers that are remembered, because the same short texts occur again and again."""
+"""Most numbers that are remembered. They save time, because the same short texts occur again and again."""
 NO_TOKEN = -1
-"""Stands for an id that is not a token, and for the end of a text that nothing can have ended."""
+"""Stands for an id that is not a token. It also ends a text that stops if the model has no end token."""
 
 
 class TargetDistribution:
@@ -61,7 +61,7 @@ class TargetDistribution:
         return distribution
 
     def joint(self, length: int, least: float) -> dict[Outcome, float]:
-        """Probabilities of the next `length` tokens, or fewer if a text ends; the end itself is left out.
+        """Probabilities of the next `length` tokens, or of fewer if a text ends; its end token is left out.
 
         Outcomes less probable than `least` are summed under `OTHER`.
         """

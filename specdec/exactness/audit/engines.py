@@ -69,9 +69,9 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 
 
 def tree_of(method: str) -> Topology:
-    """The tree of our method in an audit.
+    """The tree of our method in an audit: a sequence, or a batch if its children are independent draws.
 
-    On a sequence, methods with independent draws decide like GSD; a batch shows the difference.
+    On a sequence, such methods decide like GSD; a batch shows the difference.
     """
     return batch(4) if METHODS[method].independent else sequence(4)
 

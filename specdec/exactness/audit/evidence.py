@@ -1,9 +1,9 @@
-"""Tests of decodes against a distribution, with p-values and the deviations that they would have found.
+"""Tests of decodes against a distribution: p-values, and the size of deviation that each test would find.
 
 A token becomes a number on (0, 1) by its place in its distribution: the likeliest tokens come first, and
 within a token's own share the number is random (Rosenblatt 1952). If the engine is right, these numbers are
-independent and uniform. Tokens of any vocabulary and place can therefore be counted together, and pairs of
-numbers show dependence.
+independent and uniform. So tokens at all positions can be counted together, and pairs of numbers show
+dependence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
 GRID = 6
-"""Cells of a single number, and cells of each number in a pair."""
+"""Number of cells for single numbers, and for each number of a pair."""
 POWER = 0.99
 
 
@@ -30,8 +30,8 @@ class Evidence:
     """One χ² test of one run.
 
     statistic, degrees_of_freedom, p_value: as `chi_square` computes them. count: number of counted outcomes.
-    would_find: a total variation between engine and distribution, over the cells, that is found with
-    probability 0.99.
+    would_find: the total variation between engine and distribution, over the cells, from which on a
+    difference is found with probability 0.99.
     """
 
     name: str
@@ -52,14 +52,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The test whether seeds give the same text too often: at one distance of seeds, or under any earlier
-    seed.
+    """The test whether seeds give the same text too often: seeds at one distance, or any earlier seeds.
 
-    distance: the distance with the smallest p-value. count, same: pairs of seeds at that distance, and those
-    that gave the same text. expected: the number of equal pairs by chance. repeats: texts that an earlier
-    seed gave, at any distance. p_value: an upper bound, over all distances and the repeats. would_find: a
-    share of duplicates among the pairs at distance 1 that is found with probability 0.99. would_find_seeds:
-    an engine with at most this many different seeds is found with probability 0.99.
+    distance: the distance with the smallest p-value. count: the pairs of seeds at that distance. same: those
+    of them that gave the same text. expected: the number of equal pairs by chance. repeats: texts that an
+    earlier seed gave, at any distance. p_value: an upper bound, over all distances and the repeats.
+    would_find: the share of duplicates among the pairs at distance 1 from which on they are found with
+    probability 0.99. would_find_seeds: an engine with at most this many different seeds is found with
+    probability 0.99.
     """
 
     name: str
@@ -90,8 +90,8 @@ def duplicates(
     probabilities: of each text under the distribution. level: the probability of a false alarm. At each
     distance every seed is in at most one pair. Given the first text of a pair, the second equals it with that
     text's probability. The number of equal pairs is therefore a sum of independent indicators, and Chernoff's
-    bound limits its tail. The smallest bound is multiplied by the number of distances. It has one half of the
-    level, and `_Repeats` has the other.
+    bound limits its tail. The smallest bound is multiplied by the number of distances. This test gets one
+    half of the level, and `_Repeats` the other.
     """
     numbers: dict[Hashable, int] = {}
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
@@ -203,7 +203,10 @@ def independence(name: str, pairs: np.ndarray, level: float) -> Evidence:
 
 
 def neighbours(numbers: np.ndarray, first: int) -> np.ndarray:
-    """Pairs [n, 2] of a token and the next, from numbers [decodes, tokens]; no token is in two pairs."""
+    """Pairs [n, 2] of neighbouring tokens from numbers [decodes, tokens], the first pair at `first`.
+
+    No token is in two pairs.
+    """
     even = numbers[:, first : first + (numbers.shape[1] - first) // 2 * 2]
     return even.reshape(-1, 2)
 

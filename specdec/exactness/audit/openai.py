@@ -25,8 +25,9 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
 
     The result is the answer's token ids, if there are any: `token_ids` (vLLM with return_token_ids) or
     `tokens` (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not
-    count as token ids. ConnectionError with the server's words if it refuses or gives another answer. Forward
-    passes are counted if the answer says how many drafted tokens were accepted, as llama.cpp's does.
+    count as token ids. ConnectionError with the server's words if it refuses, or if its answer is no
+    completion. Forward passes are counted if the answer says how many drafted tokens were accepted, as
+    llama.cpp's does.
     """
 
     def sample(
@@ -44,7 +45,7 @@ def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, *
 
 
 def posted(address: str, asked: dict[str, Any], seconds: float) -> bytes:
-    """A server's answer to a question in JSON. ConnectionError without one in these seconds."""
+    """A server's answer to a request in JSON. ConnectionError if there is none within these seconds."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
     try:

@@ -55,11 +55,11 @@ class Trial:
 class Report:
     """The audit of an engine.
 
-    false_alarm: the probability that a correct engine is doubted; level: that of each test. trials: the run,
-    and a second one if the first found something. reproduced: how many seeds gave the same tokens again, and
-    how many were tried. arguments: of `sample`. versions: of the packages behind the engine. model: what was
-    decoded, in words. date: of the audit. tokens_per_call: new tokens per forward of the target, in longer
-    texts; None if an engine does not count them.
+    false_alarm: the probability that a correct engine is doubted; level: the same for each test. trials: the
+    run, and a second one if the first found something. reproduced: how many seeds gave the same tokens again,
+    and how many were tried. arguments: the sampling. versions: those of the packages behind the engine.
+    model: its name. date: the day of the audit. tokens_per_call: new tokens per forward pass of the target,
+    in longer texts; None if an engine does not count them.
     """
 
     engine: str
@@ -98,7 +98,7 @@ class Report:
             raise AssertionError(self.text())
 
     def text(self) -> str:
-        """The verdict and the numbers behind it, in some lines."""
+        """The verdict and the numbers behind it, in a few lines."""
         about = [f"{name} {version}" for name, version in self.versions.items()]
         about += [f"{name} {value:g}" for name, value in self.arguments.items()]
         lines = [

@@ -130,7 +130,7 @@ def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
 
 
 class _Plan:
-    """The common data of all trials of an audit.
+    """The data that all trials of an audit share.
 
     in_texts: whether the engine returns texts. joint: the distribution of the first tokens, or of their
     texts.

@@ -59,8 +59,8 @@ def assisted(pair: ModelPair, k: int = 3) -> Sample:
 def assisting(pair: ModelPair) -> dict[str, Any]:
     """transformers' arguments for the pair's draft.
 
-    A draft with another tokenizer is given as a copy, with both tokenizers, because transformers replaces its
-    embedding and its output when it samples.
+    A draft with another tokenizer is given as a copy, with both tokenizers, because transformers replaces the
+    draft's embedding and output matrix when it samples.
     """
     draft: Any = pair.drafting
     if not isinstance(draft, OtherTokenizerModel):
@@ -70,7 +70,7 @@ def assisting(pair: ModelPair) -> dict[str, Any]:
 
 
 _copied = lru_cache(maxsize=1)(deepcopy)
-"""The last copy of a model is kept, so that all contestants with this draft share it."""
+"""Copies a model. The last copy is kept, so that all contestants with this draft share it."""
 
 
 def draft_exactly(draft: Any, k: int) -> None:
