@@ -30,7 +30,7 @@ import numpy as np
 from specdec.decoding import forest
 from specdec.decoding.acceptance import only_sequences
 from specdec.decoding.costs import RoundCost, RoundTimes
-from specdec.decoding.forest import Node, queue, rounds, tree
+from specdec.decoding.forest import Node, deepened, price_of_level, queue, rounds, tree
 from specdec.drafters.catalogue import entry_of
 from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
@@ -55,9 +55,9 @@ _SHARE = 0.02
 choice."""
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
 """Acceptance by child index that is assumed of a pair before anything is measured."""
-_DEEPEST, SHORT = 16, 0.001
-"""The depth of trees whose draft stops by itself. It does so only if its forward pass takes more than `SHORT`
-seconds; otherwise the decisions would cost too much of the time."""
+SHORT = 0.001
+"""The seconds of a draft forward pass below which the draft does not stop by itself, because a decision would
+cost too much of them."""
 _PLAIN = Topology([])
 _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
 """Weights in verified nodes: that of the assumption, and the largest one of earlier runs. After `_MEMORY`
@@ -301,29 +301,6 @@ class AutoTrees:
             before = self._learned.before(run.settings, run.seed)
             self._own[run] = _Own(before, self._learned.of_new_run(run.settings, run.seed))
         return self._own[run]
-
-
-def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
-    """The expected tokens that a run emits on this tree in the time that a further level and its nodes take.
-
-    acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
-    """
-    draft, target, over = costs.draft.seconds, costs.target.seconds, costs.overhead(texts)
-    nodes, plain = tree.num_draft_tokens, target(texts, texts)
-    more = target(texts, texts * (1 + nodes)) - plain
-    levels = [draft(texts, texts * len(rows)) / texts + over.level for rows in tree.inner_levels if rows]
-    seconds = sum(levels) + (plain + more) / texts + over.empty + over.drafting + nodes * over.node
-    rate = sum(node_acceptance(acceptance, tree)) / seconds
-    return Price(rate * (draft(texts, texts) / texts + over.level), rate * (more / texts / nodes + over.node))
-
-
-def deepened(tree: Topology) -> Topology:
-    """The tree whose path of first children is extended to a depth of `_DEEPEST`, for a draft that stops by
-    itself."""
-    paths = set(tree.paths)
-    chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
-    deeper = ((0,) * depth for depth in range(chain + 1, max(chain, _DEEPEST) + 1))
-    return forest.tree((*tree.paths, *deeper))
 
 
 def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:

@@ -18,8 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from specdec.decoding.costs import RoundCost
+from specdec.drafters.stopping import Price
 from specdec.optimal import pooled, pop_order
+from specdec.theory import node_acceptance
 from specdec.topology import Path, Topology
+
+_DEEPEST = 16
+"""The depth of trees whose draft stops by itself."""
 
 
 class Node(NamedTuple):
@@ -118,3 +123,26 @@ def tree(paths: tuple[Path, ...]) -> Topology:
     """The topology of these paths. Equal topologies are one object, which keeps the values that it has
     computed."""
     return Topology(paths)
+
+
+def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
+    """The expected tokens that a run emits on this tree in the time that a further level and its nodes take.
+
+    acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
+    """
+    draft, target, over = costs.draft.seconds, costs.target.seconds, costs.overhead(texts)
+    nodes, plain = tree.num_draft_tokens, target(texts, texts)
+    more = target(texts, texts * (1 + nodes)) - plain
+    levels = [draft(texts, texts * len(rows)) / texts + over.level for rows in tree.inner_levels if rows]
+    seconds = sum(levels) + (plain + more) / texts + over.empty + over.drafting + (nodes - 1) * over.node
+    rate = sum(node_acceptance(acceptance, tree)) / seconds
+    return Price(rate * (draft(texts, texts) / texts + over.level), rate * (more / texts / nodes + over.node))
+
+
+def deepened(shape: Topology) -> Topology:
+    """The tree whose path of first children is extended to a depth of `_DEEPEST`, for a draft that stops by
+    itself."""
+    paths = set(shape.paths)
+    chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
+    deeper = ((0,) * depth for depth in range(chain + 1, max(chain, _DEEPEST) + 1))
+    return tree((*shape.paths, *deeper))
