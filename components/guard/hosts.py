@@ -8,6 +8,7 @@ TrustedHostMiddleware needs a list of all names, and a server does not know all 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from collections.abc import Mapping
@@ -15,10 +16,8 @@ from collections.abc import Mapping
 from components.visitors import addresses
 
 _HOST = re.compile(r"(?P<name>[\w-]+(\.[\w-]+)*|\[[0-9a-f:.]+\])\.?(:[0-9]{1,5})?", re.ASCII)
-_FIXED = re.compile(r"[0-9.]+|\[.+\]|(.+\.)?localhost")
-"""Names that no DNS server can point elsewhere."""
 _HERE = socket.gethostname().lower()
-_OWN = {_HERE, _HERE.partition(".")[0], f"{_HERE.partition('.')[0]}.local"} - {"", ".local"}
+_OWN = {"localhost", _HERE, _HERE.partition(".")[0], f"{_HERE.partition('.')[0]}.local"} - {"", ".local"}
 _names: frozenset[str] = frozenset()
 
 
@@ -37,7 +36,12 @@ def name(host: str) -> str:
 def known(host: str) -> bool:
     """Whether the server accepts the name in this `Host` header."""
     own = name(host)
-    return own in _names | _OWN or bool(_FIXED.fullmatch(own)) or (own != "" and addresses.behind_proxy())
+    if own in _names | _OWN or own.endswith(".localhost") or (own and addresses.behind_proxy()):
+        return True
+    try:
+        return bool(ipaddress.ip_address(own.strip("[]")))
+    except ValueError:
+        return False
 
 
 def same_origin(headers: Mapping[str, str]) -> bool:

@@ -116,6 +116,7 @@ def test_a_long_address_of_nothing_is_answered(site, begin):
         *(("127.0.0.1:1", 200), ("localhost", 200), ("[::1]:7860", 200), ("192.168.1.7", 200)),
         *(("page.localhost", 200), ("LOCALHOST:80", 200), ("localhost.", 200), ("evil.example", 421)),
         *(("127.0.0.1.evil.example:7860", 421), ("localhost.evil.example", 421), ("1e1", 421)),
+        *(("1.2.3.4.5", 421), ("999", 421), ("[1:2]", 421)),
         *(("a b", 421), ('"', 421), ("[::1", 421), ("a" * 500, 421), ("localhost/127.0.0.1", 421), ("", 421)),
     ],
 )
