@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from specdec.bench.command import prompts_of
 from specdec.checks import whole
 from specdec.commands import Parser, add_pair, columns, ended, to_write, write_json
 from specdec.decoding import auto
@@ -21,6 +22,7 @@ from specdec.decoding.run import generate
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
 
+PROMPTS = Path(__file__).resolve().parent.parent / "assets" / "twelve_prompts.txt"
 FACTORS = (0.6, 0.8, 1.0, 1.2)
 PLAIN, WHOLE = "plain decoding", "without stopping"
 
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = Parser(prog="python -m research.stopping", description=__doc__)
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument
-    add("--prompt-file", type=Path, default="assets/twelve_prompts.txt", help="a prompt in each line")
+    add("--prompt-file", type=Path, default=PROMPTS, help="a prompt in each line")
     add("--method", default="ersd", help="the method (default: ersd)")
     add("--temperature", type=float, default=0.3, help="the temperature (default: 0.3)")
     add("--tokens", type=int, default=128, help="most tokens of a text (default: 128)")
@@ -77,10 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     pair = load_with_progress(options, "stories")
     encode = pair.chat_prompt if pair.chats else pair.encode
-    lines = [line.replace("\\n", "\n") for line in options.prompt_file.read_text().splitlines() if line]
     settings = {"method": options.method, "temperature": options.temperature, "seed": 1}
     settings["max_new_tokens"] = whole("tokens", options.tokens, 1)
-    found = rates(pair, [encode(line) for line in lines], settings)
+    found = rates(pair, [encode(prompt) for prompt in prompts_of(options.prompt_file)], settings)
     head = ["", "times plain decoding", "tokens per call"]
     print(columns([head, *([way, *(f"{row[name]:.2f}" for name in head[1:])] for way, row in found.items())]))
     if options.json:

@@ -242,13 +242,18 @@ def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[l
         generator = torch.Generator().manual_seed(0)
         return torch.randint(pair.vocab_size, (count, RANDOM_PROMPT), generator=generator).tolist()
     path = options.prompt_file or (QUESTIONS if options.chat else PROMPTS)
-    try:
-        lines = [line.replace("\\n", "\n") for line in path.read_text().splitlines() if line.strip()]
-    except OSError as error:
-        raise ValueError(f"prompt-file = {str(path)!r} can't be read: {error}") from error
+    lines = prompts_of(path)
     if len(lines) < count:
         raise ValueError(f"prompts = {count}, but {path.name} has {len(lines)}")
     return [pair.chat_prompt(line) if options.chat else pair.encode(line) for line in lines[:count]]
+
+
+def prompts_of(path: Path) -> list[str]:
+    """The prompts in the lines of a file, where `\\n` is a line break. ValueError if it can't be read."""
+    try:
+        return [line.replace("\\n", "\n") for line in path.read_text().splitlines() if line.strip()]
+    except OSError as error:
+        raise ValueError(f"prompt-file = {str(path)!r} can't be read: {error}") from error
 
 
 def _say(text: str) -> None:

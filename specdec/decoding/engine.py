@@ -128,7 +128,7 @@ class Engine:
         """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
         self.topology = (self._later or {}).get(self.number, self.topology)
-        self.stopping.depth = None
+        self.stopping.begin()
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
         room = self._room(self.drafter)

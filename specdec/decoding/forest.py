@@ -126,17 +126,18 @@ def tree(paths: tuple[Path, ...]) -> Topology:
 
 
 def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
-    """The expected tokens that a run emits on this tree in the time that a further level and its nodes take.
+    """The expected tokens that are emitted on this tree in the time that a further level and its nodes take.
 
     acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
     """
-    draft, target, over = costs.draft.seconds, costs.target.seconds, costs.overhead(texts)
-    nodes, plain = tree.num_draft_tokens, target(texts, texts)
-    more = target(texts, texts * (1 + nodes)) - plain
-    levels = [draft(texts, texts * len(rows)) / texts + over.level for rows in tree.inner_levels if rows]
-    seconds = sum(levels) + (plain + more) / texts + over.empty + over.drafting + (nodes - 1) * over.node
-    rate = sum(node_acceptance(acceptance, tree)) / seconds
-    return Price(rate * (draft(texts, texts) / texts + over.level), rate * (more / texts / nodes + over.node))
+    reached = node_acceptance(acceptance, tree)[1:]
+    pairs = zip(tree.paths, ((), *tree.paths), reached, strict=False)
+    nodes = [Node(path, reach, reach, len(path) > len(before)) for path, before, reach in pairs]
+    plain, *_, whole = rounds(nodes, costs, texts, texts)
+    over, rate = costs.overhead(texts), whole.rate
+    row = (whole.target - plain.target) / len(nodes) / texts
+    forward = costs.draft.seconds(texts, texts) / texts
+    return Price(rate * (forward + over.level), rate * (row + over.node))
 
 
 def deepened(shape: Topology) -> Topology:

@@ -101,7 +101,6 @@ class ModelDrafter(DraftSession):
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
         """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
-        self.stopping.begin()
         topology = topology.limited(depth)
         if not topology.num_draft_tokens:
             return only_root(text_ids)

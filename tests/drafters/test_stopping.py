@@ -100,3 +100,19 @@ def test_an_error_of_late_children_is_no_error_of_the_first():
     stopping.begin()
     stopping.drawn(TREES["wide"], {0: 0.97})  # of another kind
     assert stopping.worth(TREES["wide"], [1])
+
+
+def test_a_round_of_copies_alone_says_nothing_about_the_draft():
+    """Both models repeat three tokens, so that copies soon replace the draft's trees."""
+    table = torch.eye(3).roll(1, 1)
+    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    settings = RunSettings("ersd", 80, seed=0, drafter="model+copies")
+    engine = Engine(pair, settings, sequence(4), [0], 0)
+    engine.follow(sequence(4), Price(0.1, 0.0))
+    copied, before = 0, []
+    for round in engine.rounds():
+        if round.nodes and all(node.copied for node in round.nodes):
+            copied += 1
+            assert engine.stopping._tried == before
+        before = [*engine.stopping._tried]
+    assert copied > 1
