@@ -193,12 +193,12 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 class _Own:
     """The knowledge about one run.
 
-    counts: the counts of the run and those known before it. told: those of the run alone. idle: number of
+    counts: the counts of the run and those known before it. alone: those of the run alone. idle: number of
     rounds in a row without drafts. pause: the number after which the run drafts again. look: number of
     rounds in which it still drafts to observe. price: the price of a further level."""
 
     counts: Counts
-    told: Counts
+    alone: Counts
     idle: int = 0
     pause: int = _FIRST_PAUSE
     look: int = 0
@@ -208,7 +208,7 @@ class _Own:
         """Count the acceptance of this tree, and rounds without drafts."""
         counts = Counts.of(round, planted)
         self.counts.add(counts)
-        self.told.add(counts)
+        self.alone.add(counts)
         self.idle = 0 if round.nodes else self.idle + 1
         self.look = max(self.look - 1, 0)
 
