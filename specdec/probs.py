@@ -131,7 +131,12 @@ class LazyLogProbs(Sequence[Any]):
     def __getitem__(self, row: Any) -> Any:
         if row not in self._rows:
             logits = self._logits[row]
-            self._rows[row] = None if logits is None else log_probs(logits, self._sampling, self._vocab_size)
+            if logits is None:
+                self._rows[row] = None
+            elif logits.device.type == "cpu" or not isinstance(self._logits, Tensor):
+                self._rows[row] = log_probs(logits, self._sampling, self._vocab_size)
+            else:  # a GPU computes all rows in the time of one
+                self._rows |= enumerate(log_probs(self._logits, self._sampling, self._vocab_size))
         return self._rows[row]
 
     def __len__(self) -> int:

@@ -74,10 +74,11 @@ def let_closed_runs_end():
 
 @pytest.fixture(scope="module")
 def pair():
-    """The embedded pair, with nothing measured yet."""
+    """The embedded pair, with nothing measured yet. It lies on a GPU where there is one, in the dtype that
+    SPECDEC_TEST_DTYPE names."""
     import specdec
 
-    return specdec.load_pair("stories")
+    return specdec.load_pair("stories", dtype=os.environ.get("SPECDEC_TEST_DTYPE", "auto"))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from research.bench import gpu
 from research.bench.profile import profile, table
 from research.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.bench import command
@@ -34,12 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     contest = command.prepared(options, built if options.synthetic else command.loaded)
     own = [each for each in contest.contestants if each.kind == "specdec"]
     result = command.compared(contest)
-    profiles = {each.name: profile(contest.pairs[each.dtype], each, contest.trial[0]) for each in own}
     command.show(result)
-    print(f"\n{table(profiles)}")
-    print("\nprofile: milliseconds of processor time per round; races + verify: their share of the round")
     if options.json:
-        write_json(options.json, result | {"profile_ms": profiles})
+        write_json(options.json, result)  # what follows takes minutes
+    if command.device_of(options) == "cpu":
+        profiles = {each.name: profile(contest.pairs[each.dtype], each, contest.trial[0]) for each in own}
+        print(f"\n{table(profiles)}")
+        print("\nprofile: milliseconds of processor time per round; races + verify: their share of the round")
+        result |= {"profile_ms": profiles}
+    else:
+        result |= {"gpu": gpu.figures(contest.pairs[own[0].dtype], contest.trial[0])}
+        print(f"\n{gpu.table(result['gpu'])}")
+    if options.json:
+        write_json(options.json, result)
 
 
 def built(options: Namespace) -> command.Loaded:

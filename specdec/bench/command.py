@@ -66,8 +66,9 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--assisted",
         default="1,2,3,4,5,6,7,8",
-        help="k to try for transformers' assisted generation; 0 leaves it and prompt lookup out",
+        help="k to try for transformers' assisted generation; 0 leaves it out",
     )
+    add("--lookup", default="2,4,8", help="k to try for transformers' prompt lookup; 0 leaves it out")
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
     add("--methods", default=",".join(DRAFTING), help="our methods that draft, with commas")
@@ -132,7 +133,7 @@ def prepared(
     jobs = [Workload(prompt, seed, tokens) for seed in repeats for prompt in prompts]
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     chosen_from = {name: settings[name] for name in ("sequences", "optimal", "methods", "drafters")}
-    chosen_from |= {"assisted_k": settings["assisted"]} | ({"lookup_k": (2,)} if options.smoke else {})
+    chosen_from |= {"assisted_k": settings["assisted"], "lookup_k": settings["lookup"]}
     contestants, tried = chosen(Field(pairs, settings["threads"], sampling, trial, **chosen_from), _say)
     contestants += [server(option, sampling, contestants[-1].threads) for option in options.server]
     for each in contestants:
@@ -170,7 +171,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "repeats": 2 if smoke else whole("repeats", options.repeats, 1, 10_000),
         "trials": 1 if smoke else 3,
         "threads": [1] if smoke else _threads(options.threads, device_of(options)),
-        "assisted": _assisted(options),
+        "assisted": _tried("assisted", options.assisted, smoke),
+        "lookup": _tried("lookup", options.lookup, smoke),
         "sequences": numbers("sequences", options.sequences),
         "optimal": numbers("optimal", options.optimal),
         "methods": [among("methods", name, DRAFTING) for name in options.methods.split(",")],
@@ -181,10 +183,11 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _assisted(options: argparse.Namespace) -> list[int]:
-    if options.assisted == "0":
+def _tried(name: str, text: str, smoke: bool) -> list[int]:
+    """The numbers of an option of transformers' drafts; none for 0."""
+    if text == "0":
         return []
-    return [2] if options.smoke else numbers("assisted", options.assisted)
+    return [2] if smoke else numbers(name, text)
 
 
 def _threads(text: str, device: str) -> list[int]:

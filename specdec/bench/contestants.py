@@ -37,7 +37,7 @@ class Sample(NamedTuple):
     """A timed run.
 
     stages: seconds by stage, or None if measuring them would slow the run. cpu_seconds: processor time of all
-    threads, or None if another process decodes. paths: the draft tree if it is known.
+    threads, or None if another process decodes. paths: the draft tree if there was one.
     """
 
     seconds: float
@@ -116,7 +116,8 @@ def ours(
             "verify": sum(part.verify for part in parts),
         }
         stages["rest"] = seconds - sum(stages.values())
-        return Sample(seconds, cpu_seconds, len(generation.token_ids), len(parts), stages, generation.paths)
+        paths = None if generation.trees else generation.paths  # "auto" may have had several trees
+        return Sample(seconds, cpu_seconds, len(generation.token_ids), len(parts), stages, paths)
 
     return run
 

@@ -30,7 +30,7 @@ class Field:
     """The settings to choose from.
 
     pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: numbers of
-    drafted tokens to try for transformers; if assisted_k is empty, transformers only decodes plainly.
+    drafted tokens to try for transformers' assisted generation and prompt lookup, none to leave them out.
     sequences, optimal: the k of our fixed trees. methods: our methods that draft. drafters: our drafters,
     each on all trees. jobs: the texts of the trials.
     """
@@ -84,10 +84,12 @@ def _drafting(
     if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
         say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
         return []
-    if not field.assisted_k:
-        return []
-    lookup = (LOOKUP, prompt_lookup, field.lookup_k, {dtype: field.pairs[dtype]})
-    return [(ASSISTED, assisted, field.assisted_k, field.pairs), lookup] if _has_draft(field) else [lookup]
+    drafting: list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]] = []
+    if field.assisted_k and _has_draft(field):
+        drafting.append((ASSISTED, assisted, field.assisted_k, field.pairs))
+    if field.lookup_k:
+        drafting.append((LOOKUP, prompt_lookup, field.lookup_k, {dtype: field.pairs[dtype]}))
+    return drafting
 
 
 def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Candidate]:

@@ -23,13 +23,14 @@ class TextRows(NamedTuple):
     """The n new tokens of one text in a forward.
 
     kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
-    places: the new tokens' places in kv. mask: additive, [1, 1, n, t]; None for plain causal attention, if
-    the new tokens are at the end of kv and are either one token or the whole text.
+    places: the new tokens' places in kv, a slice; in a CUDA graph, which needs a mask, int64 [n].
+    mask: additive, [1, 1, n, t]; None for plain causal attention, if the new tokens are at the end of kv and
+    are either one token or the whole text.
     """
 
     n: int
     kv: Tensor
-    places: slice
+    places: slice | Tensor
     mask: Tensor | None
 
 
@@ -63,27 +64,47 @@ class _TextAttention:
             self._mask = text.mask.repeat(1, 1, self._group, 1)
         self._keys = text.kv[:, None, : heads.keys].unbind()  # each [1, key-value heads, t, head size]
         self._values = text.kv[:, None, heads.keys :].unbind()
-        self._into = text.kv[:, :, text.places].unbind()
+        self._places = text.places
+        into = text.kv if isinstance(text.places, Tensor) else text.kv[:, :, text.places]
+        self._into = into.unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         """Attention of this text alone; see `Attention`."""
         heads, n = self._heads, qkv.shape[1]
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
-        self._into[layer].copy_(new)
-        shared = self._group > 1 and not self._causal
-        if shared:
-            # The queries of a group share their keys: they become further rows of one attention, so that
-            # no key is copied.
-            queries = queries.reshape(heads.keys, self._group * n, heads.size)
-        mixed = F.scaled_dot_product_attention(
+        if isinstance(self._places, Tensor):
+            self._into[layer].index_copy_(1, self._places, new)
+        else:
+            self._into[layer].copy_(new)
+        if isinstance(self._places, Tensor):
+            mixed = self._by_products(layer, self._grouped(queries))
+        elif self._group > 1 and not self._causal:
+            mixed = self._fused(layer, self._grouped(queries), self._mask)
+        else:
+            mixed = self._fused(layer, queries, self._mask)
+        return mixed.reshape(heads.queries, n, heads.size).transpose(0, 1)
+
+    def _grouped(self, queries: Tensor) -> Tensor:
+        """[key-value heads, group x n, head size]: the queries of a group share their keys, so they become
+        further rows of one attention, and no key is copied."""
+        return queries.reshape(self._heads.keys, -1, self._heads.size)
+
+    def _fused(self, layer: int, queries: Tensor, mask: Tensor | None) -> Tensor:
+        return F.scaled_dot_product_attention(
             queries[None],
             self._keys[layer],
             self._values[layer],
-            attn_mask=self._mask,
+            attn_mask=mask,
             is_causal=self._causal,
-            scale=heads.scale,
+            scale=self._heads.scale,
             enable_gqa=self._causal and self._group > 1,
         )[0]
-        if shared:
-            mixed = mixed.reshape(heads.queries, n, heads.size)
-        return mixed.transpose(0, 1)
+
+    def _by_products(self, layer: int, queries: Tensor) -> Tensor:
+        """Attention in a CUDA graph. A GPU's fused kernels go through the keys of a head in turn, which takes
+        longer for a few queries behind thousands of keys."""
+        assert self._mask is not None, "attention without a mask"
+        keys, values = self._keys[layer][0], self._values[layer][0]
+        mask = self._mask[0].expand(len(keys), -1, -1)
+        scores = torch.baddbmm(mask, queries, keys.transpose(1, 2), alpha=self._heads.scale)
+        return torch.bmm(scores.softmax(-1), values)

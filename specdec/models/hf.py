@@ -82,9 +82,10 @@ class HFModel:
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"
-        forward = "transformers' forward" if self.decoder is None else "lean forward"
-        packed = ", packed" if self.decoder is not None and self.decoder.packed else ""
-        return f"{forward}{packed}, {str(self.dtype).removeprefix('torch.')}, {self.device.type}"
+        parts = ["transformers' forward" if self.decoder is None else "lean forward"]
+        if self.decoder is not None:
+            parts += ["packed"] * self.decoder.packed + ["CUDA graphs"] * (self.decoder.graphs is not None)
+        return ", ".join([*parts, str(self.dtype).removeprefix("torch."), self.device.type])
 
     def to(self, device: str | torch.device) -> HFModel:
         """Moves the model to another device without a new check.
@@ -94,6 +95,8 @@ class HFModel:
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))
         self._prepared = moved if moved.decoder is None else LEAN.on(moved)
+        if isinstance(self.decoder, LeanDecoder):
+            self.decoder.graphs = None  # capturing them takes longer than they save in one run
         return self
 
     def refresh(self) -> None:

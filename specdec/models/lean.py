@@ -5,17 +5,17 @@ the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pen
 operations per layer. The self-check compares it with the model's own forwards like every other session. Where
 it can't be built or fails, the model's own forward is used.
 
-On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
-costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
-small matrices of float32 are only transposed. The copies take the memory of the weights once more, so they
-are left out where there is no room. They do not follow later changes of the model's weights:
-`HFModel.refresh` packs again.
+The matrices of query, key and value become parts of one, and so do those of gate and up. On a CPU the
+matrices are also packed for oneDNN: a forward over five tokens then costs little more than one over one. A
+call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices of float32 are only
+transposed. These copies take the memory of the weights once more, so they are left out where there is no
+room. They do not follow later changes of the model's weights: `HFModel.refresh` packs again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ from transformers import (
 
 from specdec.models import free_memory
 from specdec.models.attention import Attention, Heads, TextRows
+from specdec.models.cache import StackedCache
 from specdec.models.partial_head import PartialHead, spread
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
@@ -58,11 +59,20 @@ class LeanLayer(NamedTuple):
     down: Project
 
 
+class Lender(Protocol):
+    """Caches that are lent to sessions, see `graphs`."""
+
+    def lend(self, borrower: object) -> StackedCache | None:
+        """An empty cache for as long as the borrower exists; None if all are lent."""
+
+
 class LeanDecoder:
     """A decoder's weights, and its forward over nodes under a mask.
 
     kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
-    has copies of the weights, in oneDNN's order or transposed.
+    has copies of the weights, in oneDNN's order or transposed. embedding: [ids, width]. blocks: the model's
+    own layers, and layers: their parts as functions. graphs: caches with CUDA graphs, which `graphs`
+    adds on a GPU; None for launching kernel by kernel.
     Raises ValueError where the model is not one of `KNOWN`, or has parts that its class does not make.
     """
 
@@ -74,14 +84,16 @@ class LeanDecoder:
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.size, self.scale = attention.head_dim, attention.scaling
         self.kv_shape = (config.num_hidden_layers, 2 * self.kv_heads, self.size)
-        self._embedding: Tensor = decoder.embed_tokens.weight
+        self.embedding: Tensor = decoder.embed_tokens.weight
         self._rotary = decoder.rotary_emb
-        self._rotation = self._embedding.new_empty(0, 2, 1, self.size)
+        self._rotation = self.embedding.new_empty(0, 2, 1, self.size)
         pack = self.packed = _packs(model)
         self._norm = _norm(decoder.norm, pack)
-        self._layers = [_lean_layer(layer, pack) for layer in decoder.layers]
+        self.blocks: Sequence[Any] = decoder.layers
+        self.layers = [_lean_layer(layer, pack) for layer in decoder.layers]
         self._output = model.lm_head
         self._head = _projection([model.lm_head], pack)
+        self.graphs: Lender | None = None
 
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
         """Hidden states [n, width] of the new tokens of several texts, one text after the other.
@@ -91,9 +103,9 @@ class LeanDecoder:
         """
         n, width = len(token_ids), self.heads + self.kv_heads
         cos, sin = rotation.unbind(1)
-        x = F.embedding(token_ids, self._embedding)
+        x = F.embedding(token_ids, self.embedding)
         attention = Attention(Heads(self.heads, self.kv_heads, self.size, self.scale), texts)
-        for number, layer in enumerate(self._layers):
+        for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(n, -1, self.size)
             normed = _normed(layer, qkv, self.heads, width)
             # Rotation by halves: the first half of the sines carries the minus sign.
@@ -116,8 +128,8 @@ class LeanDecoder:
         return table.index_select(0, positions)
 
     def _all_rotations(self, count: int) -> Tensor:
-        device = self._embedding.device
-        cos, sin = self._rotary(self._embedding[:1], torch.arange(count, device=device)[None])
+        device = self.embedding.device
+        cos, sin = self._rotary(self.embedding[:1], torch.arange(count, device=device)[None])
         sign = torch.ones(self.size, dtype=sin.dtype, device=device)
         sign[: self.size // 2] = -1
         return torch.stack([cos[0], sin[0] * sign], 1)[:, :, None]
@@ -194,14 +206,33 @@ def _lean_layer(layer: Any, pack: bool) -> LeanLayer:
 
 def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
     """All of these layers applied to one input, their outputs side by side."""
-    if not pack:  # by the weights, because a call of a `PartialHead` would spread its logits
-        first, *others = linears
-        if not others:
-            return lambda x: F.linear(x, first.weight, first.bias)
-        return lambda x: torch.cat([F.linear(x, each.weight, each.bias) for each in linears], -1)
-    weight = torch.cat([each.weight for each in linears]).detach()
-    bias = None if linears[0].bias is None else torch.cat([each.bias for each in linears]).detach()
-    return (_transposed if better_transposed(weight.shape, weight.dtype) else _packed)(weight, bias)
+    first, *others = linears
+    if not pack and not others:  # by the weight, because a call of a `PartialHead` would spread its logits
+        return lambda x: F.linear(x, first.weight, first.bias)
+    weight, bias = (_joined([getattr(each, name) for each in linears]) for name in ("weight", "bias"))
+    assert weight is not None, "layers without weights"
+    if pack:
+        return (_transposed if better_transposed(weight.shape, weight.dtype) else _packed)(weight, bias)
+    _share(linears, weight, bias)
+    return lambda x: F.linear(x, weight, bias)
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """These tensors one after the other; None if there are none."""
+    with torch.inference_mode(False), torch.no_grad():  # they become weights, which can be trained
+        return None if parts[0] is None else torch.cat([part for part in parts if part is not None])
+
+
+def _share(linears: Sequence[nn.Linear], weight: Tensor, bias: Tensor | None) -> None:
+    """Makes the layers' weights parts of these tensors, so that they take no memory twice."""
+    if linears[0].weight.is_inference():  # these can't be replaced; only small copies of a model have them
+        return
+    sizes = [len(each.weight) for each in linears]
+    biases: Sequence[Tensor | None] = [None] * len(sizes) if bias is None else bias.split(sizes)
+    for each, rows, offsets in zip(linears, weight.split(sizes), biases, strict=True):
+        each.weight.data = rows
+        if offsets is not None:
+            each.bias.data = offsets
 
 
 def better_transposed(shape: Sequence[int], dtype: torch.dtype) -> bool:

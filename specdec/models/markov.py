@@ -16,12 +16,11 @@ class MarkovModel:
     """A table of next-token probabilities: the exact model of the tests and laboratories.
 
     table: probabilities [V] * order + [V], a tensor, an array or lists; `table[x_{n-m+1}, ..., x_n]` is the
-    distribution of x_{n+1}. Before `order` tokens are there, the missing ones count as token 0. ValueError
-    for any other table.
+    distribution of x_{n+1}. Before `order` tokens are there, the missing ones count as token 0. Logits are
+    on the table's device. ValueError for any other table.
     """
 
     capability: Capability = "tree"
-    device = torch.device("cpu")
     most_repeated = 0
 
     def __init__(
@@ -33,7 +32,7 @@ class MarkovModel:
             raise ValueError(f"table has shape {tuple(table.shape)}; all its sizes must be the vocabulary's")
         if (table < 0).any() or not torch.allclose(table.sum(-1), torch.ones_like(table.sum(-1)), atol=1e-6):
             raise ValueError("table has rows that are not probabilities: negative, or not summing to 1")
-        self.log_table = table.log()
+        self.log_table, self.device = table.log(), table.device
         self.order = table.dim() - 1
         self.vocab_size = vocab_size
         self.name = name

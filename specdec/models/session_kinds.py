@@ -9,8 +9,8 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
 from specdec.models.base import PreparedModel, Session, SessionKind
+from specdec.models.graphs import graphed_decoder
 from specdec.models.kernels import CompiledDecoder
-from specdec.models.lean import LeanDecoder
 from specdec.models.sessions.cached import UNWINDOWED, Layout, SequenceSession, TreeSession
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
 from specdec.models.sessions.states import MOST_REPEATED, StateSession
@@ -24,7 +24,7 @@ WINDOWED = {"full_attention": False, "sliding_attention": True}
 COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
 )
-LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), LeanDecoder)
+LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), graphed_decoder)
 STATES, STATES_AT = (
     SessionKind(
         name, "sequence", open_states, partial(open_states, restoring=False), most_repeated=MOST_REPEATED

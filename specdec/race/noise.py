@@ -49,8 +49,9 @@ class Races:
     def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu"):
         self.seed, self.vocab_size, self.device = seed, vocab_size, device
         self._known: dict[int, Race] = {}
-        # as many positions as the generator draws at once, see `splitmix.blocks`
-        self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size))
+        # on a CPU as many positions as the generator draws at once, see `splitmix.blocks`
+        on_host = torch.device(device).type == "cpu"
+        self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size)) if on_host else _AHEAD
 
     def at(self, position: int) -> Race:
         """The race of this position."""

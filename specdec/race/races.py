@@ -68,7 +68,7 @@ class Race(Arrivals, Protocol):
 class DeviceRace:
     """A race whose exponentials are all on a device: log e, float64 [vocabulary]."""
 
-    takes_weights = False  # one kernel computes probabilities as fast as weights
+    takes_weights = True
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -158,10 +158,17 @@ def _first_few(times: np.ndarray, count: int) -> list[int]:
 
 
 def _first_of(log_times: Tensor, count: int) -> list[list[int]]:
-    """The first `count` arrivals of each row [n, vocabulary]."""
-    times, tokens = log_times.topk(min(count, log_times.shape[-1]), largest=False)
-    lists = tokens.tolist()
-    if any(map(math.isinf, times[:, -1].tolist())):
-        support = log_times.isfinite().sum(-1).tolist()
-        return [tokens[:n] for tokens, n in zip(lists, support, strict=True)]
-    return lists
+    """The first `count` arrivals of each row [n, vocabulary]; a NaN in a row may end its list."""
+    count = min(count, log_times.shape[-1])
+    # a GPU finds a minimum in a fraction of the time of topk
+    times, tokens = log_times.min(-1, True) if count == 1 else log_times.topk(count, largest=False)
+    lists = torch.cat([times[:, -1:], tokens], 1).tolist()  # one transfer; float64 holds every token
+    return [
+        [int(token) for token in tokens[: count if math.isfinite(last) else _arrived(row)]]
+        for row, (last, *tokens) in zip(log_times, lists, strict=True)
+    ]
+
+
+def _arrived(log_times: Tensor) -> int:
+    """The number of tokens [vocabulary] that arrive; 0 if a time is NaN."""
+    return 0 if log_times.isnan().any() else int(log_times.isfinite().sum())

@@ -8,8 +8,13 @@ import torch
 
 import specdec
 from specdec.decoding.clock import Clock
-from specdec.methods import METHODS
-from specdec.topology import batch, sequence
+from specdec.exactness.faults import FAULTS
+from specdec.exactness.losslessness import Check
+from specdec.methods import DRAFTING, METHODS
+from specdec.models import MarkovModel
+from specdec.models.graphs import GraphedCache
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.distributions import FALSE_ALARM, random_table
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 
@@ -34,6 +39,54 @@ def test_a_gpu_gives_the_tokens_of_a_cpu(pairs, method, topology, settings):
     detailed = specdec.generate(pairs[1], PROMPT, detail=True, **settings)
     assert there.token_ids == here.token_ids == detailed.token_ids
     assert [round.nodes for round in there.rounds] == [round.nodes for round in here.rounds]
+
+
+def p_value(method, topology, fault=None):
+    """The p-value of the first two tokens of 1,500 decodes of a pair of three tokens on a GPU."""
+    models = [MarkovModel(random_table(3, 1, seed).cuda()) for seed in (1, 2)]
+    check = Check(
+        specdec.ModelPair(*models), [0], method=method, topology=topology, length=2, seed=0, fault=fault
+    )
+    for _ in range(1500):
+        check.decode()
+    return check.chi_square().p_value
+
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+
+
+@pytest.mark.parametrize("topology", [sequence(2), TREE], ids=["sequence", "tree"])
+@pytest.mark.parametrize("method", DRAFTING)
+def test_the_text_has_the_targets_distribution_on_a_gpu(method, topology):
+    """A χ² test, in which a false alarm has probability 1e-6."""
+    assert p_value(method, topology) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("fault", ["kept-target", "kept-draft"])
+def test_a_fault_is_caught_on_a_gpu(fault):
+    """Negative control."""
+    assert p_value(FAULTS[fault].method, batch(2), FAULTS[fault]) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_both_models_of_a_pair_replay_graphs(dtype):
+    pair = specdec.load_pair("stories", device="cuda", dtype=dtype)
+    for model in (pair.target, pair.draft):
+        session = model.session()
+        session.prefill([1, 2, 3])
+        session.forward(torch.tensor([4], device="cuda"), [-1])
+        assert isinstance(session._cache, GraphedCache)
+        assert session._cache._graphs
+        assert model.decoder.graphs.fused is not None
+    assert f"lean forward, CUDA graphs, {dtype}, cuda" in pair.target.arithmetic
+
+
+def test_texts_decoded_together_are_those_of_runs_alone(pairs):
+    """In float32, where rounding changed no token of these texts."""
+    settings = {"method": "ersd", "topology": OPTIMAL, "max_new_tokens": 60}
+    runs = specdec.generate_many(pairs[1], [PROMPT] * 12, seeds=range(12), **settings)
+    for seed, run in enumerate(runs):
+        assert run.token_ids == specdec.generate(pairs[1], PROMPT, seed=seed, **settings).token_ids
 
 
 def test_a_lap_of_launched_work_lasts_as_long_as_the_work():

@@ -1,0 +1,185 @@
+"""What a round costs on a GPU: forwards of any width, launches, transfers and waits, and many texts at once.
+
+`python -m research.bench --synthetic 8b --device cuda` measures these figures after its comparison.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from specdec.bench.contestants import Workload, now
+from specdec.commands import columns
+from specdec.decoding.batch import generate_many
+from specdec.decoding.run import generate
+from specdec.models import HFModel
+from specdec.models.graphs import GraphedCaches
+from specdec.models.lean import LeanDecoder
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.topology import sequence
+
+NODES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 384)
+"""Drafted tokens of the trees whose forwards are timed."""
+RATES = (0.6, 0.15, 0.08, 0.05, 0.03)
+"""The acceptance by child index for which these trees are optimal."""
+PREFIX = 256
+"""Committed tokens before a tree that is timed."""
+REPEATS, WARM = 15, 3
+"""Timed and untimed repetitions of a forward."""
+TEXTS = (1, 8, 40)
+"""Numbers of texts that are decoded together."""
+FUSED, GRAPHS, ONE_BY_ONE = VARIANTS = ("fused kernels, graphs", "graphs", "one by one")
+"""How a forward is launched: as graphs of our fused kernels, as graphs of torch's, or kernel by kernel."""
+METHODS: dict[str, dict[str, Any]] = {
+    "plain": {"method": "ar"},
+    "GSD sequence(4)": {"method": "gsd", "topology": sequence(4)},
+    "ERSD sequence(4)": {"method": "ersd", "topology": sequence(4)},
+}
+PROFILED = 12
+"""Tokens of the profiled text; a profile of more takes minutes."""
+MOST_KERNELS = 25
+"""Kernels of which a result tells the time."""
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+
+Examined = tuple[dict[str, float], list[dict[str, Any]]]
+"""Figures per round, and kernels."""
+
+
+def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dict[str, Any]:
+    """All figures of a pair. job: the text whose rounds are examined."""
+    models: dict[str, Any] = {"target": pair.target, "draft": pair.draft}
+    found: dict[str, Any] = {"forwards_ms": {name: [] for name in models}, "rounds": {}, "kernels": {}}
+    for variant in VARIANTS:
+        with launched(variant, *models.values()):
+            for name, model in models.items():
+                found["forwards_ms"][name].append({"launched": variant} | forwards(model))
+            for name, settings in METHODS.items():
+                per_round, kernels = rounds(pair, job, settings)
+                found["rounds"][f"{name}, {variant}"] = per_round
+                found["kernels"][f"{name}, {variant}"] = kernels
+    return found | {
+        "together": {name: together(pair, job, settings, texts) for name, settings in METHODS.items()}
+    }
+
+
+@contextmanager
+def launched(variant: str, *models: Any) -> Iterator[None]:
+    """Sessions that are opened inside the block launch their forwards in one of the `VARIANTS`."""
+    decoders = [model.decoder for model in models if isinstance(model.decoder, LeanDecoder)]
+    before = [decoder.graphs for decoder in decoders]
+    for decoder, graphs in zip(decoders, before, strict=True):
+        if variant == ONE_BY_ONE:
+            decoder.graphs = None
+        elif variant == GRAPHS and isinstance(graphs, GraphedCaches):
+            decoder.graphs = others = GraphedCaches(decoder, graphs.weights)
+            others.fused = None
+    try:
+        yield
+    finally:
+        for decoder, graphs in zip(decoders, before, strict=True):
+            decoder.graphs = graphs
+
+
+def forwards(model: HFModel) -> dict[int, float]:
+    """Median milliseconds of a forward over the root and a tree, by the number of drafted tokens."""
+    return {
+        nodes: _forward_ms(model, [-1, *optimal_topology(RATES, nodes).parents[1:]] if nodes else [-1])
+        for nodes in NODES
+    }
+
+
+def _forward_ms(model: HFModel, parents: Sequence[int]) -> float:
+    session, times = model.session(), []
+    session.prefill([3] * PREFIX)
+    token_ids = torch.full((len(parents),), 5, device=model.device)
+    for _ in range(WARM + REPEATS):
+        start = now(model.device)
+        session.forward(token_ids, parents)
+        times.append(now(model.device) - start)
+        session.commit([])
+    return 1000 * median(times[WARM:])
+
+
+def rounds(pair: ModelPair, job: Workload, settings: Mapping[str, Any]) -> Examined:
+    """One text's milliseconds, launches, copies to the host and waits of the host, all per round; and the
+    kernels that take most of the GPU's time."""
+
+    def decode(tokens: int) -> Any:
+        return generate(pair, job.prompt_ids, max_new_tokens=tokens, seed=job.seed, **settings)
+
+    device = pair.target.device
+    decode(job.tokens)  # captures graphs
+    start = now(device)
+    run = decode(job.tokens)
+    seconds = now(device) - start
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        count = len(decode(PROFILED).rounds)
+        now(device)
+    events = profiler.events()
+    on_host = [event.name for event in events if event.device_type == DeviceType.CPU]
+    on_device = [event for event in events if event.device_type == DeviceType.CUDA]
+    profiled = {
+        "kernel launches": sum("LaunchKernel" in name for name in on_host),
+        "graph launches": on_host.count("cudaGraphLaunch"),
+        "kernels": sum("Mem" not in event.name for event in on_device),
+        "copies to the host": sum("Memcpy DtoH" in event.name for event in on_device),
+        "waits of the host": sum(name in WAITS for name in on_host),
+        "ms of the GPU": sum(event.time_range.elapsed_us() for event in on_device) / 1000,
+    }
+    stages = {
+        f"ms, {name}": 1000 * sum(getattr(round.seconds, name) for round in run.rounds)
+        for name in ("draft", "evaluate", "verify", "rest")
+    }
+    timed = {"ms": 1000 * seconds, "tokens": len(run.token_ids)} | stages
+    per_round = {name: total / count for name, total in profiled.items()}
+    per_round |= {name: total / len(run.rounds) for name, total in timed.items()}
+    return per_round, _kernels(on_device, count)
+
+
+def _kernels(events: Sequence[Any], count: int) -> list[dict[str, Any]]:
+    """The kernels that take most of the time, each with its milliseconds and its calls per round."""
+    times: dict[str, list[float]] = {}
+    for event in events:
+        times.setdefault(event.name[:100], []).append(event.time_range.elapsed_us() / 1000)
+    most = sorted(times.items(), key=lambda item: -sum(item[1]))[:MOST_KERNELS]
+    return [{"name": name, "ms": sum(ms) / count, "calls": len(ms) / count} for name, ms in most]
+
+
+def together(
+    pair: ModelPair, job: Workload, settings: Mapping[str, Any], texts: Sequence[int]
+) -> dict[int, float]:
+    """Tokens per second of all texts, by the number of texts that are decoded together."""
+    result = {}
+    for number in texts:
+        seeds = [job.seed + i for i in range(number)]
+        for tokens in (4, job.tokens):  # the first pass only warms up
+            start = time.perf_counter()
+            runs = generate_many(
+                pair, [job.prompt_ids] * number, seeds=seeds, max_new_tokens=tokens, **settings
+            )
+            seconds = now(pair.target.device) - start
+        result[number] = sum(len(run.token_ids) for run in runs) / seconds
+    return result
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The figures as tables in Markdown."""
+    names = list(next(iter(found["rounds"].values())))
+    lines = [[name, *(f"{row[each]:.2f}" for each in names)] for name, row in found["rounds"].items()]
+    parts = [columns([["per round", *names], *lines], markdown=True)]
+    for model, rows in found["forwards_ms"].items():
+        header = [f"ms of the {model}'s forward", *map(str, NODES)]
+        body = [[row["launched"], *(f"{row[nodes]:.2f}" for nodes in NODES)] for row in rows]
+        parts.append(columns([header, *body], markdown=True))
+    texts = list(next(iter(found["together"].values())))
+    lines = [[name, *(f"{rates[n]:.0f}" for n in texts)] for name, rates in found["together"].items()]
+    parts.append(columns([["tokens/s of texts together", *map(str, texts)], *lines], markdown=True))
+    return "\n\n".join(parts)
