@@ -408,6 +408,15 @@ def test_the_player_holds_all_its_parts_while_it_plays(tab):
     assert page.evaluate(right, ".live-figure span") <= page.evaluate(right, "#stepper nav")
 
 
+def test_a_phone_has_no_empty_row_above_a_place_with_one_view(tab):
+    page = tab(PHONE, reduced_motion="reduce")
+    rows, row = page.locator("#tabs > .tab-wrapper"), page.locator("#tabs .places").bounding_box()["height"]
+    assert rows.bounding_box()["height"] == 2 * row
+    for place in ("Guess", "Will it pay?"):
+        to(page, place)
+        assert rows.bounding_box()["height"] == row, place
+
+
 def test_to_the_end_goes_to_the_end_by_key_and_by_button(tab):
     page = tab((1280, 720), reduced_motion="reduce")
     place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
