@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import SLOW, enter, generate, go, ready, settle, to
+from tests.conftest import SLOW, closed, enter, generate, go, pick, ready, settle, to
 
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
@@ -183,8 +183,10 @@ def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):
     assert page.evaluate(WRITTEN) == text
 
 
-def test_a_run_without_a_speed_says_why_and_is_measured_again(tab):
-    page = tab((1280, 720), is_new=True)
+def test_a_run_without_a_speed_says_why_and_is_measured_again_with_its_own_settings(tab):
+    page = tab((1280, 720), "?length=24&topology=sequence&k=2", is_new=True)
+    generate(page)
+    setup = page.evaluate("window.specdec.store.state.setup")
     page.evaluate(
         """() => {
           const { store } = window.specdec;
@@ -200,9 +202,15 @@ def test_a_run_without_a_speed_says_why_and_is_measured_again(tab):
     )
     page.get_by_role("button", name="Skip").click()
     expect(page.locator("#result .same")).to_contain_text("this machine is too busy to measure it")
+    page.locator(".open-more").click()
+    enter(page.locator("#length input[type=number]"), "8")
+    pick(page.locator("#topology select"), "batch")
+    closed(page)
     page.get_by_role("button", name="Measure again").click()
     page.wait_for_function("window.specdec.store.state.run !== 'given 1'")
     expect(page.locator("#result .measure")).to_be_hidden()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    assert page.evaluate("window.specdec.store.state.setup") == setup
 
 
 def test_a_run_that_has_begun_shows_nothing_of_the_one_before(tab):
