@@ -119,7 +119,9 @@ def main(arguments: list[str] | None = None) -> None:
         wanted = options.parse(arguments)
         name = _name(wanted)
         pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2 or wanted.pair == CODER)
-        loading = Loading(pair, partial(_load_next, pair))
+        loading = Loading(
+            pair, partial(_load_next, pair), CODER if wanted.pair == CODER else name or access.OWN
+        )
         limits.use(limits.from_options(wanted))
         addresses.trust(options.proxies(wanted))
         hosts.use(options.names(wanted))
