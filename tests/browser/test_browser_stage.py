@@ -443,8 +443,8 @@ def test_to_the_end_goes_to_the_end_by_key_and_by_button(tab):
 
 
 ACCOUNT = (
-    "about as fast as plain decoding here (1.0 to 1.3): a call yields 3.08 tokens, "
-    "and with its guesses it takes 3.2 times as long."
+    "about as fast as plain decoding here (1.0 to 1.3): a call with guesses yields 3.08 tokens "
+    "and takes 3.2 times as long as one without."
 )
 
 
