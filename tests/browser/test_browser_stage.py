@@ -96,7 +96,8 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.locator("#generate").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
     # a run that was slow, as on a busy machine, plays again in real time
-    page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
+    is_played = "document.querySelector('#stepper .play .word').textContent === 'play'"
+    page.wait_for_function(is_played, timeout=2 * SLOW)
     settle(page.locator("#text"))
     order = whole(page, ["text", "stepper", "tree", "prompt"])
     assert sorted(order.values(), key=lambda place: place[1]) == list(order.values())

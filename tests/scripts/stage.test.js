@@ -4,7 +4,8 @@ import { reasonWords } from "../../assets/decode/aside.js";
 import { account } from "../../assets/decode/lanes.js";
 import { captions, guessesOf, ownStory, story } from "../../assets/decode/opening.js";
 import { leading } from "../../assets/decode/race.js";
-import { thinned } from "../../assets/decode/tree.js";
+import { layout, thinned } from "../../assets/decode/tree.js";
+import { decisions } from "../../assets/shared/decisions.js";
 import { durations, speed, speedWords } from "../../assets/shared/speed.js";
 import { show, state } from "../../assets/shared/store.js";
 import { runs } from "./recorded.js";
@@ -119,6 +120,18 @@ test("whoever stops plain decoding reads so while the run plays", () => {
   assert.equal(words(), "Plain decoding was stopped after 24 tokens, so there is no comparison.");
   show({ setup, rounds, baseline }, {});
   assert.match(words(), /Fewer calls need less reading\.$/);
+});
+
+test("labels of a deep tree fall below their marks, and stay within the drawing", () => {
+  const { setup, rounds } = runs["code.json"];
+  const zoom = { apply: (x, y) => ({ x, y }), scale: 1 };
+  const drawn = (width, height) =>
+    layout(rounds[0], decisions(rounds[0], setup.method).at(-1), { width, height, zoom });
+  assert.equal(drawn(1200, 250).isFalling, false);
+  const { isFalling, nodes, room } = drawn(340, 110);
+  assert.equal(isFalling, true);
+  const lowest = Math.max(...nodes.map(({ y }) => y));
+  assert.ok(room >= 4 && lowest + (8 * room) / Math.SQRT2 < 110, `${room} characters below ${lowest}`);
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {
