@@ -36,7 +36,7 @@ from components.be_draft import panel as be_draft
 from components.classroom import panel as classroom
 from components.codecs import panel as codecs
 from components.compare import panel as compare
-from components.decode import controls, traces
+from components.decode import controls
 from components.decode import panel as decode
 from components.experiments import panel as experiments
 from components.experiments import views as results
@@ -46,7 +46,7 @@ from components.losslessness import panel as losslessness
 from components.page import embed, frame, paper, projector, serving, setup
 from components.payoff import panel as payoff
 from components.race_lab import panel as race_lab
-from components.runs import capacity, lazy, queue, run, topologies, zero_gpu
+from components.runs import capacity, lazy, queue, run, zero_gpu
 from components.runs.lazy import LazyPair, shared
 from components.server import access, memory, options, ports
 from components.server.access import Access
@@ -119,7 +119,9 @@ def main(arguments: list[str] | None = None) -> None:
         wanted = options.parse(arguments)
         name = _name(wanted)
         pair = LazyPair(partial(_load, wanted, name), will_chat=name == SMOLLM2 or wanted.pair == CODER)
-        loading = Loading(pair, partial(_load_next, pair))
+        loading = Loading(
+            pair, partial(_load_next, pair), CODER if wanted.pair == CODER else name or access.OWN
+        )
         limits.use(limits.from_options(wanted))
         addresses.trust(options.proxies(wanted))
         hosts.use(options.names(wanted))
@@ -147,8 +149,6 @@ def main(arguments: list[str] | None = None) -> None:
         if name and wanted.pair == CODER:
             loading.begin(Access().choice(CODER, "", "", wanted.dtype, wanted.device))
         capacity.measure(pair)
-        if name != STORIES:
-            topologies.prepare(pair.load(), traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
     memory.give_back()
@@ -195,9 +195,7 @@ def _load_next(first: LazyPair, *names: str, **options: Any) -> Pair:
     """Load another pair, after the first one. The first pair answers sooner if it is loaded alone."""
     with suppress(ValueError):  # the first pair's error is reported by its own users
         first.load()
-    pair = lazy.load(*names, **options)
-    topologies.prepare(pair, traces.opening(pair.chats))
-    return pair
+    return lazy.load(*names, **options)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ const TILES = { efficiency: "tokens per call", time: "time per token", ratio: "r
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };
 
 // With the topology "auto" there may be no tree, because drafting does not pay.
-const undrafted = ({ asked, tree }) =>
-  asked !== "ar" && tree?.num_draft_tokens === 0 ? "; drafting does not pay here" : "";
+const undrafted = ({ asked, tree, totals }) =>
+  asked !== "ar" && tree?.num_draft_tokens === 0 && totals.drafted === 0 ? "; drafting does not pay here" : "";
 
 // The value and the note of each tile.
 function numbers(lane, plain) {

@@ -38,12 +38,12 @@ export function reason(method, { same, at }, { greedy, dtype }) {
   if (INVARIANT.includes(method)) return same ? kept(method, dtype) : rounded(at, dtype);
   if (!same) return greedy ? rounded(at, dtype) : otherNoise(METHODS[method]);
   return greedy
-    ? "At temperature 0 every method takes the token that the target finds likeliest."
+    ? "At temperature 0 every method takes the token that the large model finds likeliest."
     : byChance(METHODS[method]);
 }
 
 const otherNoise = (name) =>
-  `${name} decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the target’s.`;
+  `${name} decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the large model’s.`;
 const byChance = (name) =>
   `The texts are equal by chance, because ${name} decides with random numbers of its own. Another seed or a longer text is likely to differ.`;
 
@@ -60,17 +60,17 @@ function kept(method, dtype) {
 function rounded(at, dtype) {
   const until = `Measured in ${dtype}: the texts agree for ${count(at)}.`;
   if (dtype === "float32") return `${until} There two tokens were so nearly equal that rounding decided between them.`;
-  return `${until} A target call over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
+  return `${until} A call of the large model over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
 }
 
-// The effect of a change of the column on its text and on its tokens per target call.
+// The effect of a change of the column on its text and on its tokens per call of the target.
 export function change(lane) {
   const { before } = lane;
   if (!before || lane.phase !== "finished") return "";
   const at = parting(lane, before);
   const text =
     at < 0 ? `all ${count(lane.tokens.length)} of the text are the same` : `the text differs from token ${at + 1} on`;
-  return `After your change, ${text}. Tokens per target call: ${efficiency(before)} before, ${efficiency(lane)} now.`;
+  return `After your change, ${text}. Tokens per call: ${efficiency(before)} before, ${efficiency(lane)} now.`;
 }
 
 export const efficiency = ({ totals }) => blockEfficiency(totals.tokens, totals.rounds);

@@ -10,8 +10,8 @@ export const HEAD = [
   "draft",
   "topology",
   "tokens",
-  "target calls",
-  "tokens per target call",
+  "calls of the large model",
+  "tokens per call",
   "seconds, all rounds",
   "ms per token, median round",
   "relative speed",
@@ -47,7 +47,7 @@ export function summary(views) {
   if (state.phase !== "done") return "";
   const column = (view, i) => {
     const lane = laneOf(view.column);
-    const rate = lane?.totals.rounds ? ` ${efficiency(lane)} tokens per target call.` : "";
+    const rate = lane?.totals.rounds ? ` ${efficiency(lane)} tokens per call.` : "";
     return `${title(view, i)}: ${judged(view.column, lane).line}.${rate}`;
   };
   return `Done. ${views.map(column).join(" ")}`;
@@ -58,7 +58,7 @@ export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";
   const { tokens, rounds } = lane.totals;
-  return `Plain decoding, measured for comparison: ${tokens} tokens in ${rounds} target calls, ${milliseconds(lane)} ms per token.`;
+  return `Plain decoding, measured for comparison: ${tokens} tokens in ${rounds} calls of the large model, ${milliseconds(lane)} ms per token.`;
 }
 
 export const rows = (views) => views.map(row);

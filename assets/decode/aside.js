@@ -17,26 +17,26 @@ const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The figures that decide a run's gain: tokens per call, the time of guessing relative to checking, and `times`, the
-// speed relative to plain decoding, which is null if it was not measured well.
+// The figures that decide a run's gain: tokens per call, and `times`, the speed relative to plain decoding, which is null
+// if it was not measured well.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
   if (run.rounds.length === 0 || totals.drafted === 0) return null;
   const found = isMeasured(run) ? speed(run) : null;
-  const { draft, evaluate } = totals.seconds;
   const times = found && !found.isBusy ? found.times : null;
-  return { times, tokens: totals.tokens / totals.rounds, cost: draft / Math.max(evaluate, 1e-12), totals };
+  return { times, tokens: totals.tokens / totals.rounds, totals };
 }
 
 // The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
-  const share = ({ cost }) => `${Math.round(100 * cost)}%`;
-  const why = `a slow call yields ${own.tokens.toFixed(1)} tokens (recording: ${other.tokens.toFixed(1)}), and guessing takes ${share(own)} of the time of checking (recording: ${share(other)}).`;
-  if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
+  const yields = ({ tokens }) => `yields ${tokens.toFixed(1)} tokens`;
+  if (own.times === null || other.times === null)
+    return `A call with guesses ${yields(own)}. In the recording it ${yields(other)}.`;
+  const costs = ({ tokens, times }) => `takes ${(tokens / times).toFixed(1)} times as long`;
   const by = own.times - other.times;
   const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
-  return `${less} the recording's ${other.times.toFixed(1)} times: ${why}`;
+  return `${less} the recording's ${other.times.toFixed(1)} times: a call with guesses ${yields(own)} and ${costs(own)} as one without. In the recording it ${yields(other)} and ${costs(other)}.`;
 }
 
 // The set-up of “Will it pay?” with this run's acceptance and the cost of its guesses.

@@ -26,10 +26,10 @@ const drawn = new WeakMap(); // the candidates that each element shows
  */
 export function drawChoice(element, candidates, name = "") {
   element.hidden = !candidates?.length;
+  setText(element.querySelector("summary"), `${name}: why this tree?`);
   if (element.hidden || drawn.get(element) === candidates) return;
   drawn.set(element, candidates);
   const chosen = candidates.findIndex((each) => each.chosen);
-  setText(element.querySelector("summary"), `${name}: why this tree?`);
   const label = `Of ${candidates.length} trees, ${candidates[chosen].paths.length} drafted tokens give the most tokens per second`;
   const figure = element.querySelector(".figure");
   figure.setAttribute("aria-label", label);

@@ -39,10 +39,13 @@ export function mountControls({ measuredFor, withoutK }) {
     begin(settings());
   });
   halt.addEventListener("click", stop);
-  // "Measure again" decodes the shown run once more, with plain decoding.
+  // "Measure again" decodes the shown run once more with its own settings, and plain decoding too.
   document.querySelector("#result .measure")?.addEventListener("click", () => {
-    setFields({ prompt: state.setup.prompt, seed: state.setup.seed, baseline: true });
-    generate.click();
+    const { setup } = state;
+    const used = SETTINGS.filter(({ name }) => name !== "k" || !withoutK.includes(setup.topology));
+    const values = Object.fromEntries(used.map(({ name, address }) => [address, setup[name]]));
+    setFields({ ...values, history: setup.history.length > 0 ? JSON.stringify(setup.history) : "", baseline: true });
+    begin(settings());
   });
   // A disabled button ignores the click. So Enter begins nothing during a run.
   prompt.addEventListener("keydown", (event) => {

@@ -11,7 +11,6 @@ export function frameCode(recorded) {
   const url = new URL("embed", document.baseURI);
   const settings = () => ({
     ...settingsOf(state.setup),
-    k: state.setup.paths.length || 1, // plain decoding has no tree
     chat: Number(state.setup.chat ?? false),
   });
   const values = recorded ? { trace: state.recorded.name } : settings();

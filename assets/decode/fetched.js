@@ -34,7 +34,7 @@ function parameters(asked) {
     return kind === "number" ? Number(text) : kind === "flag" ? ["1", "true"].includes(text) : text;
   };
   const values = SETTINGS.map((setting) => [setting.name, valueIn(setting)]);
-  return { ...Object.fromEntries(values), topology: "optimal" };
+  return { ...Object.fromEntries(values), topology: asked.get("topology") ?? "optimal" };
 }
 
 // The rounds of a run that the server decodes now.

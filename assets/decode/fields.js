@@ -26,23 +26,23 @@ function written(paths) {
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
-// The values of the address that describe a run.
+// The values of the address that describe a run. A run whose trees changed has no tree in the address.
 export const settingsOf = (setup) => ({
   ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
-  k: setup.paths.length,
-  tree: written(setup.paths),
+  ...(setup.choice
+    ? { topology: "auto", tree: "" }
+    : { topology: "optimal", k: setup.paths.length || 1, tree: written(setup.paths) }), // plain decoding has no tree
 });
 
 // Sets the fields to those of a recorded run, except the fields that the address set. isFirst: whether the
-// page opens with this run; its fields are then the defaults.
+// page opens with this run; its fields are then the defaults, apart from its tree.
 export function adopt(setup, isFirst) {
   const values = {
     ...settingsOf(setup),
-    topology: "optimal",
+    ...(isFirst ? { topology: "auto", tree: "" } : {}),
     history: JSON.stringify(setup.history ?? []),
     chat: setup.chat ?? false,
   };
-  if (isFirst) delete values.tree; // the field has this value already
   if (values.history === "[]") values.history = "";
   // The opening run says nothing about the loaded pair, which may chat although the opening's pair does not.
   if ((isFirst && first) || !document.body.hasAttribute("data-chats")) delete values.chat;

@@ -105,7 +105,7 @@ export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
   const gain = sum(rounds.map((round) => round.tokens.length)) / rounds.length;
-  const each = `a call yields ${gain.toFixed(2)} tokens`;
+  const each = `a call with guesses yields ${gain.toFixed(2)} tokens`;
   const sentence = `A${each.slice(1)} (words or parts)`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
   if (phase === "baseline") return `${sentence}. The times of both are being measured, in turns …`;
@@ -114,7 +114,7 @@ export function account() {
   if (found === null) return `${sentence}. The speed is not known: there were too few undisturbed measurements.`;
   if (found.isBusy) return `${sentence}. The speed is not known: this machine is too busy to measure it.`;
   const longer = gain / found.times;
-  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each}, and with its guesses it takes ${longer.toFixed(1)} times as long.`;
+  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each} and takes ${longer.toFixed(1)} times as long as one without.`;
 }
 
 // Says whether ERSD and plain decoding wrote the same text from the same seed.

@@ -172,7 +172,7 @@ export function showStills() {
 // What plays after Generate. In real time the answer appears while it is decoded, and afterwards plays again
 // together with plain decoding.
 export function ownStory() {
-  if (state.rounds[0].nodes.length === 0) return [{}];
+  if (state.setup.method === "ar") return [{}];
   if (paceNow() === "real") return [{}, { again: true, words: both }];
   return [{ words: state.setup.baseline ? both : "" }];
 }

@@ -123,13 +123,21 @@ function described(model) {
   return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}${note}`;
 }
 
-function usedTopology(setup) {
-  if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
-  if (setup.num_draft_tokens === 0) return ["topology: auto found that drafting does not pay here"];
+function usedTopology({ setup, rounds }) {
+  if (setup?.choice) return [followedTopology(rounds)];
+  if (!setup?.num_draft_tokens) return []; // plain decoding, or copies of the text alone
   const name = setup.topology ? `${setup.topology}, ` : "";
   if (setup.topology === "context")
     return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree in each round`];
   return [`topology: ${name}${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
+}
+
+// The trees of `auto`, which change between rounds.
+function followedTopology(rounds) {
+  const drafted = rounds.reduce((sum, { nodes }) => sum + nodes.length, 0);
+  if (rounds.length === 0) return "topology: auto";
+  if (drafted === 0) return "topology: auto found that drafting does not pay here";
+  return `topology: auto, ${(drafted / rounds.length).toFixed(1)} drafted tokens per call on average`;
 }
 
 // The acceptance under the names of the Python record, which docs/api.md compares with those of other engines.
@@ -142,7 +150,7 @@ function acceptanceLine(run) {
 
 function drawModels(list, models, run) {
   // The element of the choice already has this title.
-  const topology = state.setup?.choice?.length ? [] : usedTopology(state.setup);
+  const topology = state.setup?.choice?.length ? [] : usedTopology(state);
   const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
   fillRows(
     list,
@@ -174,7 +182,7 @@ export function mountStatistics(element, props) {
       drawAcceptance(find(".acceptance tbody"), run);
       drawSources(find(".sources tbody"), run);
       drawSeconds(find(".seconds tbody"), run);
-      drawChoice(find(".choice"), state.setup?.choice, usedTopology(state.setup)[0]);
+      drawChoice(find(".choice"), state.setup?.choice, usedTopology(state)[0]);
       drawModels(find(".models"), state.setup?.models ?? props.models ?? [], run);
     }),
   );

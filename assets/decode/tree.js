@@ -23,6 +23,7 @@ const CHARACTER = 8; // pixels of a label for each of its characters
 const BETWEEN = 30; // pixels of a column that marks and margins take from a label
 const LONGEST = 12; // characters of a label
 const NARROW = 8; // labels with fewer characters than this leave out the space before a word
+const FALLING = 60; // pixels below the last row for labels that fall to the right, at 45 degrees
 const CROWDED = 30; // if rows are closer than this, labels have no background
 const FAR = 84; // the largest distance of rows
 const LINE = 13; // pixels that a label without a background needs downwards
@@ -73,11 +74,12 @@ export function layout(round, decision, { width, height, zoom }) {
   const { all, rows, height: lowest } = place(round);
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
   const behind = ({ path, text }) => (path.length < depth ? 0 : pixelsOf(text));
-  const inner = {
-    x: (width - MARGIN.left - Math.min(Math.max(...all.map(behind), width / 6), width / 3)) / depth,
-    y: Math.min(FAR, (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1)),
-  };
-  const row = (height - inner.y * lowest) / 2;
+  const x = (width - MARGIN.left - Math.min(Math.max(...all.map(behind), width / 6), width / 3)) / depth;
+  const across = Math.floor((x * zoom.scale - BETWEEN) / CHARACTER);
+  const isFalling = across < 2; // labels fall where columns are too narrow for two characters
+  const bottom = isFalling ? Math.min(FALLING, height / 3) : MARGIN.bottom;
+  const inner = { x, y: Math.min(FAR, (height - MARGIN.top - bottom) / Math.max(lowest, 1)) };
+  const row = (height + MARGIN.top - bottom - inner.y * lowest) / 2;
   const at = (path) => zoom.apply(MARGIN.left + path.length * inner.x, row + inner.y * rows.get(pathKey(path)));
   const ended = isEmitted(decision) && decision.step === round.tokens.length - 1;
   const nodes = all
@@ -86,8 +88,10 @@ export function layout(round, decision, { width, height, zoom }) {
       const status = node.status === "last" ? "last" : statusAt(node, decision, round);
       return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
     });
-  const room = Math.max(2, Math.floor((inner.x * zoom.scale - BETWEEN) / CHARACTER));
-  return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
+  const spacing = lowest === 0 ? height : inner.y * zoom.scale;
+  const down = Math.min(spacing, height - row - inner.y * lowest) - LINE;
+  const room = isFalling ? Math.max(2, Math.floor((down * Math.SQRT2) / CHARACTER)) : across;
+  return { root: at([]), nodes, spacing, isFalling, room };
 }
 
 // The labels to draw, so that none overlap. The labels that decide the round come first, then the others in
@@ -153,13 +157,12 @@ class TreeView {
     if (!round) return;
     const { zoom } = this;
     setAll(this.svg, { width, height });
-    const { root, nodes, spacing, room } = layout(round, selectedDecision(), { width, height, zoom });
+    const { root, nodes, ...shape } = layout(round, selectedDecision(), { width, height, zoom });
     setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
-    this.drawEdges(nodes, Math.min(1, spacing / CROWDED));
+    this.drawEdges(nodes, Math.min(1, shape.spacing / CROWDED));
     this.drawNodes(
       nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20),
-      spacing,
-      room,
+      shape,
     );
     this.relight(litNow());
     this.inspect(litNow());
@@ -173,13 +176,14 @@ class TreeView {
     );
   }
 
-  drawNodes(shown, spacing, room) {
+  // room: most characters of a label. isFalling: whether labels fall to the right.
+  drawNodes(shown, { spacing, isFalling, room }) {
     const words = ({ node: { text } }) =>
       shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));
     const wide = (item) => pixelsOf(words(item), item.status);
-    const labelled = thinned(shown, wide);
+    const labelled = thinned(shown, isFalling ? () => LINE * Math.SQRT2 : wide);
     const small = Math.min(1, Math.max(0.3, spacing / 20));
-    const withPills = spacing >= CROWDED;
+    const withPills = spacing >= CROWDED && !isFalling;
     fillRows(this.nodes, shown, nodeElement, (group, item) => {
       const { status, x, y } = item;
       const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
@@ -189,7 +193,7 @@ class TreeView {
       setAll(group, { class: `node ${status}${bare}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       const symbol = SYMBOL[status] ?? SYMBOL_OF_LAST[item.node.kind] ?? "diamond";
       setAll(mark, { d: SHAPES[symbol](size), class: `mark ${status}` });
-      setAll(text, { x: size + (withPills ? 8 : 4) });
+      setAll(text, { x: size + (withPills ? 8 : 4), transform: `rotate(${isFalling ? 45 : 0})` });
       setText(text, label);
       setAll(pill, withPills && label ? { x: 0, width: wide(item), display: "inline" } : { display: "none" });
       this.meaning.set(group, item);

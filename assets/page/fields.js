@@ -47,8 +47,8 @@ class Field {
 
   // The error in the typed number, or an empty text.
   get mistake() {
-    const [{ value, disabled }] = this.controls;
-    const isUnused = disabled || (value === "" && this.described.default === null);
+    const [{ value }] = this.controls;
+    const isUnused = this.isDisabled || (value === "" && this.described.default === null);
     return this.described.kind === "number" && !isUnused ? wrong(value, this.described) : "";
   }
 
@@ -65,8 +65,12 @@ class Field {
     }
   }
 
+  get isDisabled() {
+    return this.controls[0].disabled;
+  }
+
   set isDisabled(is) {
-    if (is === this.controls[0].disabled) return;
+    if (is === this.isDisabled) return;
     for (const control of this.controls) control.disabled = is;
     this.touched(null);
     this.element.toggleAttribute("data-disabled", is);
@@ -124,12 +128,12 @@ export function mountFields({ fields, alone, follows }, offer, changed) {
   }
 
   // The values of a form that the address must contain: those that differ from the base, or without a base
-  // from the default. Invalid values are left out, because a link must open.
+  // from the default. Invalid values are left out, because a link must open, and so are unused ones.
   function get(form) {
     const of = fields[form];
     const now = valuesOf(form);
     const based = (key) => base[form]?.[key] !== undefined;
-    const right = Object.keys(of).filter((key) => forms[form][key].mistake === "");
+    const right = Object.keys(of).filter((key) => forms[form][key].mistake === "" && !forms[form][key].isDisabled);
     const rest = right.filter((key) => !based(key));
     const other = right.filter((key) => based(key) && written(now[key]) !== written(base[form][key]));
     const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[key]]));

@@ -175,6 +175,16 @@ export function mountComparison(look) {
   });
 }
 
+// "Pair to load" follows the loaded pair until the visitor chooses another one.
+function followLoaded({ pair }) {
+  const field = fieldOf(FORM, "pair");
+  if (!field?.described.choices.includes(pair)) return;
+  followed ??= field.described.default;
+  if (pair !== followed && field.value === followed) decode.assign({ pair }, false);
+  followed = pair;
+}
+let followed = null; // the pair that was loaded before
+
 // For a pair without a draft model, the guesses are copied from the text.
 function follow(models) {
   const { drafter } = valuesOf(FORM);
@@ -215,6 +225,7 @@ export function mountModels(element, { own }, server) {
     const chat = document.getElementById("chat");
     if (chat) chat.hidden = !news.chats;
     follow(news.models);
+    followLoaded(news);
     if (find("#load-models")) find("#load-models").disabled = isLoadActive(news);
     if (find("#cancel-load")) find("#cancel-load").disabled = news.status !== "loading";
   });

@@ -1,5 +1,6 @@
 // The whole set-up of the page in its address. components/page/setup.py describes how a part joins.
 
+import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { observable } from "../shared/observable.js";
 import { make, setText } from "../shared/view.js";
 import { mountFields, valuesOf } from "./fields.js";
@@ -15,6 +16,10 @@ const parts = new Map(); // the registered parts by name
 const waiting = new Map(); // values of parts that are not registered yet
 const alone = new Map(); // the field names of parts without a prefix
 const opened = [...new URLSearchParams(location.search)]; // the address with which the page was opened
+// Before "auto" was the default, links to an optimal tree gave its k or its nodes without the topology.
+const given = opened.map(([name]) => name);
+if (!given.includes("topology") && ["k", "tree"].some((name) => given.includes(name)))
+  opened.push(["topology", "optimal"]);
 const early = []; // messages that came before the message box existed
 let telling = (messages) => void early.push(...messages);
 let following = false; // whether the address follows changes
@@ -216,10 +221,19 @@ function showText(text) {
   field.select();
 }
 
+// The trees of "auto" are not in the link, and the text of some methods depends on them.
+function otherText() {
+  const { topology, method } = decode.now() ?? {};
+  const isKept = topology !== "auto" || INVARIANT.includes(method);
+  return isKept
+    ? ""
+    : ` From this link ${METHODS[method]} may write another text, because auto chooses its trees anew.`;
+}
+
 async function copied(status) {
   const { text, left } = link();
   const without = left.length > 0 ? ` The link does not contain ${left.join(", ")}, because it would be too long.` : "";
-  setText(status, ((await copyText(text)) ? "Copied." : "") + without);
+  setText(status, ((await copyText(text)) ? "Copied." : "") + without + otherText());
   setTimeout(() => setText(status, ""), 4000);
 }
 

@@ -35,7 +35,7 @@ function fillCurve({ data, layout }, { curve, drafted, speed_up: speedUp }) {
   Object.assign(plain, { x: [0, k.at(-1)], y: [1, 1] });
   Object.assign(best, { x: [drafted], y: [speedUp], hovertext: [`best k = ${drafted}: ${times(speedUp)}`] });
   const x = crossings(curve);
-  Object.assign(even, { x, y: x.map(() => 1), hovertext: x.map((each) => `breaks even at k = ${each.toFixed(1)}`) });
+  Object.assign(even, { x, y: x.map(() => 1), hovertext: x.map((each) => `gain ends at k = ${each.toFixed(1)}`) });
   layout.xaxis.range = [-0.5, k.at(-1) + 0.5];
   layout.yaxis.range = [0, 1.08 * Math.max(...curve.flatMap(([, ...values]) => values))];
 }
@@ -160,7 +160,7 @@ export function mount(element, props, server) {
     setText(find(".least"), least === null ? "never" : percent(least));
     setText(
       find(".dearest"),
-      dearest === null ? "even with a free draft" : `or with a draft step of ${digits(dearest)} calls`,
+      dearest === null ? "even a free draft does not pay" : `longest draft step that pays: ${digits(dearest)} calls`,
     );
     fillRows(find(".sentences"), answer.sentences, () => make("li"), setText);
     fillTable(

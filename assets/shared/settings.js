@@ -20,7 +20,7 @@ export const SETTINGS = [
   {
     name: "topology",
     kind: "choice",
-    default: "optimal",
+    default: "auto",
     address: "topology",
     recorded: false,
     remote: "sequence",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LABELS = {
     "own": "the pair's own",
-    "target": "the target itself",
+    "target": "the large model itself",
     "noisy": "own with errors",
     "uniform": "blind: uniform",
 }

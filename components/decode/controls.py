@@ -14,8 +14,8 @@ from components.page import frame
 from components.page.forms import Form, button
 from components.page.settings import TABLE, VisitorSettings, declared
 from components.runs import feed, run, seats, topologies
-from components.runs.lazy import LazyPair, shared
-from specdec import Topology, shipped
+from components.runs.lazy import shared
+from specdec import shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
 from specdec.trace import MOST_WHOLE
@@ -95,7 +95,7 @@ def panel(pair: Pair) -> frame.Part:
             _sampling(opening),
             models_panel.settings(pair),
         ),
-        _form.hidden("tree", _first_tree(pair, opening), id="measured-tree"),
+        _form.hidden("tree", "", id="measured-tree"),
         _form.hidden("history", "", id="history"),
         _feed(pair),
     )
@@ -156,17 +156,6 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
         case "menu":
             return _form.menu(address, value, label, row.menu, **look)
     return _form.text(address, value, label, **look)
-
-
-def _first_tree(pair: LazyPair, opening: dict[str, Any]) -> str:
-    """The tree in the hidden field when the page opens.
-
-    The field holds the tree that was measured for these settings. The tree is part of the address, so that a
-    link gives the same text under GSD, too. When a setting that the tree depends on changes, the tree is
-    measured again. The story pair is loaded later: its field holds the tree of the run that the page opens
-    with.
-    """
-    return "" if pair.loaded or pair.chats else topologies.written(Topology(opening["paths"]))
 
 
 _FEED = """

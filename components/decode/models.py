@@ -57,9 +57,9 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
     loading = loading or Loading(pair)
     may_load = access.rule != FIXED
     inside = frame.joined(
-        _choice(access, "stories" if pair.chats else "smollm2") if may_load else "",
+        _choice(access, loading.name) if may_load else "",
         _KEY if may_load and access.key is not None else "",
-        f'<p class="buttons">{button("load-models", _LOAD, "primary")} '
+        f'<p class="buttons">{button("load-models", _LOAD)} '
         f"{button('cancel-load', 'Cancel', disabled=True)}</p>"
         if may_load
         else "",
@@ -143,9 +143,10 @@ def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
 def _choice(access: Access, first: str) -> frame.Part:
     own = [("Own models: hub ids, folders or GGUF files", OWN)] if access.rule == OWN else []
     listed = [(known.title, known.name) for known in known_pairs.PAIRS]
-    devices = _devices()
+    devices, choices = _devices(), listed + own
+    first = first if first in dict(choices).values() else choices[0][1]
     return frame.joined(
-        _form.menu("pair", first, "Pair to load", listed + own, info=" ", id="pair"),
+        _form.menu("pair", first, "Pair to load", choices, info=" ", id="pair"),
         _form.text(
             "target", "", "Target", placeholder="Qwen/Qwen3-8B, a folder or file", id="target", shown=False
         ),

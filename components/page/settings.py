@@ -142,8 +142,10 @@ class VisitorSettings:
         Setting(
             "topology", "choice", "sequence", choices=TOPOLOGIES, label="Topology of the draft",
             recorded=False, drafts=True,
+            help="Under auto the trees follow measured times. Except under ERSD, the same seed may then give "
+            "another text.",
         ),
-        form="menu", menu=topology_menu(), opening="optimal", shapes=True,
+        form="menu", menu=topology_menu(), opening="auto", shapes=True,
     )  # fmt: skip
     k: int = _row(
         Setting("k", "whole", 4, 1, label="k: drafted tokens per round", recorded=False, drafts=True),

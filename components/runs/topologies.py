@@ -11,14 +11,13 @@ from itertools import accumulate
 from typing import Any
 
 import specdec
-from components.runs.queue import QUEUE, Owner
 from components.visitors import limits
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.acceptance import Steps, finished, measured_as, measuring
 from specdec.drafters.catalogue import has_tree
 from specdec.figures.topologies import TOPOLOGIES
-from specdec.pair import ModelPair, Pair
+from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 
@@ -42,16 +41,6 @@ def has_to_measure(settings: Any) -> bool:
 def can_draft(pair: ModelPair) -> bool:
     """Whether this pair has a draft model, and both of its models can score several tokens in one call."""
     return pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
-
-
-def prepare(pair: Pair, opening: dict[str, Any]) -> None:
-    """Measure the tree for the settings of `opening`, the recorded run that the page opens with; they are the
-    page's defaults. The measurement is a job beside the runs, so that no visitor waits for it. A pair that
-    cannot draft needs no tree."""
-    if isinstance(pair, ModelPair) and can_draft(pair):
-        sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
-        tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
-        QUEUE.submit(Owner(), tree).wait()
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:

@@ -74,7 +74,7 @@ class Access:
         if _text("pair", name) == OWN:
             return self._own(target, draft, device, dtype)
         known = known_pairs.BY_NAME[among("pair", name, known_pairs.BY_NAME)]
-        return Choice(known.title, *known.hub_ids, device, dtype)
+        return Choice(known.title, *known.hub_ids, device, dtype, name=name)
 
     def _own(self, target: str, draft: str, device: str, dtype: str) -> Choice:
         if self.rule != OWN:
@@ -86,7 +86,7 @@ class Access:
         places = [self._place(name) for name in names]
         shown = tuple(pair for pair in zip(places, names, strict=True) if pair[0] != pair[1])
         title = " with ".join([*map(short, names), *([] if draft else ["copies from the text"])])
-        return Choice(title, places[0], places[1] if draft else None, device, dtype, shown)
+        return Choice(title, places[0], places[1] if draft else None, device, dtype, shown, OWN)
 
     def _place(self, name: str) -> str:
         """The folder or GGUF file of that name below the root, if there is one. Otherwise the name itself."""

@@ -29,7 +29,8 @@ EVERY = 0.5
 
 @dataclass(frozen=True)
 class Choice:
-    """A pair to load, with arguments as for `specdec.load_pair`. title: its name on the page."""
+    """A pair to load, with arguments as for `specdec.load_pair`. title: its name on the page. name: its name
+    in the page's list."""
 
     title: str
     target: str | None = None
@@ -38,15 +39,18 @@ class Choice:
     dtype: str = "auto"
     shown: tuple[tuple[str, str], ...] = ()
     """Texts that messages must not show, such as folders of this machine, with their replacements."""
+    name: str = ""
 
 
 class Loading:
     """The load of a pair for the server, and its progress. All methods may be called from any thread.
 
-    pair: replaced when another pair is ready. load: loads a pair, like `specdec.load_pair`.
+    pair: replaced when another pair is ready. load: loads a pair, like `specdec.load_pair`. name: the name of
+    the pair in the page's list. The attribute `name` becomes that of each loaded pair.
     """
 
-    def __init__(self, pair: LazyPair, load: Callable[..., Pair] | None = None):
+    def __init__(self, pair: LazyPair, load: Callable[..., Pair] | None = None, name: str = ""):
+        self.name = name
         self._pair = pair
         self._load = load
         self._lock = threading.Lock()
@@ -92,9 +96,9 @@ class Loading:
 
         It has the status (`rest`, `loading`, `cancelling`, `ready`, `failed`, `cancelled`), the title of the
         pair, the stage, name, done and total of its progress, the seconds, a message, the models that are
-        loaded now, and whether they chat."""
+        loaded now, the name of their pair in the page's list, and whether they chat."""
         models = run.models(self._pair.load()) if self._pair.loaded else []
-        return self._progress() | {"models": models, "chats": self._pair.chats}
+        return self._progress() | {"models": models, "pair": self.name, "chats": self._pair.chats}
 
     def _progress(self) -> dict[str, Any]:
         if (job := self._job) is None:
@@ -139,6 +143,7 @@ class Loading:
         )
         report({"stage": "checking", "name": choice.title})
         self._pair.exchange(pair)
+        self.name = choice.name
         capacity.measure(self._pair)
 
 

@@ -57,11 +57,11 @@ def tokens_against_k() -> go.Figure:
 
 
 def payoff() -> go.Figure:
-    """Tokens per call and speed-up against k, with plain decoding, the best k, and the k at which drafting
-    breaks even."""
+    """Tokens per call and speed-up against k, with plain decoding, the best k, and the k from which
+    drafting gains nothing."""
     figure = axes("drafted tokens k", "times plain decoding", 300, yaxis_rangemode="tozero")
     figure.add_trace(line("tokens per target call", colour("draft"), "dash", width=2.5))
     figure.add_trace(line("speed-up", colour("target"), "solid", width=3))
     figure.add_trace(line("plain decoding", BOUND, "dot", width=1.5))
     figure.add_trace(marks("best k", colour("target"), "star").update(marker={"size": 14}))
-    return figure.add_trace(marks("breaks even", colour("rejected"), "x"))
+    return figure.add_trace(marks("gain ends", colour("rejected"), "x"))

@@ -99,11 +99,15 @@ class Payoff(NamedTuple):
             if self.drafted == MOST_DRAFTED:
                 last = f"Only the size of the largest tree, k = {MOST_DRAFTED}, limits the gain."
             return [f"{gain}.", advice, last]
-        others = (f"without {name} {value:.2f}" for name, value in self.without.items() if name != limit)
+        # without its other work, plain decoding may gain more than drafting does
+        more = {
+            name: value for name, value in self.without.items() if value > self.speed_up and name != limit
+        }
+        others = "".join(f", without {name} {value:.2f}" for name, value in more.items())
         return [
             f"{gain}; the main limit is {limit}.",
             advice,
-            f"Without {limit} drafting could reach {reached:.2f} times plain decoding; {', '.join(others)}.",
+            f"Without {limit} drafting could reach {reached:.2f} times plain decoding{others}.",
         ]
 
 

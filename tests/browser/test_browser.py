@@ -3,7 +3,7 @@
 from playwright.sync_api import expect
 
 from tests import conftest
-from tests.conftest import choose, enter, go, ready, settle
+from tests.conftest import choose, enter, go, pick, ready, settle
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
 
@@ -27,8 +27,6 @@ def drawn(page, text, selector):
     )
 
 
-DRAFTED = 6
-"""Number of drafted tokens of a round, by default."""
 LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
 """A run of 400 tokens in 200 slow rounds, so that even a busy browser sees it while it runs."""
 
@@ -115,8 +113,9 @@ def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is
     settle(page.locator("#text .tokens"))
     run = state(page)
     chosen = run["selected"]["round"]
-    assert len(run["rounds"][chosen]["nodes"]) == DRAFTED
-    assert all(len(round["nodes"]) < DRAFTED for round in run["rounds"][chosen + 1 :])
+    drafted = [len(round["nodes"]) for round in run["rounds"]]
+    assert drafted[chosen] == max(drafted)
+    assert max(drafted[chosen + 1 :], default=0) < max(drafted)
     assert run["selected"]["step"] == len(run["rounds"][chosen]["steps"]) - 1
     whole = run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
     assert page.evaluate(COPIED) == whole
@@ -245,6 +244,7 @@ def test_a_field_takes_what_the_server_takes(page):
     enter(page.locator("#seed input"), "9007199254740993")
     expect(page.locator("#seed .wrong")).to_contain_text("to 9007199254740991")
     enter(page.locator("#seed input"), "1")
+    pick(page.locator("#topology select"), "batch")
     enter(page.locator("#k input").first, "0")
     expect(page.locator("#k .wrong")).to_be_visible()
     page.locator("#method").get_by_text("Plain", exact=False).click()

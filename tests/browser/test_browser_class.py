@@ -83,9 +83,9 @@ def test_a_copied_link_opens_the_same_set_up(visit, someone):
     page = visit()
     enter(page.locator("#prompt textarea"), DECODE["prompt"])
     choose(page.locator("#method").get_by_label("GSD"))
+    pick(page.locator("#topology select"), "batch")
     for name in ("k", "length"):
         enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
-    pick(page.locator("#topology select"), "batch")
     choose(page.get_by_label("Measure plain decoding too"), False)
     for label in ("Temperature", "Top-p"):
         enter(
@@ -110,7 +110,7 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
     """The scripts come late over a slow line, long after the controls are visible."""
     page, held = someone("about:blank"), []
     page.route("**/main.js", lambda route: held.append(route))
-    page.goto(f"{url}/?k=16&length=32", wait_until="commit")
+    page.goto(f"{url}/?topology=batch&k=16&length=32", wait_until="commit")
     enter(page.locator("#prompt textarea"), "A bird")
     for route in held:
         route.continue_()
@@ -120,12 +120,46 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
     expect(page.locator("#prompt textarea")).to_have_value("A bird")
     page.wait_for_url("**prompt=**")
     values = dict(parse_qsl(urlsplit(page.url).query))
-    assert values == {"prompt": "A bird", "k": "16", "length": "32"}
+    assert values == {"prompt": "A bird", "topology": "batch", "k": "16", "length": "32"}
+
+
+@pytest.mark.parametrize(
+    ("query", "topology"), [("length=32", "auto"), ("k=3", "optimal"), ("tree=1.1.1", "optimal")]
+)
+def test_a_link_without_a_topology_means_auto_unless_it_gives_a_tree(visit, query, topology):
+    """`optimal` was the default before `auto`, so earlier links leave it out."""
+    page = visit(f"?{query}")
+    expect(page.locator("#topology select")).to_have_value(topology)
+    number = page.locator("#k input[type=number]")
+    assert number.is_disabled() == (topology == "auto")
+
+
+def test_a_link_leaves_out_what_the_topology_does_not_use(visit, someone):
+    page = visit("?topology=optimal&k=16")
+    pick(page.locator("#topology select"), "auto")
+    page.wait_for_function("location.search === ''")
+    other = someone(page.url)
+    ready(other)
+    expect(other.locator("#topology select")).to_have_value("auto")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("method=ersd", "Copied."),
+        ("method=gsd&topology=sequence", "Copied."),
+        ("method=gsd", re.compile("GSD may write another text, because auto chooses its trees anew")),
+    ],
+)
+def test_a_copied_link_says_when_it_may_give_another_text(visit, query, words):
+    page = visit(f"?{query}")
+    page.get_by_role("button", name="Copy link to this set-up").click()
+    expect(page.locator("#setup .copied")).to_have_text(words)
 
 
 def test_a_link_holds_the_tree_that_was_measured(visit, someone):
     """GSD's text depends on the tree. A link without the tree would give another text on another server."""
-    page = visit("?method=gsd&length=12&temperature=0.7&top-p=0.9&baseline=0")
+    page = visit("?method=gsd&topology=optimal&length=12&temperature=0.7&top-p=0.9&baseline=0")
     generate(page)
     page.wait_for_function("new URLSearchParams(location.search).has('tree')")
     tree, text = (

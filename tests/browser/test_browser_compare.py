@@ -77,7 +77,7 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compa
     page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
     run(page)
     says(page, 1, "The same 12 tokens as plain decoding")
-    expect(page.locator("#compare .beside")).to_contain_text("12 tokens in 12 target calls")
+    expect(page.locator("#compare .beside")).to_contain_text("12 tokens in 12 calls of the large model")
     page.get_by_role("button", name="Add a column").click()
     says(page, 3, "The same 12 tokens as plain decoding")
     page.get_by_role("button", name="Remove column 2").click()

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go
+from tests.conftest import generate, go
 
 
 class _Post(BaseHTTPRequestHandler):
@@ -67,6 +67,21 @@ def test_a_run_by_its_settings_is_decoded_after_a_press(framed, url):
     inside.get_by_role("button", name="Decode this run").click()
     expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_count(12)
     expect(inside.locator(".about")).to_contain_text("GSD")
+
+
+def test_the_frame_of_a_run_of_auto_decodes_its_text_again(blank, url, framed):
+    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    go(blank, f"{url}/?baseline=0&length=12")
+    generate(blank)
+    blank.locator("#replay summary").click()
+    blank.get_by_role("button", name="Embed").click()
+    expect(blank.get_by_role("button", name="copied")).to_be_visible()
+    code = blank.evaluate("navigator.clipboard.readText()")
+    assert "topology=auto" in code
+    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    inside = framed(code).frame_locator("iframe")
+    inside.get_by_role("button", name="Decode this run").click()
+    expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text)
 
 
 def test_a_run_that_is_not_there_is_named(framed, url):

@@ -30,7 +30,8 @@ def url(tmp_path_factory):
             yield address
 
 
-def test_a_verdict_on_two_files_takes_less_than_five_clicks(page):
+def test_a_verdict_on_two_files_takes_less_than_five_clicks(page, someone, url):
+    expect(page.get_by_label("Pair to load")).to_have_value("stories")  # the loaded pair
     here = page.locator("#payoff .here")
     to(page, "Will it pay?")
     expect(here).to_have_text("On this computer, with these two models: not measured yet.")
@@ -44,6 +45,8 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks(page):
     expect(page.locator("#models .outcome")).to_contain_text("large.gguf with small.gguf is loaded")
     expect(page.locator("#payoff .source")).to_contain_text("large.gguf with small.gguf, ERSD")
     assert serious_findings(page, "#pay") == []
+    other = someone(f"{url}/?tab=payoff")
+    expect(other.get_by_label("Pair to load")).to_have_value("own")
 
 
 def load(page, target, draft):

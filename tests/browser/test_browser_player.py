@@ -259,7 +259,7 @@ def test_a_live_run_is_the_decoders_and_is_saved_played_and_kept_beside_a_record
         specdec.load_pair("stories"),
         saved.prompt,
         method=saved.method,
-        topology=specdec.Topology(saved.paths),
+        topology=saved,
         max_new_tokens=12,
         seed=saved.seed,
     )

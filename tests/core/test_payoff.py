@@ -63,6 +63,15 @@ def test_what_limits_most_is_named(given, limit):
     assert f"the main limit is {limit}." in found.sentences()[0]
 
 
+def test_a_change_that_would_lower_the_gain_is_not_told_as_a_gain():
+    """Work that each round has, also of plain decoding, hides a part of the cost of drafting."""
+    found = Payoff.of(setup([0.9], draft=0.3, row=0.01, rest=1.0))
+    assert found.without["the work outside the two models"] < found.speed_up
+    words = found.sentences()[-1]
+    assert "outside" not in words
+    assert f", without the time of further rows {found.without['the time of further rows']:.2f}." in words
+
+
 def test_a_pair_that_gains_nothing_is_told_so():
     found = Payoff.of(setup([0.1], draft=2.0, row=1.0))
     assert (found.speed_up, found.drafted) == (1.0, 0)

@@ -91,6 +91,11 @@ test("the reason fits the method, the temperature and the precision", () => {
   assert.match(reason("gsd", parted, { greedy: false, dtype: "float32" }), /random numbers of its own/);
   assert.match(reason("gsd", same, { greedy: true, dtype: "float32" }), /temperature 0/);
   assert.equal(reason("gsd", { same: null }, {}), "");
+  const ways = [false, true].map((greedy) => ({ greedy, dtype: "bfloat16" }));
+  const all = ["ersd", "gsd"].flatMap((method) =>
+    [same, parted].flatMap((it) => ways.map((way) => reason(method, it, way))),
+  );
+  assert.doesNotMatch(all.join(" "), /target/); // the page's word is “the large model”
 });
 
 test("the place where texts part is shown whole, with a little on both sides", () => {

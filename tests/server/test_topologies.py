@@ -161,16 +161,6 @@ def test_measuring_can_be_left_between_its_steps():
     assert sum(1 for _ in itertools.islice(steps, 10)) == 10
 
 
-@pytest.mark.parametrize("slow", ["target", "draft", None])
-def test_only_a_pair_that_can_draft_is_prepared(slow):
-    pair = markov_pair(6)
-    if slow:
-        getattr(pair, slow).capability = "ar"
-    opening = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "paths": [(0,)]}
-    topologies.prepare(pair, opening)
-    assert bool(pair.measurements) == (slow is None)
-
-
 def test_a_pair_without_a_draft_is_told_before_anything_is_measured():
     pair = specdec.ModelPair(markov_pair(6).target)
     with pytest.raises(ValueError, match="needs a draft"):
