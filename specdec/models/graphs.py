@@ -59,21 +59,21 @@ class GraphedCaches:
         self.decoder, self.weights = weakref.proxy(decoder), weights
         self.dtype, self.device = weights[0].dtype, weights[0].device
         self.capturing = True
-        self.fused = _fused(decoder) if self.device.type == "cuda" else None
+        self.fused = _fused(self.decoder) if self.device.type == "cuda" else None
         self._idle: list[GraphedCache] = []
         self._made = 0
 
     @torch.inference_mode()
     def lend(self, borrower: object) -> GraphedCache | None:
         """An empty cache for as long as the borrower exists; None if all are lent."""
-        if self._idle:
+        try:
             cache = self._idle.pop()  # the last one that came back has the most graphs
-            cache.buffer.zero_()  # NaN of a broken run would reach this one, because 0 x NaN is NaN
-        elif self.capturing and self._made < MOST_CACHES:
+        except IndexError:
+            if not self.capturing or self._made == MOST_CACHES:
+                return None
             self._made += 1
             cache = GraphedCache(self)
-        else:
-            return None
+        cache.buffer.zero_()  # NaN of a broken run would reach the next one, because 0 x NaN is NaN
         weakref.finalize(borrower, self._idle.append, cache).atexit = False
         return cache
 
