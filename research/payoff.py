@@ -119,7 +119,8 @@ def speed_up(sides: np.ndarray) -> float:
 
 
 def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray:
-    """[2, 2]: tokens and seconds, of drafting and of plain decoding, for texts that are decoded together.
+    """Tokens and seconds of texts that are decoded together, [2, 2]: the first row with drafts, the second by
+    plain decoding.
 
     number: the number of the first text; prompts and seeds follow from it. Only rounds in which all texts
     take part are counted.

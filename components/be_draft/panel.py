@@ -15,7 +15,7 @@ LENGTH = 40
 TEMPERATURES = (0, 0.5, 1)
 
 _OPENINGS = sorted(STORIES, key=len)
-"""Openings of stories, the shortest first, because the game asks for the next word."""
+"""Unfinished stories, because the game asks for the next word. The shortest comes first."""
 
 
 def panel(pair: Pair) -> frame.Part:

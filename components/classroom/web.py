@@ -37,8 +37,8 @@ HOME = "/class"
 WAIT = 20.0
 """Seconds that a student's request waits for news; proxies end requests that take a minute."""
 LOOK = 3.0
-"""Seconds that a lecturer's request waits. They are fewer, so that the number of present students is current.
-"""
+"""Seconds that a lecturer's request waits: fewer than a student's, so that the number of present students is
+current."""
 _SEED = 2026
 _PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}

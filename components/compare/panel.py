@@ -46,8 +46,8 @@ SHARED: dict[bool, dict[str, Any]] = {
 RECORDED = {
     chats: ASSETS / "results" / f"{name}.json" for chats, name in ((True, "compare.chat"), (False, "compare"))
 }
-"""The comparison that the tab opens with, which `record_columns` writes. The key says whether the page's
-models chat."""
+"""The comparisons with which the tab can open, by whether the page's pair is a chat model.
+`record_columns` writes them."""
 
 _OPTIONS = "".join(
     f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()

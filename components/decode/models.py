@@ -187,7 +187,7 @@ def about(asked: Named) -> Answer:
 def _facts(name: str, device: str) -> str:
     if name == OWN:
         return (
-            "GGUF files, folders with safetensors or hub ids. The draft may have another tokenizer. Without "
+            "GGUF files, hub ids, or folders with safetensors. The draft may have another tokenizer. Without "
             "a draft model, the guesses are copied from the text."
         )
     known = known_pairs.BY_NAME[name]

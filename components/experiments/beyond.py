@@ -33,7 +33,7 @@ def _place(name: str) -> str:
 
 
 def rounding(summary: Summary) -> dict[str, Any]:
-    """How often rounding changes a token: by one race, by greedy decoding, and the race's bound."""
+    """How often rounding changes a token: in one race, in greedy decoding, and the race's upper bound."""
     rows = [row for row in summary["points"] if row["distance"]["value"] > 0]
     row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
     percent = {

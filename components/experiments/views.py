@@ -1,4 +1,7 @@
-"""The panel's view of one summary as plain data. The summary is committed, or from `--results FILE`."""
+"""The panel's view of one summary as plain data.
+
+The summary is the one in the repository, or the file that `--results FILE` names.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from research.experiments.findings import VERDICTS
 from specdec.methods import METHODS
 
 _NOT_WHOLE = "The experiment is not finished. These are its numbers so far."
-_MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
+_MARKS = (
+    "Marks: measured, with 95% intervals. Dotted lines: predicted from the acceptance R. Grey lines: upper "
+    "bounds."
+)
 
 View = dict[str, Any]
 _own: View | None = None
@@ -81,9 +87,9 @@ def _increments(summary: words.Summary, method: str) -> View:
         "What one more drafted token adds",
         "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
         words.about_increments(summary, method),
-        "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey line: the growth "
-        "of the upper bound. The bound limits the tokens, not their growth, so marks may lie above the line. "
-        "A logarithmic axis can't show values of 0 or less; they are in the table.",
+        "Marks: measured, with 95% intervals. Dotted lines: predicted from the acceptance R. Grey line: the "
+        "growth of the upper bound. The bound limits the tokens, not their growth, so marks may lie above "
+        "the line. A logarithmic axis can't show values of 0 or less; they are in the table.",
         figures.increments_against_k(summary, method),
         words.increments_table(summary, method),
         method,

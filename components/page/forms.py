@@ -36,7 +36,7 @@ class Form:
         return self._field("text", name, label, {"kind": "text", "default": value}, **look)
 
     def hidden(self, name: str, value: str, *, id: str = "") -> Part:
-        """A text that only scripts set. It is part of the address."""
+        """A hidden field that only scripts set. The page's address contains its value."""
         return self._field("hidden", name, "", {"kind": "text", "default": value}, id=id)
 
     def flag(self, name: str, value: bool, label: str, **look: Any) -> Part:

@@ -20,8 +20,8 @@ from specdec.topology import sequence
 from specdec.trace import Method
 
 FEWEST = 8
-"""Runs that are allowed at once on every pair that has memory for them. Even with a slow model, decoding them
-together is not slower than in turns."""
+"""Runs that are always allowed at once, if the memory suffices for them. Even with a slow model, decoding
+them together is not slower than in turns."""
 LONGEST = 1.0
 """The longest round of all runs, in seconds. With longer rounds the texts would no longer visibly grow."""
 _MEMORY = 0.5

@@ -54,10 +54,10 @@ most three times as long as alone.
 _OF_RUN = 8
 """The least number of rows that is counted for a run, because each run has fixed costs."""
 _SECONDS = 1e-4
-"""Estimated seconds of a row before the first step was timed."""
+"""The seconds that a row of a step is estimated to take until the first step was timed."""
 _SHORTEST = 1e-3
-"""The least number of seconds that is counted for a step, so that fast steps do not make other work too
-expensive."""
+"""The least number of seconds that is counted for a step, because other work is charged relative to
+it."""
 
 
 class Visitor(NamedTuple):

@@ -1,13 +1,13 @@
 """How often rounding changes a token: under one race, greedy decoding and independent sampling.
 
-    python -m research.experiments.rounding           # both pairs, some minutes of processor time
+    python -m research.experiments.rounding           # both pairs of models, some minutes
     python -m research.experiments.rounding --smoke   # every stage, in seconds
 
-Each arithmetic scores the same texts token by token. It is compared with float32: by total variation, by the
-exact probability that the winners of one race differ, by the bound of that probability, and by how often the
-winners differed in `RACES` races per token. Whole texts are compared too: plain decoding with ERSD on
-sequence(4), in the same arithmetic. The expected number of differing texts is the sum of the exact
-probabilities up to the first difference.
+Each number format scores the same texts token by token. It is compared with float32: by total variation, by
+the exact probability that the winners of one race differ, by the bound of that probability, and by how often
+the winners differed in `RACES` races per token. Whole texts are compared too: the text of plain decoding with
+that of ERSD on sequence(4), in the same number format. The expected number of differing texts is the sum of
+the exact probabilities up to the first difference.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def measured(pair: ModelPair, text: Text) -> Record:
 
 
 def _scored(model: Model, rows: int, pair: ModelPair, text: Text) -> Tensor:
-    """log P [tokens, vocabulary] of a text's tokens, of which `rows` are scored in one forward."""
+    """log P [tokens, vocabulary] at each place of a text, where a forward scores `rows` tokens."""
     session, scored = model.session(), []
     session.prefill(text.ids[: text.start - 1])
     ids = torch.tensor(text.ids[text.start - 1 : -1])

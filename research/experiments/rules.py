@@ -24,7 +24,8 @@ BESIDE = GROWN_FROM
 
 
 def shortened(prompt: Prompt, cell: Record) -> Prompt:
-    """The prompt of one repeat: at temperature 0 each drops one more word, or token id, from its end."""
+    """The prompt of one repeat. At temperature 0, where repeats would be equal, each repeat has one word or
+    token id less at its end."""
     fewer = 0 if cell["temperature"] else cell["repeat"]
     if not isinstance(prompt, str):
         return prompt[: max(1, len(prompt) - fewer)]

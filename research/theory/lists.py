@@ -40,8 +40,8 @@ def list_sampling_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor
 def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Σ_j p_j n / (n + c_j): the list matching lemma, a lower bound of `list_sampling_acceptance`, [...].
 
-    c_j = Σ_i max(q_i p_j / q_j - p_i, 0). It is also a lower bound for ERSD's first n arrivals, and weaker
-    than `arrivals_bound`.
+    c_j = Σ_i max(q_i p_j / q_j - p_i, 0). The sum is also a lower bound of the acceptance of ERSD's first
+    n arrivals, but weaker than `arrivals_bound`.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
     return _by_row(lambda p, q: float((p * n / (n + _overtaking(p, q))).sum()), p, q)

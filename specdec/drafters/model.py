@@ -156,7 +156,7 @@ class ModelDrafter(DraftSession):
         return dict(zip(rows, first.tolist(), strict=True))
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keeps the accepted rows, and learns from them where to stop."""
+        """Keeps the accepted rows, and learns from them at which level to stop drafting."""
         super().commit(rows)
         self.stopping.learn(rows)
 

@@ -1,4 +1,4 @@
-"""All methods: their names, their guarantees, and the function that decides their rounds.
+"""All methods. Each has a name, a guarantee, and a function that decides which drafted tokens are accepted.
 
 Menus, figures, traces, benches and tests read this table.
 """

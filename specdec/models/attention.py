@@ -35,7 +35,7 @@ class TextRows(NamedTuple):
 
 
 class Attention:
-    """Attention of one forward, layer by layer, over the rows of several texts, one text after the other."""
+    """Attention of one forward, called once per layer. The rows of several texts lie text by text."""
 
     def __init__(self, heads: Heads, texts: Sequence[TextRows]):
         self._counts = [text.n for text in texts]

@@ -22,7 +22,8 @@ class Widened(TorchFunctionMode):
     """Within it, torch's functions compute in float32 where they are given tensors of half precision."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call a function of torch on widened tensors. Attributes such as dtype stay those of the tensor."""
+        """Calls a function of torch on tensors of the wider dtype. Attributes such as dtype stay those of the
+        narrow tensor."""
         kwargs = kwargs or {}
         if func is embedding:  # the rows that are read, not the whole matrix
             return widened(func(*args, **kwargs))

@@ -95,7 +95,7 @@ def declared(*lists):
 
 
 CORE = [PROJECT["dependencies"], *(EXTRAS[name] for name in EXTRAS if name not in ("app", "test"))]
-OTHERS = {"specdec", "research", "components", "tests", "app", "yaml", "gradio_client", "spaces"}
+OTHERS = {"specdec", "research", "components", "tests", "app", "yaml", "gradio_client", "spaces", "triton"}
 """Packages without an entry of their own: this project's, pyyaml under its import name, a part of gradio, and
 packages that only a ZeroGPU Space has."""
 

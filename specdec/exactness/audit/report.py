@@ -34,8 +34,8 @@ class Trial:
     """One run of decodes, with seeds from `first_seed` on.
 
     impossible: decodes with a token that has no probability, or that stop where no text can end. deviations:
-    the outcomes of the first tokens that are furthest from their probability. longer: decodes with more
-    tokens than requested; only the requested tokens were tested.
+    the outcomes of the first tokens whose frequencies are furthest from their probabilities. longer: decodes
+    with more tokens than requested; only the requested tokens were tested.
     """
 
     first_seed: int

@@ -81,7 +81,7 @@ def _crew() -> Crew | None:
 
 
 def _product(kind: str) -> Any:
-    """The compiled products of this kind of weights."""
+    """The compiled functions that multiply with weights of this kind."""
     from numba import types
 
     from specdec.models.kernels import groups, tiles

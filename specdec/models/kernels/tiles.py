@@ -116,7 +116,8 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _sides(rows: int) -> set[int]:
-    """The possible numbers of blocks of a tile: `BLOCKS` for its rows, for one row more, and 1 at the end."""
+    """The possible numbers of blocks of a tile: by `BLOCKS` for these rows and for one row more, and 1 for
+    the last tile."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
@@ -215,7 +216,7 @@ def rounded_inputs(x: Tensor, kind: str) -> Tensor:
 
 
 def multiply(weights, block_bytes, steps, x, x_stride, rows, out, blocks):
-    """Write the sums of up to `PART` outputs for all rows to out [rows, PART].
+    """Writes the products of every row with up to `PART` rows of the weights to out [rows, PART].
 
     weights: a pointer of one of `POINTERS`. block_bytes: bytes of a block. x_stride: bytes of a row of x.
     """
