@@ -96,12 +96,11 @@ def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
     assert allowed in ("smollm2", "stories")  # the old pair answers meanwhile
 
 
-def test_the_next_pair_is_loaded_after_the_first_and_its_tree_measured(monkeypatch):
+def test_the_next_pair_is_loaded_after_the_first(monkeypatch):
     order = []
     monkeypatch.setattr(
         "components.runs.lazy.load", lambda *names, **_: order.append(names) or specdec.load_pair("stories")
     )
-    monkeypatch.setattr("components.runs.topologies.prepare", lambda *_: order.append("tree"))
     first = LazyPair(lambda: order.append("first") or SimpleNamespace())
     app._load_next(first, "coder", None)
-    assert order == ["first", ("coder", None), "tree"]
+    assert order == ["first", ("coder", None)]
