@@ -71,7 +71,7 @@ class Differences(NamedTuple):
 
 
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
-    """Runs with all methods, trees and samplings, of `tokens` tokens on average."""
+    """Plans of this many runs with all methods, trees and samplings. A run has `tokens` tokens on average."""
     random = Random(seed)
     result = []
     for number in range(runs):

@@ -305,7 +305,7 @@ def _checked_id(token_id: int, vocab_size: int) -> int:
 
 
 def _listed(prompt: Any) -> list[Any]:
-    """Token ids as a list: of a sequence, an array or a tensor [n] or [1, n]."""
+    """The token ids of a prompt as a list. prompt: a sequence, or an array or a tensor [n] or [1, n]."""
     if hasattr(prompt, "tolist"):
         shape = tuple(prompt.shape)
         if len(shape) != 1 and not (len(shape) == 2 and shape[0] == 1):

@@ -118,7 +118,7 @@ class RunSettings(NamedTuple):
         return replace(self.sampling, temperature=self.draft_temperature)
 
     def recorded(self) -> dict[str, Any]:
-        """The settings by the fields of `Generation` that record them."""
+        """The recorded settings, with the names of the fields of `Generation` as keys."""
         values = asdict(self.sampling) | self._asdict() | {"drafter": drafter_name(self.drafter)}
         return {name: values[name] for name, setting in SETTINGS.items() if setting.recorded}
 

@@ -22,7 +22,7 @@ _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def installed() -> Path | None:
-    """The file of the installed package; None without the package. Its content is not read here."""
+    """The path of SmolLM2's file if its package is installed, else None. The file is not read here."""
     try:
         listed = files(_PACKAGE) or []
     except PackageNotFoundError:

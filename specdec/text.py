@@ -94,7 +94,8 @@ class TextStream:
         self._limit = 2 * len(self._window)
 
     def _last_of(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The prompt's last tokens that have a text: as many as can influence how the next text begins."""
+        """The prompt's last tokens, without those that have no text. They are all that can influence how the
+        next text begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
             recent = self._heard(prompt_ids[-count:])
             closed = list(recent)

@@ -45,7 +45,7 @@ export function reason(method, { same, at }, { greedy, dtype }) {
 const otherNoise = (name) =>
   `${name} decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the large model’s.`;
 const byChance = (name) =>
-  `The texts are equal by chance, because ${name} decides with random numbers of its own. Another seed or a longer text is likely to differ.`;
+  `The texts are equal by chance, because ${name} decides with random numbers of its own. With another seed, or in longer texts, they would probably differ.`;
 
 // assets/results/rounding.json, on sequence(4)
 const HOW_OFTEN =
@@ -54,7 +54,7 @@ const HOW_OFTEN =
 function kept(method, dtype) {
   if (dtype === "float32")
     return `The noise depends on seed and position alone, so draft, topology and k cannot change ${METHODS[method]}’s text.`;
-  return `Measured in ${dtype}, where rounding can change the text; here it did not. ${HOW_OFTEN}`;
+  return `The models ran in ${dtype}. Rounding can change a text there, and did not change this one. ${HOW_OFTEN}`;
 }
 
 function rounded(at, dtype) {

@@ -82,8 +82,8 @@ export function changedWords() {
   if (names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused) return "";
   if (names.length === 0 || ["waiting", "choosing"].includes(state.phase)) return "";
   const now = isActive()
-    ? "The shown run has the earlier values."
-    : "The shown run has the earlier values. Press Generate for a new one.";
+    ? "The shown run has the earlier settings."
+    : "The shown run had the earlier settings. Press Generate for a run with the new ones.";
   return `You changed ${names.join(", ")}. ${now}`;
 }
 

@@ -100,7 +100,7 @@ class RaceLab {
       const { position } = step();
       this.set(
         fromStep(step(), visible),
-        `Position ${position} of the Decode tab's run, with the run's e: the likeliest tokens. All other tokens are one token, “other”, which arrives after both winners, as in the run.`,
+        `The likeliest tokens at position ${position} of the Decode tab's run, with the random numbers e of that run. All other tokens are one, “other”, which arrives after both winners, as they did there.`,
       );
     });
   }

@@ -15,7 +15,7 @@ export const TERMS = {
   rejected: "The draft proposed this token, and the target rejects it; everything below it in the tree is lost too.",
   correction: "The winner of the target's race, which ERSD writes if no drafted token is that winner.",
   residual:
-    "The positive parts of the target's probabilities minus the draft's, scaled to sum to 1; GSD draws from it after a rejection.",
+    "The distribution from which GSD draws after a rejection: the target's probabilities minus the draft's where this is positive, scaled to sum to 1.",
   bonus: "One more token from the target, after every token of a drafted path was accepted.",
   sampled: "A token that the target wrote alone, because nothing was drafted for this place.",
   path: "A sequence of drafted tokens in the tree, from the text so far to a leaf.",
@@ -30,7 +30,7 @@ export const TERMS = {
   TV: "Total variation: half the sum of all |p − q|, from 0 for equal distributions to 1 for disjoint ones.",
   D_KL: "Kullback–Leibler divergence of P from Q in bits: 0 if they are equal, infinite if Q lacks a token that P has.",
   "n-grams":
-    "A drafter that repeats the words after the last occurrence of the newest words. It needs no second model.",
+    "A drafter that looks for an earlier place with the newest words and proposes what followed there. It needs no second model.",
   watermark:
     "A hidden mark in a text that can only be found with its key; here the key is the seed of the random numbers.",
   "p-value": "The probability of a deviation at least this large if the decoder is right.",

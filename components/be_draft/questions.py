@@ -1,9 +1,9 @@
 """The server functions of "You draft": they verify a guess, or write the rest of a story with the target
 alone.
 
-The server stores no run. Each question carries the story so far and the typed words. Under ERSD these, the
-seed and the temperature decide the answer (`rounds`). The models are always the embedded story models: anyone
-can continue a story, and a question costs the same on every server.
+The server stores no run. Each question carries the story so far and the typed words. Under ERSD,
+the story, these words, the seed and the temperature decide the answer (`rounds`). The models are always the
+embedded story models: anyone can continue a story, and a question costs the same on every server.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specdec.text import TextStream
 from specdec.topology import Path
 
 MOST_WRITTEN, MOST_OPENING, MOST_TYPED, MOST_GUESSED = 64, 200, 80, 12
-"""Limits: the tokens of a story so far, the characters of an opening and of the typed words, and the tokens
-of the typed words.
+"""The most tokens of a story so far, the most characters of an opening and of the typed words, and the most
+tokens of the typed words.
 """
 
 _Token = Annotated[int, Field(ge=0)]

@@ -117,7 +117,8 @@ def written(text: str) -> str:
 
 
 def _as_it_begins(before: str, word: str) -> str:
-    """The word, with a capital letter where a sentence begins. Phones write no capitals in this field."""
+    """The word, with a capital letter where a sentence begins. The page's field turns the capitals of
+    phones off."""
     begins = before.rstrip(' "').endswith((".", "!", "?"))
     return word[:1].upper() + word[1:] if begins else word
 

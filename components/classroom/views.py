@@ -17,7 +17,9 @@ def view_of(room: Room, token: str) -> View:
     not know the token."""
     if room.closed:
         raise HTTPException(
-            410, "This room is closed: by the lecturer, after two quiet hours, or for another class."
+            410,
+            "This room is closed. The lecturer closed it, nobody used it for two hours, or another class "
+            "needed its place.",
         )
     leads = room.leads(token)
     said = {"version": room.heard if leads else room.version} | _shown(room, leads)

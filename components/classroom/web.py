@@ -222,7 +222,7 @@ def _drafting(room: Room) -> drafting.Drafting:
 
 
 def _code(text: str) -> str:
-    """A code in the form that rooms use. People type it in groups and in lower case."""
+    """A typed code in the form that rooms use. People type it in lower case, with spaces or hyphens in it."""
     return "".join(c for c in text.upper() if c.isalnum())
 
 

@@ -12,8 +12,8 @@ from specdec.figures.looks import BOUND, INK, axes, hollow, line
 def bits_so_far(
     sent: Sequence[float], ideal: Sequence[float], kl: Sequence[float], bound: Sequence[float]
 ) -> go.Figure:
-    """Bits of the first n tokens: as sent, ideal by Zipf's law, D_KL, and the upper bound of the index's
-    entropy."""
+    """Four curves over the first n tokens: the bits that were sent, the bits of an ideal code for a Zipf
+    distribution, D_KL, and the upper bound of the index's entropy."""
     count = list(range(1, len(sent) + 1))
     curves = [
         line("upper bound of H[index]", BOUND, "dash", count, bound),

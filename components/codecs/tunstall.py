@@ -15,7 +15,7 @@ from specdec.figures.looks import skeleton
 
 View = dict[str, Any]
 MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
-"""Limits: the letters of a source, its k, and the letters of its word."""
+"""The most letters of a source's alphabet, the largest k, and the most letters of the word to encode."""
 
 
 class Word(Question):

@@ -30,7 +30,7 @@ LABELS = {
 """The label of each draft, by name."""
 
 _ERRORS = 2.0
-"""Standard deviation of the noisy draft's errors, in nats: it lowers acceptance by about half."""
+"""Standard deviation of the noisy draft's errors, in nats. Such errors lower the acceptance by about half."""
 _ERRORS_SEED = 0x6E6F_6973_7921
 
 

@@ -36,7 +36,7 @@ EXAMPLES = {
     "ERSD, four trees": "ersd.simple.own,ersd.sequence.8.own,ersd.batch.8.own,ersd.specinfer.8.own",
     "GSD, four drafts": _each_draft("gsd"),
 }
-"""Columns in the notation of `assets/compare/columns.js`. The first entry is shown when the tab opens."""
+"""Choices of columns, in the notation of `assets/compare/columns.js`. The tab opens with the first one."""
 
 SHARED: dict[bool, dict[str, Any]] = {
     True: {"prompt": controls.QUESTIONS[0], "seed": 7, "length": 64, "temperature": 0.7},

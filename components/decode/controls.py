@@ -63,9 +63,9 @@ _form = Form(PART)
 
 
 def panel(pair: Pair) -> frame.Part:
-    """The controls and the words about the run, and the endpoint that decodes.
+    """The controls, the text about the run, and the endpoint that decodes.
 
-    `assets/decode/controls.js` runs them.
+    `assets/decode/controls.js` runs the controls.
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)

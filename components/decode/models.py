@@ -24,7 +24,7 @@ from specdec.checks import among
 from specdec.shipped import CODER
 
 _SHARED = (
-    "All visitors of this server use the same pair. If you load another pair, it changes for all of them. "
+    "All visitors of this server use the same pair. If you load another pair, all visitors use the new one. "
     "Running generations keep their models."
 )
 _SHARED_FIXED = "Every visitor of this server uses this pair. The server's operator chose it."

@@ -113,7 +113,10 @@ def rules_table(summary: Summary) -> dict[str, Any]:
             ]
         )
     columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
-    caption = "Tokens per target call; best: the highest value, or not separated from it by the 95% interval"
+    caption = (
+        "The values are tokens per target call. Best are the highest value and those that the 95% interval "
+        "does not separate from it"
+    )
     return table(caption, [*columns, "95% interval", "", "tokens"], rows)
 
 

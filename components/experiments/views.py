@@ -115,7 +115,8 @@ def _difference(summary: words.Summary) -> View:
         "GSD minus ERSD",
         "Paper: Section 5 and Lemma 3.1, in words",
         words.about_difference(summary),
-        "Above 0, GSD yields more than ERSD. Both have the same prompts and seeds; intervals are 95%.",
+        "Above the line at 0, GSD yields more tokens than ERSD. Both have the same prompts and seeds; "
+        "intervals are 95%.",
         figures.gsd_minus_ersd(summary),
         words.difference_table(summary),
     )

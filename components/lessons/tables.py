@@ -18,7 +18,7 @@ Distribution = Sequence[float]
 P, Q = (0.1, 0.4, 0.5), (0.5, 0.3, 0.2)
 """The distributions of target and draft over a, b and c. They differ enough to make every effect large."""
 DRAFTS_A = (0.2, 0.9, 0.9)
-"""Exponential random numbers with which the draft of `Q` proposes a."""
+"""Exponential random numbers with which a draft from `Q` proposes the token a."""
 REJECTING_U = 0.9
 
 

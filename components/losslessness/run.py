@@ -21,7 +21,7 @@ from specdec.figures.topologies import FIXED
 from specdec.topology import Topology
 
 ALARM = 1e-4
-"""With a correct decoder, a check ends below this p-value once in ten thousand."""
+"""With a correct decoder, one check in ten thousand ends below this p-value."""
 MOST_K, MOST_TOKENS = 8, 3
 FEWEST, MOST = 100, 20_000
 """Decodes of one check."""

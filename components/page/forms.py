@@ -100,7 +100,7 @@ class Form:
 
 
 def button(id: str, label: str, kind: str = "", disabled: bool = False) -> str:
-    """A button in HTML. kind: its class, say primary."""
+    """A button in HTML. kind: its class in CSS, for example "primary"."""
     return f'<button type="button" id="{id}" class="{kind}"{" disabled" if disabled else ""}>{label}</button>'
 
 

@@ -1,7 +1,7 @@
 """The schema of records for the scripts. `python -m components.page.schema` writes it from `specdec.trace`.
 
 assets/shared/record.js    the JSON schema with which `trace.js` checks opened files
-assets/record.d.ts         the same as types
+assets/record.d.ts         the same schema as types of TypeScript
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The table of a visitor's settings. Its rows determine the form, the endpoint, the address and the checks.
 
-`VisitorSettings` is the table and holds the values of one run: each field has its default and its `Row`. The
-row of a decoder's setting takes its name, kind and range from `specdec.settings`, and its value is passed to
-`specdec.stream`.
+The class `VisitorSettings` is the table: each field has its default and its `Row`. An object of it holds the
+values of one run. A row of a decoder's setting takes name, kind and range from `specdec.settings`, and the
+setting's value is passed to `specdec.stream`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Row:
         return self.setting.default if self.remote is None else self.remote
 
     def checked(self, value: Any) -> Any:
-        """The value, as its Python type. ValueError names the setting as the page does."""
+        """The value in the setting's Python type. A ValueError names the setting as the page does."""
         setting, name = self.setting, self.setting.address
         if self.check is not None:
             return self.check(name, value)
@@ -232,7 +232,8 @@ SCRIPT = ASSETS / "shared" / "settings.js"
 
 
 def script() -> str:
-    """The rows as the text of a module for the browser, without the limits of one server."""
+    """The text of a script for the browser with the rows of the table. Limits that differ between servers are
+    left out."""
     comment = "// The settings of a run, in their order. Written by `python -m components.page.settings`."
     lines = [comment, "", "export const SETTINGS = ["]
     for name, row in TABLE.items():

@@ -7,7 +7,7 @@ from typing import Any
 from components.visitors import limits
 
 LARGEST = 2**64 - 1
-"""The largest whole number of any field: the largest seed."""
+"""The largest whole number that a field accepts, which is the largest seed."""
 
 
 def words(name: str, value: Any, most: int = 40) -> str:

@@ -26,7 +26,7 @@ from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
 
 RACES = 10_000
 FEWEST, MOST = 2, 8
-"""Least and most tokens in a race. They are few, so that a visitor can set each probability."""
+"""The fewest and the most tokens in a race. A race has few, so that a visitor can set each probability."""
 _CHECKPOINTS = 60
 
 

@@ -1,6 +1,6 @@
-"""How many runs are decoded at once: as many as the pair and its device have memory and time for.
+"""The number of runs that are decoded at once, for which memory and time must suffice.
 
-The number is measured once for a pair, after loading, as a job beside the runs. Until then, and where it
+After a pair is loaded, a job beside the runs measures this number once. Until then, and where it
 can't be measured (on ZeroGPU), it is `FEWEST`.
 """
 

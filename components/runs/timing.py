@@ -21,7 +21,7 @@ from specdec.decoding.run import Run
 LEAST, MOST = 3, 7
 """Fewest and most repeats if the server decodes no other run."""
 ENOUGH = 3.0
-"""After this many seconds only the fewest repeats are completed."""
+"""After this many seconds a measurement ends as soon as it has the fewest repeats."""
 LONGEST = 2.0
 """The longest later repeat in seconds. Of a longer run only the beginning is repeated."""
 BLOCK = 8

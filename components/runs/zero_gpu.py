@@ -111,7 +111,7 @@ class Ending(NamedTuple):
 
 
 class Lender:
-    """A pair whose runs each borrow a GPU. All other attributes are those of the pair."""
+    """Borrows a GPU for each run of a pair. All other attributes are those of the pair."""
 
     def __init__(self, pair: Pair, start: Start):
         import spaces

@@ -101,7 +101,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         for limit in fields(Limits)
     },
 }
-"""Options by group and name: the help text, and further arguments for `argparse`."""
+"""The help text and further arguments for `argparse` of each option, by group and name."""
 _NO_VARIABLE = ("host", "port", "share")
 PRIVATE = "127.0.0.0/8,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7,::1"
 """The networks of the proxies of a Space and of Gradio's tunnel. Visitors never have such private addresses.

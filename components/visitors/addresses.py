@@ -1,8 +1,8 @@
-"""The address of a request's visitor, to which limits apply.
+"""The address of the visitor who sent a request. Limits apply to each address.
 
 If the request came through a trusted proxy, uvicorn takes the address from X-Forwarded-For: it goes through
 the entries from the right and stops at the first one that is not a trusted proxy. By default no header is
-trusted. Tests that need visitors of many addresses on one machine connect from 127.0.0.2, ...
+trusted. Tests that need visitors with many addresses connect from 127.0.0.2, ...
 """
 
 from __future__ import annotations

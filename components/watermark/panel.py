@@ -82,7 +82,8 @@ _VERSIONS = {
 }
 
 LINK = '<button type="button" class="below">Below: the seed is a watermark</button>'
-"""The link from the top of the tab to this part. `assets/watermark/panel.js` scrolls to it."""
+"""The link at the top of the tab that leads to this part. When it is pressed, `assets/watermark/panel.js`
+scrolls to the part."""
 
 
 def panel() -> frame.Part:

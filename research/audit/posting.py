@@ -1,4 +1,4 @@
-"""A text for an engine's maintainers: the smallest vocabulary that shows a wrong distribution."""
+"""A report for an engine's maintainers. It shows the wrong distribution on the smallest vocabulary."""
 
 from __future__ import annotations
 

@@ -103,7 +103,8 @@ class Comparison(Experiment):
         return self.sweep_of(self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options))
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """All points for ten prompts, then for the next ten. A row counts tokens and rounds of one text."""
+        """Measures all points for ten prompts, then for the next ten. A row counts the tokens and rounds of a
+        text."""
         cells = [
             dict(zip(self.fields, point, strict=True)) | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)

@@ -28,7 +28,7 @@ OPTIMAL, CONTEXT = "optimal", "context"
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
-    """The last quarter of the prompts, and trees from the acceptance learned from the others."""
+    """The last quarter of the prompts, and trees from the acceptance that the other prompts taught."""
     held_out = 4 if options.smoke else len(prompts) // 4
     tokens = 300 if options.smoke else options.learn_tokens
     trees: dict[str, Any] = {}

@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def trees(self) -> dict[str, Topology]:
-        """The trees of the cells, by their digests."""
+        """The trees of the cells; the key is the tree's digest."""
         return {item.tree: item.topology for item in self.planned}
 
     @cached_property

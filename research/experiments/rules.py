@@ -34,7 +34,7 @@ def shortened(prompt: Prompt, cell: Record) -> Prompt:
 
 
 def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-    """A rule's gain over GSD, and its distance from the best rule on this tree."""
+    """By how much a point yields more than GSD, and less than the best rule, on the same tree."""
     there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
     best = max(there.values(), key=lambda estimate: estimate.value)
     return {"more_than_gsd": measured[point] - there[BESIDE], "less_than_best": best - measured[point]}

@@ -77,7 +77,8 @@ class _Queue:
             yield -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Add child `index`, at its average rate, of a node that is accepted with probability `parent`."""
+        """Add the child `index` of a node that is accepted with probability `parent`. Its own rate is
+        unknown, so it gets the average rate of its index."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 

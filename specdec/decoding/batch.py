@@ -160,7 +160,7 @@ class Member:
         return self.request is not None and self.request.session is not self.engine.target
 
     def resume(self) -> None:
-        """Advances the run to its next request, unless it waits for an answer already."""
+        """Advances the run to its next request, unless the run waits for an answer already."""
         self.round = None
         if self.request is None:
             self.take(None)

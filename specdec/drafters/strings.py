@@ -72,7 +72,7 @@ class StringDrafter:
         """Does nothing, because the next round appends the text."""
 
     def _winner(self, logits: Tensor, race: Race) -> int:
-        """The draft token that arrives first, among the tokens with the largest q."""
+        """The draft token that arrives first. Only the tokens with the largest q are compared."""
         log_q, candidates = log_probs(logits, self.sampling).topk(min(_CANDIDATES, len(logits)))
         log_e = race.log_e([self._first(token_id) for token_id in candidates.tolist()])
         return int(candidates[(torch.tensor(log_e, dtype=torch.float32) - log_q.cpu()).argmin()])

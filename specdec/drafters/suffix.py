@@ -9,12 +9,13 @@ from specdec.drafters.automaton import Occurring, SuffixAutomaton
 
 
 class Suffix:
-    """Drafts from the counts of tokens that followed the text's suffixes so far, along any topology.
+    """Drafts a tree of any topology. Its probabilities come from counts of the tokens that followed the
+    text's suffixes earlier in the text.
 
     This is prediction by partial matching, method C (Moffat 1990). The longest suffix that occurred before
     gives the counts of the tokens that followed it. Some probability is left for tokens that never followed
-    it. Its amount is estimated from the number of different tokens that did, and the next shorter suffix
-    distributes it. shortest: the fewest tokens of a suffix.
+    this suffix: the more different tokens followed it, the more is left. The counts of the next shorter
+    suffix distribute this rest. shortest: the number of tokens of the shortest suffix.
     """
 
     def __init__(self, shortest: int = 1):

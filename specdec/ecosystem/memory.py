@@ -2,9 +2,9 @@
 
 Drafting asks a processor about texts that are not continued. Drafting and verification therefore ask a copy
 of the processor. The processor itself is asked about the committed texts alone, once each and in their order,
-as in plain decoding. Before a round's tokens are given out, the answers of both must be equal. Copy and
-processor may share state, for example in a module's variable, which would change both answers equally. The
-copy is therefore also asked again about a text from before the round.
+as in plain decoding. Before a round's tokens are given out, the copy and the processor must have given equal
+answers. Copy and processor may share state, for example in a module's variable, which would change both
+answers equally. The copy is therefore also asked again about a text from before the round.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ LARGEST_STACK = 1 << 28
 def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
     """The first place to which committed nodes must be moved, and the present places of those nodes.
 
-    Nodes that are numbered 0, 1, ... lie directly behind the prefix already.
+    If the committed nodes begin with 0, 1, ..., these lie directly behind the prefix already.
     """
     in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
     return prefix + in_place, [prefix + node for node in nodes[in_place:]]
@@ -64,7 +64,7 @@ class StackedCache:
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
 
     def commit_all(self, length: int) -> None:
-        """Does nothing, because tokens behind the prefix are overwritten."""
+        """Does nothing, because the next forward overwrites the tokens behind the prefix."""
 
 
 class BufferLayer(DynamicLayer):

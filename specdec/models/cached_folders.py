@@ -32,7 +32,7 @@ PACKED = "packed"
 def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
     """The place of a model's converted folder: its name has a part for path and form, and one for content.
 
-    form: `PACKED`, "int4" or "int8" (the same with matrices of at most so many bits), or "" for safetensors.
+    form: `PACKED`; "int4" or "int8" for packed matrices of at most 4 or 8 bits; or "" for safetensors.
     files: those with the model's weights. A changed file gives another name, even if its size and time of
     modification are the same, because no program can set `st_ctime_ns`.
     """

@@ -1,7 +1,7 @@
-"""The lean forward in half as many kernels, written in Triton, for CUDA graphs.
+"""The lean forward for CUDA graphs, written in Triton, with fewer kernels.
 
-A GPU takes some four microseconds for a kernel that computes almost nothing, and a layer of the lean forward
-has some twenty of them, which takes longer than reading the weights of a small model. Here the steps between
+A GPU takes some four microseconds even for a kernel that computes almost nothing. A layer of the lean forward
+has some twenty kernels, which take longer than reading the weights of a small model. Here the steps between
 two products of matrices are one kernel each:
 
     add_norm    the residual sum and its RMSNorm

@@ -156,7 +156,7 @@ def check_known(model: PreTrainedModel) -> None:
 
 
 def check_architecture(model: PreTrainedModel) -> None:
-    """ValueError as for `check_known`, but weights may lie on several devices, in several dtypes."""
+    """ValueError as for `check_known`. Weights may lie on several devices here, and have several dtypes."""
     if type(model) not in KNOWN:
         raise ValueError(f"{type(model).__name__} has no lean forward")
     config = model.config

@@ -154,7 +154,8 @@ def _entries(holder: PretrainedConfig | dict) -> Iterator[tuple[dict[str, Any], 
 
 
 def _narrow(config: PretrainedConfig, new_lengths: dict[int, int]) -> None:
-    """Put small lengths, divide heads and widths by one number, cut vocabulary, experts and token ids."""
+    """Replaces lengths, divides heads and widths by one number, and makes vocabulary, experts and token ids
+    fewer. new_lengths: the small length for each length."""
     own, entries = vars(config), list(_entries(config))
     factor = _factor(config)
     chosen = max((v for _, key, v in entries if type(v) is int and KINDS.get(key) == "chosen"), default=1)

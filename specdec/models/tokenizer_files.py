@@ -1,8 +1,8 @@
 """Loads the tokenizer of a model's folder, as its `tokenizer.json` states it.
 
-A folder may also name a class of transformers (`tokenizer_class`), which builds a tokenizer of its own from
-the same vocabulary. Where the two cut a text into different tokens, the file is right: the model's makers
-saved it, and other engines read it. The class is used where there is no such file.
+A folder may also name a class of the library transformers (`tokenizer_class`). This class builds another
+tokenizer from the same vocabulary. Where class and file cut a text into different tokens, the file is right:
+the model's makers saved it, and other engines read it. The class is used where there is no such file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE = "tokenizer.json"
 def load_tokenizer(source: Source, folder: Path) -> Any:
     """The tokenizer of a model; ValueError if there is none or a broken one.
 
-    folder: that of the source's files.
+    folder: where the source's files lie.
     """
     kind = PreTrainedTokenizerFast if (folder / FILE).is_file() else AutoTokenizer
     try:

@@ -68,10 +68,11 @@ def stored_weights(verdict: Path) -> dict[str, Tensor] | None:
 
 
 def remember(verdict: Path, model: PreparedModel) -> None:
-    """Writes the verdict on a checked model and its packed weights, in place of those of earlier versions.
+    """Writes the verdict on a checked model, and the model's packed weights. They replace what earlier
+    versions wrote.
 
-    Weights that stay in the bits of a model's own file are not written again. Nothing is written where the
-    weights would take more than half of the disk's free room, or where the disk is full: the next start
+    Weights that are used as the model's own file stores them are not written again. Nothing is written where
+    the weights would take more than half of the disk's free room, or where the disk is full: the next start
     checks again.
     """
 

@@ -1,4 +1,4 @@
-"""Forwards in float32 of a model whose weights have half precision: the reference of its self-check.
+"""Runs a model in float32 although its weights have half precision: the reference of its self-check.
 
 A model in half precision rounds the result of every operation. A forward that rounds less must not be refused
 for being closer to the truth. So the reference computes every operation of the model's own code in float32.

@@ -23,7 +23,8 @@ MAX_PREFIXES = 200_000
 def gsd_rates(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """GSD's R (Equation 3) and its standard errors, [k]; p and q [n], k at most the size of q's support."""
+    """The acceptance R of GSD (Equation 3 of the paper) and its standard errors, both [k]. p, q: [n]. k: at
+    most the size of q's support."""
     pair = SortedPair(p, q)
     size = int((q > 0).sum())
     if sum(math.perm(size, length) for length in range(k)) <= MAX_PREFIXES:

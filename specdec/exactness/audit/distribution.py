@@ -25,7 +25,7 @@ NO_TOKEN = -1
 
 
 class TargetDistribution:
-    """The distribution of what follows one prompt, for the pair's target and a sampling.
+    """The distribution of what the pair's target writes after one prompt, with given settings of sampling.
 
     end: stands for all tokens that end a text, because an engine need not say which of them it sampled.
     """

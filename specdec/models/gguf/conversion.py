@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16, unless the file
-holds them in 32 bits, or in 16 bits for an architecture of `CONFIGS`.
+The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16. Those in 32 bits are
+kept, and so are those in 16 bits of an architecture of `CONFIGS`.
 """
 
 from __future__ import annotations

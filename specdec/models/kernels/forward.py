@@ -261,9 +261,9 @@ def _work(shared):
 
 
 def take_part(shared, call):
-    """Run the call at this address; with 0, help with the call that is running, if there is one.
+    """Run the call at this address. If the address is 0, help with the call that is running, if there is one.
 
-    shared: address of the int64 words that threads share, `layout.shared_words(layers)` of them.
+    shared: address of the `layout.shared_words(layers)` int64 words that threads share.
     """
     if call == 0:
         add_to_word(shared + 8 * at.ACTIVE, 1)

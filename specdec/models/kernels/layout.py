@@ -77,7 +77,7 @@ class Quantised(NamedTuple):
 
     @property
     def rounding(self) -> int:
-        """A number for the rounding of inputs. Kinds with the same number take the same rounded rows."""
+        """A number for the way in which inputs are rounded. Kinds with the same number share rounded rows."""
         return self.offset << 8 | self.scaled
 
 

@@ -1,4 +1,4 @@
-"""Tree sessions on a forward of ours, which takes the nodes of several sessions at once."""
+"""Tree sessions on our own forward passes, which take the nodes of several sessions at once."""
 
 from __future__ import annotations
 
