@@ -9,7 +9,7 @@ two products of matrices are one kernel each:
     softmax     the scores of attention, scaled and masked
     gate        silu(gate) x up
 
-All of them compute in float32 and round once. Triton comes with torch's builds for CUDA.
+All of them compute in float32. Triton comes with torch's builds for CUDA.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from specdec.models.attention import TextRows
     from specdec.models.lean import LeanDecoder, LeanLayer
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+DTYPES = (torch.float32, torch.bfloat16)
+"""Not float16, which can't hold the scores of some models before they are scaled."""
 SILU = {"SiLU", "SiLUActivation"}
 """The names of its classes in torch and in transformers."""
 WIDEST = 1 << 14

@@ -9,15 +9,17 @@ while graphs are captured once, so a cache is lent to one session at a time.
                                   GraphedCache: buffer, graphs of (rows, places)
 
 All inputs of a graph are tensors at fixed addresses: tokens, positions, places in the cache, and a mask over
-all places. Rows beyond the nodes are computed and not read.
+all places. Rows beyond the nodes repeat the last node and are not read.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -37,12 +39,20 @@ MOST_ROWS = 512
 """The most rows of a graph. A GPU computes a wider forward for longer than the host launches it."""
 LEAST_PLACES = 256
 """Places that the attention of a short text reads; the number doubles as the text grows."""
+KEPT_PLACES = 4096
+"""A cache that has grown beyond this many places is not lent again, so that its memory is freed."""
+MOST_SCORES = 1 << 21
+"""The most rows times places of a graph, because a graph keeps the memory of its scores."""
+
+_one_at_a_time = threading.Lock()
+"""torch captures one graph at a time in a process, and a replay may share a workspace with a warm-up."""
 
 
 def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
     """The lean forward of a model; on a GPU it has caches with graphs. Errors are those of `LeanDecoder`."""
-    decoder = LeanDecoder(model)
-    if decoder.embedding.device.type == "cuda":
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    decoder = LeanDecoder(model, joins=on_gpu)
+    if on_gpu:
         decoder.graphs = GraphedCaches(decoder, [parameter.detach() for parameter in model.parameters()])
     return decoder
 
@@ -65,29 +75,45 @@ class GraphedCaches:
 
     @torch.inference_mode()
     def lend(self, borrower: object) -> GraphedCache | None:
-        """An empty cache for as long as the borrower exists; None if all are lent."""
+        """An empty cache for as long as the borrower exists; None if all are lent.
+
+        All sessions of a model must use the same stream of the GPU.
+        """
         try:
-            cache = self._idle.pop()  # the last one that came back has the most graphs
+            cache = self._idle.pop()
         except IndexError:
             if not self.capturing or self._made == MOST_CACHES:
                 return None
             self._made += 1
             cache = GraphedCache(self)
         cache.buffer.zero_()  # NaN of a broken run would reach the next one, because 0 x NaN is NaN
-        weakref.finalize(borrower, self._idle.append, cache).atexit = False
+        weakref.finalize(borrower, self._take_back, cache).atexit = False
         return cache
 
-    def forward(self, kv: Tensor, rows: int) -> GraphedForward | None:
-        """A new graph of the fastest forward that can be captured; None if there is none."""
+    def _take_back(self, cache: GraphedCache) -> None:
+        if cache.buffer.shape[2] > KEPT_PLACES:
+            self._made -= 1
+        else:
+            self._idle.append(cache)
+
+    def forward(self, kv: Tensor, rows: int, pool: Any) -> GraphedForward | None:
+        """A new graph of the fastest forward that can be captured; None if there is none.
+
+        pool: the memory pool of the cache's graphs.
+        """
         if self.fused is not None and kv.shape[2] <= self.fused.most_places:
             try:
-                return GraphedForward(self.decoder, self.fused.hidden, kv, rows)
+                return GraphedForward(self.decoder, self.fused.hidden, kv, rows, pool)
+            except torch.OutOfMemoryError:
+                return None
             except Exception as error:  # of Triton, which needs a C compiler
                 self.fused = None
                 _warn("Triton's kernels could not be compiled, so a forward has more kernels", error)
         try:
-            return GraphedForward(self.decoder, self._launched, kv, rows)
-        except RuntimeError as error:  # torch's class for everything that a GPU refuses, memory included
+            return GraphedForward(self.decoder, self._launched, kv, rows, pool)
+        except torch.OutOfMemoryError:
+            return None
+        except RuntimeError as error:  # torch's class for all that a GPU refuses
             self.capturing = False
             _warn("no CUDA graph could be captured, so kernels are launched one by one", error)
             return None
@@ -101,8 +127,15 @@ class GraphedCache(StackedCache):
 
     def __init__(self, caches: GraphedCaches):
         super().__init__(caches.decoder.kv_shape, caches.dtype, caches.device)
-        self._caches = caches
-        self._graphs: dict[tuple[int, int], GraphedForward] = {}
+        # a strong reference would keep the model's memory until a garbage collection
+        self._caches = weakref.proxy(caches)
+        self._graphs: dict[tuple[int, int], GraphedForward | None] = {}
+        self._pool = torch.cuda.graph_pool_handle() if caches.device.type == "cuda" else None
+
+    @property
+    def capturing(self) -> bool:
+        """Whether forwards are captured."""
+        return self._caches.capturing
 
     def reserved(self, used: int, end: int) -> Tensor:
         """As of a `StackedCache`. A buffer that grows doubles, and loses its graphs."""
@@ -120,16 +153,14 @@ class GraphedCache(StackedCache):
         token_ids: int64 [n]. None where there is no graph for them.
         """
         rows, first = _rows(len(token_ids)), length + masks.pending - len(token_ids)
-        if rows > MOST_ROWS or not self._caches.capturing:
+        shape = rows, _places(first + rows)
+        if rows > MOST_ROWS or rows * shape[1] > MOST_SCORES or not self.capturing:
             return None
         self.reserved(first, first + rows)
-        shape = rows, _places(first + rows)
         if shape not in self._graphs:
-            forward = self._caches.forward(self.buffer[:, :, : shape[1]], rows)
-            if forward is None:
-                return None
-            self._graphs[shape] = forward
-        return self._graphs[shape](token_ids, masks, length)
+            self._graphs[shape] = self._caches.forward(self.buffer[:, :, : shape[1]], rows, self._pool)
+        graph = self._graphs[shape]
+        return None if graph is None else graph(token_ids, masks, length)
 
 
 class GraphedForward:
@@ -142,7 +173,7 @@ class GraphedForward:
     multiplies it by zero.
     """
 
-    def __init__(self, decoder: LeanDecoder, hidden: Hidden, kv: Tensor, rows: int):
+    def __init__(self, decoder: LeanDecoder, hidden: Hidden, kv: Tensor, rows: int, pool: Any):
         device, places = kv.device, kv.shape[2]
         self._lowest = torch.finfo(kv.dtype).min
         self._numbers = torch.arange(rows, device=device)
@@ -158,7 +189,8 @@ class GraphedForward:
 
         # The rows lie at the end of the places, so that the captured runs overwrite no token.
         self._places += places - rows
-        self._replay = captured(forward, device)
+        self._replay = captured(forward, device, pool)
+        kv[:, :, places - rows :] = 0
 
     def __call__(self, token_ids: Tensor, masks: Masks, length: int) -> Tensor:
         """Logits [n, vocabulary], as of `GraphedCache.logits`; n is at most the number of rows."""
@@ -170,33 +202,44 @@ class GraphedForward:
         mask.fill_(self._lowest)
         mask[:, :length] = 0
         mask[:, length:end] = 0 if tree is None else tree[0, 0]
+        if n < len(self._numbers):  # an old token could write NaN behind the nodes
+            for each in (self._token_ids, self._positions, self._mask[0, 0]):
+                each[n:] = each[n - 1]
         return self._replay()[:n].clone()  # the next replay overwrites it
 
 
-def captured(forward: Callable[[], Tensor], device: torch.device) -> Callable[[], Tensor]:
+def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> Callable[[], Tensor]:
     """A function that replays all that `forward` launches into one result; on a CPU, `forward` itself.
 
-    RuntimeError if it cannot be captured.
+    pool: the memory pool of the graph. Graphs may share one, because each result is copied before another
+    graph runs. RuntimeError if it cannot be captured.
     """
     if device.type != "cuda":
         forward()  # as a capture does, so that an error comes now
         return forward
-    with torch.cuda.device(device):
-        current, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+    with _one_at_a_time, torch.cuda.device(device):
+        current, aside = torch.cuda.current_stream(), _stream(device)
         aside.wait_stream(current)
         with torch.cuda.stream(aside):
             forward()  # libraries set themselves up at their first call, which no graph should hold
         current.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # other threads may do meanwhile what a capture forbids
-        with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=pool, stream=aside, capture_error_mode="thread_local"):
             logits = forward()
 
     def replay() -> Tensor:
-        graph.replay()
+        with _one_at_a_time:
+            graph.replay()
         return logits
 
     return replay
+
+
+@lru_cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream in which graphs are captured: one for each GPU, because each keeps a workspace."""
+    return torch.cuda.Stream(device)
 
 
 def _fused(decoder: LeanDecoder) -> FusedForward | None:
@@ -204,7 +247,7 @@ def _fused(decoder: LeanDecoder) -> FusedForward | None:
         from specdec.models.fused import FusedForward  # Triton is only there with a torch for CUDA
 
         return FusedForward(decoder)
-    except (ImportError, ValueError):
+    except Exception:  # no Triton, a broken one, or a model that it does not fit
         return None
 
 

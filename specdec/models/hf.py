@@ -78,7 +78,8 @@ class HFModel:
     def arithmetic(self) -> str:
         """A description of how logits are computed.
 
-        On one machine, equal weights and an equal description give equal logits, bit for bit.
+        On one machine, equal weights and an equal description give equal logits, bit for bit. CUDA graphs are an
+        exception, because not all sessions have them.
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"
@@ -94,9 +95,9 @@ class HFModel:
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))
-        self._prepared = moved if moved.decoder is None else LEAN.on(moved)
-        if isinstance(self.decoder, LeanDecoder):
-            self.decoder.graphs = None  # capturing them takes longer than they save in one run
+        if moved.decoder is not None:  # without graphs, whose capture takes longer than they save in one run
+            moved = replace(moved, kind=LEAN, decoder=LeanDecoder(self.module))
+        self._prepared = moved
         return self
 
     def refresh(self) -> None:

@@ -5,11 +5,11 @@ the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pen
 operations per layer. The self-check compares it with the model's own forwards like every other session. Where
 it can't be built or fails, the model's own forward is used.
 
-The matrices of query, key and value become parts of one, and so do those of gate and up. On a CPU the
-matrices are also packed for oneDNN: a forward over five tokens then costs little more than one over one. A
-call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices of float32 are only
-transposed. These copies take the memory of the weights once more, so they are left out where there is no
-room. They do not follow later changes of the model's weights: `HFModel.refresh` packs again.
+On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
+costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
+small matrices of float32 are only transposed. The copies take the memory of the weights once more, so they
+are left out where there is no room. On a GPU the weights of these layers may become parts of one matrix.
+Neither follows a weight that is replaced later: `HFModel.refresh` packs and joins again.
 """
 
 from __future__ import annotations
@@ -70,13 +70,14 @@ class LeanDecoder:
     """A decoder's weights, and its forward over nodes under a mask.
 
     kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
-    has copies of the weights, in oneDNN's order or transposed. embedding: [ids, width]. blocks: the model's
-    own layers, and layers: their parts as functions. graphs: caches with CUDA graphs, which `graphs`
-    adds on a GPU; None for launching kernel by kernel.
+    has copies of the weights, in oneDNN's order or transposed. joins: whether the weights of layers with one
+    input become parts of one matrix, which changes where the module's own weights lie. embedding: [ids,
+    width]. blocks: the model's own layers, and layers: their parts as functions. graphs: caches with CUDA
+    graphs, which `graphs` adds on a GPU; None for launching kernel by kernel.
     Raises ValueError where the model is not one of `KNOWN`, or has parts that its class does not make.
     """
 
-    def __init__(self, model: PreTrainedModel):
+    def __init__(self, model: PreTrainedModel, joins: bool = False):
         check_known(model)
         config = model.config
         decoder: Any = model.model  # its parts are those of `KNOWN`, which have no types
@@ -90,7 +91,7 @@ class LeanDecoder:
         pack = self.packed = _packs(model)
         self._norm = _norm(decoder.norm, pack)
         self.blocks: Sequence[Any] = decoder.layers
-        self.layers = [_lean_layer(layer, pack) for layer in decoder.layers]
+        self.layers = [_lean_layer(layer, pack, joins) for layer in decoder.layers]
         self._output = model.lm_head
         self._head = _projection([model.lm_head], pack)
         self.graphs: Lender | None = None
@@ -188,51 +189,47 @@ def has_room(model: PreTrainedModel) -> bool:
     return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= free_memory.free("cpu")
 
 
-def _lean_layer(layer: Any, pack: bool) -> LeanLayer:
+def _lean_layer(layer: Any, pack: bool, joins: bool) -> LeanLayer:
     attention, mlp = layer.self_attn, layer.mlp
     q_norm, k_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
     return LeanLayer(
         attention_norm=_norm(layer.input_layernorm, pack),
-        qkv=_projection([attention.q_proj, attention.k_proj, attention.v_proj], pack),
+        qkv=_projection([attention.q_proj, attention.k_proj, attention.v_proj], pack, joins),
         q_norm=q_norm and _norm(q_norm, pack),
         k_norm=k_norm and _norm(k_norm, pack),
         out=_projection([attention.o_proj], pack),
         mlp_norm=_norm(layer.post_attention_layernorm, pack),
-        gate_up=_projection([mlp.gate_proj, mlp.up_proj], pack),
+        gate_up=_projection([mlp.gate_proj, mlp.up_proj], pack, joins),
         act=mlp.act_fn,
         down=_projection([mlp.down_proj], pack),
     )
 
 
-def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
+def _projection(linears: Sequence[nn.Linear], pack: bool, joins: bool = False) -> Project:
     """All of these layers applied to one input, their outputs side by side."""
     first, *others = linears
-    if not pack and not others:  # by the weight, because a call of a `PartialHead` would spread its logits
+    if not pack and not others:  # by the weights, because a call of a `PartialHead` would spread its logits
         return lambda x: F.linear(x, first.weight, first.bias)
-    weight, bias = (_joined([getattr(each, name) for each in linears]) for name in ("weight", "bias"))
-    assert weight is not None, "layers without weights"
-    if pack:
-        return (_transposed if better_transposed(weight.shape, weight.dtype) else _packed)(weight, bias)
-    _share(linears, weight, bias)
+    if not pack and not joins:
+        return lambda x: torch.cat([F.linear(x, each.weight, each.bias) for each in linears], -1)
+    with torch.inference_mode(False), torch.no_grad():  # joined weights can be trained
+        weight = torch.cat([each.weight for each in linears])
+        bias = None if first.bias is None else torch.cat([each.bias for each in linears])
+        if pack:
+            return (_transposed if better_transposed(weight.shape, weight.dtype) else _packed)(weight, bias)
+        _share(linears, "weight", weight)
+        if bias is not None:
+            _share(linears, "bias", bias)
     return lambda x: F.linear(x, weight, bias)
 
 
-def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """These tensors one after the other; None if there are none."""
-    with torch.inference_mode(False), torch.no_grad():  # they become weights, which can be trained
-        return None if parts[0] is None else torch.cat([part for part in parts if part is not None])
-
-
-def _share(linears: Sequence[nn.Linear], weight: Tensor, bias: Tensor | None) -> None:
-    """Makes the layers' weights parts of these tensors, so that they take no memory twice."""
-    if linears[0].weight.is_inference():  # these can't be replaced; only small copies of a model have them
-        return
-    sizes = [len(each.weight) for each in linears]
-    biases: Sequence[Tensor | None] = [None] * len(sizes) if bias is None else bias.split(sizes)
-    for each, rows, offsets in zip(linears, weight.split(sizes), biases, strict=True):
-        each.weight.data = rows
-        if offsets is not None:
-            each.bias.data = offsets
+def _share(linears: Sequence[nn.Linear], name: str, joined: Tensor) -> None:
+    """Makes these parameters parts of the joined tensor, so that they take no memory twice."""
+    for each, part in zip(linears, joined.split([len(each.weight) for each in linears]), strict=True):
+        parameter = getattr(each, name)
+        if not parameter.is_inference():  # such a parameter can't be replaced
+            # the same memory in a storage of its own: who saves a model takes equal storages for tied weights
+            parameter.data = torch.from_dlpack(part)
 
 
 def better_transposed(shape: Sequence[int], dtype: torch.dtype) -> bool:

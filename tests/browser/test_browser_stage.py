@@ -241,7 +241,8 @@ def test_a_recorded_run_sets_its_prompt_and_method_and_a_change_is_marked(tab):
     expect(page.locator("body[data-changed]")).to_have_count(0)
     page.locator("#method input[value=ersd]").check(force=True)
     expect(page.locator(".look")).to_have_text(
-        "You changed method. The shown run had the earlier settings. Press Generate for a run with the new ones."
+        "You changed method. The shown run had the earlier settings. "
+        "Press Generate for a run with the new ones."
     )
     expect(page.locator("body[data-changed]")).to_have_count(1)
 

@@ -6,18 +6,22 @@ On a machine without a GPU nothing is captured, and the same forward over fixed 
 import gc
 import logging
 import os
+import weakref
 from random import Random
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_model
 
 import specdec
 from specdec.models import HFModel, graphs
 from specdec.models.graphs import GraphedCache, GraphedCaches
 from specdec.models.kernels import compiled
+from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
 from specdec.topology import Topology, sequence
 from tests.helpers.tiny_checkpoints import tiny_model
+from tests.models.test_lean import qwen2
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CLOSE = 2e-5
@@ -105,7 +109,7 @@ def test_sessions_beyond_the_lent_caches_launch_kernel_by_kernel(monkeypatch):
 
 
 def test_where_a_capture_fails_forwards_are_launched_and_one_warning_says_so(monkeypatch, caplog):
-    def refused(forward, device):
+    def refused(*_):
         raise RuntimeError("operation not permitted when stream is capturing")
 
     model = model_of()
@@ -144,6 +148,81 @@ def test_texts_decoded_together_have_graphs_of_their_own():
     assert len([cache for cache in pair.target.decoder.graphs._idle if cache._graphs]) == 3
     for seed, run in enumerate(together):
         assert run.token_ids == specdec.generate(pair, [3, 4], seed=seed, **settings).token_ids
+
+
+def test_a_shape_without_memory_has_no_graph_and_the_others_have(monkeypatch, caplog):
+    model, right = model_of(), graphs.captured
+
+    def short(forward, device, pool):
+        if model.decoder.graphs.refusing:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return right(forward, device, pool)
+
+    monkeypatch.setattr(graphs, "captured", short)
+    session, shapes = model.session(), []
+    session.prefill([3, 4])
+    for refusing, nodes in ((False, 1), (True, 2), (False, 2), (False, 3)):
+        model.decoder.graphs.refusing = refusing
+        session.forward(torch.tensor([5] * nodes, device=DEVICE), [-1] * nodes)
+        session.commit([0])
+        shapes = [(rows, graph is not None) for (rows, _), graph in session._cache._graphs.items()]
+    assert shapes == [(1, True), (2, False), (3, True)]
+    assert caplog.records == []
+
+
+def test_a_token_whose_state_is_nan_spoils_no_text_that_does_not_use_it():
+    """Rows beyond the nodes must not hold an earlier text's tokens."""
+    model = model_of()
+    bad = 49
+    session = model.session()
+    session.prefill([3, 4])
+    session.forward(torch.tensor([bad] * 16, device=DEVICE), [-1] * 16)
+    with torch.no_grad():
+        model.module.model.embed_tokens.weight[bad] = float("nan")
+    session.commit([])
+    ids = torch.tensor([5] * 9, device=DEVICE)
+    assert session.forward(ids, [-1] * 9).isfinite().all()
+    session.commit([0])
+    assert session.forward(ids, [-1] * 9).isfinite().all()
+
+
+def test_a_model_with_graphs_is_freed_without_a_garbage_collection():
+    model = model_of()
+    session, _ = played(model, 0, rounds=2)
+    cache, decoder = weakref.ref(session._cache), weakref.ref(model.decoder)
+    for graph in session._cache._graphs.values():
+        graph._replay = None  # on a CPU this is the forward itself, which refers to the graph
+    gc.disable()
+    try:
+        del session, model
+        assert cache() is None
+        assert decoder() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_joined_weights_are_saved_and_trained_as_before(family, tmp_path):
+    module = (qwen2() if family == "qwen2" else tiny_model(family)).double()  # not packed on a CPU
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    ids = torch.tensor([[3, 4, 5]])
+    want = module(ids).logits
+    decoder = LeanDecoder(module.to(DEVICE), joins=True)
+    assert relative_error(module(ids.to(DEVICE)).logits.cpu(), want) < CLOSE
+    save_model(module, tmp_path / "model.safetensors")
+    saved = load_file(tmp_path / "model.safetensors")
+    assert all(torch.equal(saved[name], value) for name, value in before.items() if name in saved)
+    assert {name for name in before if "proj" in name} <= saved.keys()
+    with torch.no_grad():
+        module.model.layers[0].self_attn.k_proj.weight.mul_(2)  # the joined matrix follows
+    layer, x = (
+        decoder.layers[0],
+        torch.randn(1, module.config.hidden_size, device=DEVICE, dtype=torch.float64),
+    )
+    attention = module.model.layers[0].self_attn
+    apart = [each(x) for each in (attention.q_proj, attention.k_proj, attention.v_proj)]
+    assert torch.allclose(layer.qkv(x), torch.cat(apart, -1), atol=1e-5)
+    assert attention.k_proj.weight.requires_grad
 
 
 @pytest.mark.parametrize("method", ["ar", "ersd", "gsd", "traversal"])

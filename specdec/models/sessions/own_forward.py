@@ -35,7 +35,7 @@ class LeanSession(TreeSession):
     @property
     def shares(self) -> bool:
         """Whether it answers faster in one forward with other sessions than in a forward of its own."""
-        return not isinstance(self._cache, GraphedCache)
+        return not (isinstance(self._cache, GraphedCache) and self._cache.capturing)
 
     def _new_cache(self) -> StackedCache:
         lent = self._decoder.graphs and self._decoder.graphs.lend(self)
