@@ -78,8 +78,8 @@ class HFModel:
     def arithmetic(self) -> str:
         """A description of how logits are computed.
 
-        On one machine, equal weights and an equal description give equal logits, bit for bit. CUDA graphs are an
-        exception, because not all sessions have them.
+        On one machine, equal weights and an equal description give equal logits, bit for bit. CUDA graphs
+        are an exception, because not all sessions have them.
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"

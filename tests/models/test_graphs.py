@@ -40,7 +40,7 @@ def model_of(family="llama", captures=True, dtype=torch.float32, **changes):
     if captures and os.environ.get("TRITON_INTERPRET"):  # runs the fused kernels without a GPU
         from specdec.models.fused import FusedForward
 
-        model.decoder.graphs.fused = FusedForward(model.decoder)
+        model.decoder.graphs.fused = FusedForward(weakref.proxy(model.decoder))
     return model
 
 
