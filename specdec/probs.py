@@ -155,7 +155,7 @@ def _tempered(logits: Tensor, temperature: float) -> Tensor:
     if temperature < _COLD:
         logits = logits.double()
     # The distance to the maximum is divided, so that rounding keeps equal logits equal.
-    return (logits - logits.amax(-1, keepdim=True)) / max(temperature, _COLDEST)
+    return (logits - logits.amax(-1, keepdim=True)).div_(max(temperature, _COLDEST))
 
 
 def _greedy(logits: Tensor) -> Tensor:
