@@ -137,7 +137,7 @@ def _decoded(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints how many tokens differ. ValueError is a user's mistake."""
+    """Prints how many tokens of a batch differ from the same runs alone. ValueError is a user's mistake."""
     parser = Parser(prog="python -m research.batched", description=__doc__)
     add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
     add = parser.add_argument

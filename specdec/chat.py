@@ -117,7 +117,8 @@ class _Controls:
         return self._split(part)
 
     def _without(self, part: str) -> list[str]:
-        """Split a part again: some tokenizers change letters before they look for control tokens."""
+        """Splits a part within each control token that the tokenizer still finds in it. Some tokenizers
+        change letters before they look for control tokens, so that the first split misses some."""
         parts = []
         while self._holds(part):
             end = bisect_left(range(len(part)), True, key=lambda length: self._holds(part[:length]))

@@ -125,8 +125,8 @@ def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method
 
 _AT_LEAST = {
     "greedy_rejection": "A single sentence may take less than D_KL, but the mean over many sentences can't.",
-    "poisson_functional": "Repeated proposals are not counted, so even the mean of many sentences may be "
-    "less than D_KL.",
+    "poisson_functional": "Repeated proposals are not counted, so even the mean number of bits over many "
+    "sentences may be less than D_KL.",
 }
 
 

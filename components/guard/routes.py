@@ -10,8 +10,8 @@ import re
 from typing import Any, NamedTuple
 
 EVENT = 30
-"""The cost of an event or a question, which starts work, in units of `limits.units`. A small request of a
-class costs 5."""
+"""The cost of an event or a question in units of `limits.units`, because both start work. A small request
+from a class costs 5."""
 
 
 class Route(NamedTuple):

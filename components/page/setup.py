@@ -25,7 +25,7 @@ from components.page import frame
 DECODE = "live"
 """The part whose names have no prefix: the Decode tab."""
 RUN = ("trace", "round", "decision")
-"""Names for the recorded run that is shown. They have no prefix either."""
+"""The names that say which recorded run is shown. They have no prefix, as those of `DECODE`."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
 """Parts that register themselves in the browser, most of them when their tab is first opened."""
 

@@ -23,7 +23,7 @@ LEAST, MOST = 3, 7
 ENOUGH = 3.0
 """After this many seconds a measurement ends as soon as it has the fewest repeats."""
 LONGEST = 2.0
-"""The longest later repeat in seconds. Of a longer run only the beginning is repeated."""
+"""The most seconds of a repeat after the first one. Of a longer run only the beginning is repeated."""
 BLOCK = 8
 """Tokens that one side decodes before it is the other side's turn."""
 
@@ -42,7 +42,7 @@ class Repeats:
         """alone: returns whether no other run is being decoded. If there is another run, only one repeat is
         made.
 
-        longest: the longest later repeat in seconds.
+        longest: the most seconds of a repeat after the first one.
         """
         self.plain_rounds: list[Round] = []
         self.seconds: list[Seconds] = []

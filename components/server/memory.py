@@ -10,7 +10,7 @@ import platform
 import torch
 
 _M_ARENA_MAX = -8
-"""The number of `mallopt`'s option, from glibc's malloc.h."""
+"""The number of the option M_ARENA_MAX of `mallopt` in glibc's malloc.h."""
 _ARENAS = 2
 _IS_GLIBC = platform.libc_ver()[0] == "glibc"
 

@@ -149,7 +149,7 @@ def proxies(options: argparse.Namespace, environment: Mapping[str, str] = os.env
 
 
 def names(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The names that were stated by option or variable. ValueError quotes an invalid one."""
+    """The names of the server that the option or the variable gives. ValueError quotes an invalid one."""
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
     if wrong := [each for each in stated if not hosts.name(each)]:
         raise ValueError(f"names = {wrong[0]!r:.60} is not a name such as page.example.org")

@@ -28,7 +28,7 @@ INDICES = 8
 VOCABULARY = 2048
 """|Ω| in the theorem's bound: the embedded pair's vocabulary."""
 _TAIL, _SMALLEST = 24, 1e-7
-"""Most child indices beyond those with a slider, and the rate below which later ones no longer matter."""
+"""The most child indices without a slider, and the rate below which further indices are left out."""
 _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = assets.ASSETS / "stories" / "measurements.json"

@@ -1,4 +1,4 @@
-"""All engines that the audit of others examines, by name."""
+"""All engines that `research.audit` examines, by name."""
 
 from __future__ import annotations
 

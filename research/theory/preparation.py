@@ -56,7 +56,7 @@ def prepared_outcomes(
     """The m most probable ends of a round, (node, child index), and the probability that the round ends at
     one of them.
 
-    R is the same at every node, as in `expected_tokens`.
+    The acceptance by index R is the same at every node, as in `expected_tokens`.
     """
     reached, paths = node_acceptance(acceptance_by_index, topology), [(), *topology.paths]
     ends = [

@@ -28,7 +28,7 @@ class Watched:
     """A `Process` for drafts, with a check that its answers about committed texts equal those of plain
     decoding.
 
-    ahead: the processing by the copies. plain: the processing by the processors themselves.
+    ahead: the processing by copies of the processors. plain: the processing by the processors themselves.
     """
 
     def __init__(self, ahead: Process, plain: Process):

@@ -201,7 +201,8 @@ def _cells(
 
 
 def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tuple[int, float]]:
-    """The cells of a test. The rare outcomes join the smallest cell, or follow if it is the only one."""
+    """The cells of a test. The rare outcomes join the smallest cell; beside a single cell they are a second
+    one."""
     if not rare[1]:
         return cells
     if len(cells) == 1:

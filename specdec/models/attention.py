@@ -1,4 +1,4 @@
-"""Attention of the lean forward: each text attends to its own cache, with its own mask."""
+"""Attention of the forward in `lean`: each text attends to its own cache, with its own mask."""
 
 from __future__ import annotations
 

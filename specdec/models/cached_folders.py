@@ -86,6 +86,6 @@ def _cache() -> Path:
 
 
 def _listed(folder: Path) -> dict[str, list[Any]]:
-    """Size and checksum of each file but the list."""
+    """Size and checksum of each file of a folder, except the list of these."""
     files = [file for file in folder.iterdir() if file.is_file() and file.name != LIST]
     return {file.name: [file.stat().st_size, quick_checksum(file)] for file in files}

@@ -41,7 +41,7 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Answers the requests of this work one by one, up to its next value of another kind, or its result."""
+    """Answers the requests that this work yields. Returns its first other value, or else its result."""
     answer = None
     while True:
         try:

@@ -82,7 +82,8 @@ def layouts(config: PretrainedConfig) -> dict[str, Layout]:
 
 
 def switch_length(config: PretrainedConfig) -> int | None:
-    """Tokens up to which longrope embeddings use their short factors; None without one, or if they differ."""
+    """The tokens up to which longrope embeddings use their short factors. None if there are no such
+    embeddings, or if their numbers differ."""
     parameters = getattr(config, "rope_parameters", None) or {}
     ropes = [rope for rope in (parameters, *parameters.values()) if isinstance(rope, Mapping)]
     longropes = [rope for rope in ropes if rope.get("rope_type") == "longrope"]

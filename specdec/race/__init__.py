@@ -2,7 +2,7 @@
 
 races         winners and arrivals: races on a CPU, on a device, and sparse ones
 noise         all noise of one round, by node
-exponentials  log e of whole vocabularies
+exponentials  the logarithms of the exponentials of whole vocabularies
 keys          the key of the noise of each seed, stream and position
 sparse        races of a large vocabulary: only tokens that can still win are computed
 splitmix      the hash from which all noise comes

@@ -103,8 +103,9 @@ def estimate_ersd_acceptance_by_index(
     """ERSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
 
     Up to `ersd_by_index.MAX_VOCABULARY` (512) tokens it is integrated, with error zero (below 1e-12). For
-    more tokens R(0) has its closed form. The others are the mean over `samples` simulated winners and arrival
-    times of the race under P, each with its exact distribution of ranks under Q. ValueError as for GSD.
+    more tokens R(0) has its closed form. Each other R(i) is a mean over `samples` simulated races under P:
+    for the winner and its time of arrival, the distribution of its rank under Q is exact. Errors are those of
+    GSD's estimate.
     """
     return _by_row(ersd_rates, p, q, k, samples, seed)
 

@@ -103,7 +103,7 @@ def make_samples(work: Path, recipe: Recipe) -> None:
 
 
 def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Record:
-    """The samples of one file, from its number."""
+    """The samples of one file. Its number decides what is drawn."""
     kind, seed = KINDS[number % len(KINDS)], step_seed(recipe.seed, number)
     generator = torch.Generator().manual_seed(seed)
     length = min(SHORT if kind == "own" else recipe.context, recipe.context - 1)

@@ -221,7 +221,7 @@ def consecutive(numbers: np.ndarray) -> np.ndarray:
 
 
 def detectable(count: int, degrees_of_freedom: int, level: float) -> float:
-    """The total variation from which on a χ² test at this level has a power of at least `POWER`.
+    """The least total variation that a χ² test at this level finds with a power of at least `POWER`.
 
     The result is at most 1. By the inequality of Cauchy and Schwarz, the χ² divergence of a distribution at
     total variation d is at least 4 d².

@@ -39,9 +39,10 @@ def head_type(size: int) -> types.Type:
 def attend(query, size, keys, values, prefix, line, count, scale, scores, out):
     """out [size] = the sum of a text's values, weighted by the softmax of its scores. Addresses are int64.
 
-    query: address, of type `head_type(size)`. keys, values: addresses of float32 [places, size]. The text has
-    the first `prefix` places and those of line, address of int32 [count], counted from the end of the prefix.
-    scale: address of the positive factor of all scores. scores: scratch memory, float32 [prefix + count].
+    query: address, of type `head_type(size)`. keys, values: addresses of float32 [places, size]. The text
+    has the first `prefix` places and the places in `line`. line: address of int32 [count], which are counted
+    from the end of the prefix. scale: address of the positive factor of all scores. scores: scratch memory,
+    float32 [prefix + count].
     """
     further = small_ints(line, count)
     score_keys(query, keys, prefix, scores)
