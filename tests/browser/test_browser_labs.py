@@ -151,7 +151,7 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
     page.wait_for_selector("#race_lab .lane")
     page.get_by_role("button", name="From the Decode tab").click()
     verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
-    shows(page, "#race_lab .preset-note", f"Position {step['position']}")
+    shows(page, "#race_lab .preset-note", f"position {step['position']}")
     shows(page, "#race_lab .verdict", verdict)
     for side in ("p", "q"):
         assert sum(probabilities(page, side)) == pytest.approx(1, abs=0.005)
