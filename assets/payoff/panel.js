@@ -160,7 +160,9 @@ export function mount(element, props, server) {
     setText(find(".least"), least === null ? "never" : percent(least));
     setText(
       find(".dearest"),
-      dearest === null ? "even a free draft does not pay" : `longest draft step that pays: ${digits(dearest)} calls`,
+      dearest === null
+        ? "with this acceptance not even a free draft pays"
+        : `longest draft step that pays: ${digits(dearest)} calls`,
     );
     fillRows(find(".sentences"), answer.sentences, () => make("li"), setText);
     fillTable(
