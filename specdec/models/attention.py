@@ -74,14 +74,11 @@ class _TextAttention:
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
         if isinstance(self._places, Tensor):
             self._into[layer].index_copy_(1, self._places, new)
+            mixed = self._by_products(layer, self._grouped(queries))
         else:
             self._into[layer].copy_(new)
-        if isinstance(self._places, Tensor):
-            mixed = self._by_products(layer, self._grouped(queries))
-        elif self._group > 1 and not self._causal:
-            mixed = self._fused(layer, self._grouped(queries), self._mask)
-        else:
-            mixed = self._fused(layer, queries, self._mask)
+            shared = self._group > 1 and not self._causal
+            mixed = self._fused(layer, self._grouped(queries) if shared else queries)
         return mixed.reshape(heads.queries, n, heads.size).transpose(0, 1)
 
     def _grouped(self, queries: Tensor) -> Tensor:
@@ -89,12 +86,12 @@ class _TextAttention:
         further rows of one attention, and no key is copied."""
         return queries.reshape(self._heads.keys, -1, self._heads.size)
 
-    def _fused(self, layer: int, queries: Tensor, mask: Tensor | None) -> Tensor:
+    def _fused(self, layer: int, queries: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(
             queries[None],
             self._keys[layer],
             self._values[layer],
-            attn_mask=mask,
+            attn_mask=self._mask,
             is_causal=self._causal,
             scale=self._heads.scale,
             enable_gqa=self._causal and self._group > 1,

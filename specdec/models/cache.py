@@ -50,11 +50,18 @@ class StackedCache:
     def reserved(self, used: int, end: int) -> Tensor:
         """The places of the first `end` tokens, of which `used` are filled; the buffer grows if necessary."""
         if end > self.buffer.shape[2]:
-            layers, heads, _, size = self.buffer.shape
-            larger = self.buffer.new_empty(layers, heads, end + CHUNK, size)
-            larger[:, :, :used] = self.buffer[:, :, :used]
-            self.buffer = larger
+            self._grow(used, self._capacity(end))
         return self.buffer[:, :, :end]
+
+    def _capacity(self, end: int) -> int:
+        """The tokens that a new buffer holds."""
+        return end + CHUNK
+
+    def _grow(self, used: int, capacity: int) -> None:
+        layers, heads, _, size = self.buffer.shape
+        larger = self.buffer.new_empty(layers, heads, capacity, size)
+        larger[:, :, :used] = self.buffer[:, :, :used]
+        self.buffer = larger
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Moves these pending nodes to the end of a prefix of `prefix` tokens."""

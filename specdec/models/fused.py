@@ -1,8 +1,8 @@
 """The lean forward for CUDA graphs, written in Triton, with fewer kernels.
 
-A GPU takes some four microseconds even for a kernel that computes almost nothing. A layer of the lean forward
-has some twenty kernels, which take longer than reading the weights of a small model. Here the steps between
-two products of matrices are one kernel each:
+A GPU takes some three microseconds even for a kernel that computes almost nothing. A layer of the lean
+forward has some twenty kernels, which take longer than reading the weights of a small model. Here the steps
+between two products of matrices are one kernel each:
 
     add_norm    the residual sum and its RMSNorm
     rotate      rotary embedding of queries and keys, and writing keys and values to the cache

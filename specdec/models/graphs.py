@@ -1,9 +1,9 @@
 """CUDA graphs: a GPU starts a forward over a few nodes at once, not kernel by kernel.
 
-A forward of a large model launches some 600 kernels, and launching one takes the host longer than a GPU
-computes it. A graph replays them all on the tensors that it was captured with, the cache included. So a cache
-has graphs of its own, one for each number of rows and of places that attention reads. Sessions come and go
-while graphs are captured once, so a cache is lent to one session at a time.
+A forward of a model of 8 B parameters launches some 750 kernels, and the GPU waits while the host launches
+them. A graph replays them all on the tensors that it was captured with, the cache included. So a cache has
+graphs of its own, one for each number of rows and of places that attention reads. Sessions come and go while
+graphs are captured once, so a cache is lent to one session at a time.
 
     LeanDecoder   GraphedCaches   GraphedCache: buffer, graphs of (rows, places)   <-- lent to -- LeanSession
                                   GraphedCache: buffer, graphs of (rows, places)
@@ -137,15 +137,14 @@ class GraphedCache(StackedCache):
         """Whether forwards are captured."""
         return self._caches.capturing
 
-    def reserved(self, used: int, end: int) -> Tensor:
-        """As of a `StackedCache`. A buffer that grows doubles, and loses its graphs."""
-        if end > self.buffer.shape[2]:
-            self._graphs.clear()
-            layers, heads, _, size = self.buffer.shape
-            larger = self.buffer.new_zeros(layers, heads, _places(end), size)
-            larger[:, :, :used] = self.buffer[:, :, :used]
-            self.buffer = larger
-        return self.buffer[:, :, :end]
+    def _capacity(self, end: int) -> int:
+        return _places(end)
+
+    def _grow(self, used: int, capacity: int) -> None:
+        """Graphs belong to one buffer, so a new one has none. Places without tokens must be finite."""
+        self._graphs.clear()
+        super()._grow(used, capacity)
+        self.buffer[:, :, used:] = 0
 
     def logits(self, token_ids: Tensor, masks: Masks, length: int) -> Tensor | None:
         """Logits [n, vocabulary] of the nodes of these masks behind a prefix of `length`.
