@@ -21,6 +21,8 @@ import torch
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when kernels are imported
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

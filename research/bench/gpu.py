@@ -20,7 +20,6 @@ from specdec.commands import columns
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import generate
 from specdec.models import HFModel
-from specdec.models.graphs import GraphedCaches
 from specdec.models.lean import LeanDecoder
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -36,8 +35,8 @@ REPEATS, WARM = 15, 3
 """Timed and untimed repetitions of a forward."""
 TEXTS = (1, 8, 40)
 """Numbers of texts that are decoded together."""
-FUSED, GRAPHS, ONE_BY_ONE = VARIANTS = ("fused kernels, graphs", "graphs", "one by one")
-"""How a forward is launched: as graphs of our fused kernels, as graphs of torch's, or kernel by kernel."""
+GRAPHS, ONE_BY_ONE = VARIANTS = ("graphs", "one by one")
+"""How a forward is launched: as graphs of our fused kernels, or torch's kernels one by one."""
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {"method": "ar"},
     "GSD sequence(4)": {"method": "gsd", "topology": sequence(4)},
@@ -72,15 +71,11 @@ def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dic
 
 @contextmanager
 def launched(variant: str, *models: Any) -> Iterator[None]:
-    """Sessions that are opened inside the block launch their forwards in one of the `VARIANTS`."""
+    """Inside the block, forwards are launched in one of the `VARIANTS`."""
     decoders = [model.decoder for model in models if isinstance(model.decoder, LeanDecoder)]
     before = [decoder.graphs for decoder in decoders]
-    for decoder, graphs in zip(decoders, before, strict=True):
-        if variant == ONE_BY_ONE:
-            decoder.graphs = None
-        elif variant == GRAPHS and isinstance(graphs, GraphedCaches):
-            decoder.graphs = others = GraphedCaches(decoder, graphs.weights)
-            others.fused = None
+    for decoder in decoders if variant == ONE_BY_ONE else ():
+        decoder.graphs = None
     try:
         yield
     finally:

@@ -1,4 +1,7 @@
-"""Attention of the forward in `lean`: each text attends to its own cache, with its own mask."""
+"""Attention of the forward in `lean`: each text attends to its own cache, with its own mask.
+
+`TextTable` is the input of a forward in a CUDA graph, whose attention is in `fused`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+MOST_ROWS = 512
+"""The most rows of a graph, over all its texts, and the most pending nodes of a text. A GPU computes a wider
+forward for longer than the host launches it."""
 
 
 class Heads(NamedTuple):
@@ -23,15 +30,29 @@ class TextRows(NamedTuple):
     """The n new tokens of one text in a forward.
 
     kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
-    places: the new tokens' places in kv, a slice; in a CUDA graph, which needs a mask, int64 [n].
+    places: the new tokens' places in kv.
     mask: additive, [1, 1, n, t]; None for plain causal attention, if the new tokens are at the end of kv and
     are either one token or the whole text.
     """
 
     n: int
     kv: Tensor
-    places: slice | Tensor
+    places: slice
     mask: Tensor | None
+
+
+class TextTable(NamedTuple):
+    """What a captured forward reads about its texts; all are tensors at fixed addresses.
+
+    numbers: int64 [texts, 5], for each text the address of its cache's buffer, the buffer's capacity, the
+    length of the prefix, the number of tokens with all pending nodes, and the number of nodes that are
+    computed. masks: [texts, rows, MOST_ROWS], 0 where a node sees a pending node. rotation: cosines and
+    signed sines of the rows, [texts x rows, 2, 1, head size].
+    """
+
+    numbers: Tensor
+    masks: Tensor
+    rotation: Tensor
 
 
 class Attention:
@@ -64,30 +85,18 @@ class _TextAttention:
             self._mask = text.mask.repeat(1, 1, self._group, 1)
         self._keys = text.kv[:, None, : heads.keys].unbind()  # each [1, key-value heads, t, head size]
         self._values = text.kv[:, None, heads.keys :].unbind()
-        self._places = text.places
-        into = text.kv if isinstance(text.places, Tensor) else text.kv[:, :, text.places]
-        self._into = into.unbind()
+        self._into = text.kv[:, :, text.places].unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         """Attention of this text alone; see `Attention`."""
         heads, n = self._heads, qkv.shape[1]
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
-        if isinstance(self._places, Tensor):
-            self._into[layer].index_copy_(1, self._places, new)
-            mixed = self._by_products(layer, self._grouped(queries))
-        else:
-            self._into[layer].copy_(new)
-            shared = self._group > 1 and not self._causal
-            mixed = self._fused(layer, self._grouped(queries) if shared else queries)
-        return mixed.reshape(heads.queries, n, heads.size).transpose(0, 1)
-
-    def _grouped(self, queries: Tensor) -> Tensor:
-        """[key-value heads, group x n, head size]: the queries of a group share their keys, so they become
-        further rows of one attention, and no key is copied."""
-        return queries.reshape(self._heads.keys, -1, self._heads.size)
-
-    def _fused(self, layer: int, queries: Tensor) -> Tensor:
-        return F.scaled_dot_product_attention(
+        self._into[layer].copy_(new)
+        if self._group > 1 and not self._causal:
+            # The queries of a group share their keys, so they become further rows of one attention, and no
+            # key is copied: [key-value heads, group x n, head size].
+            queries = queries.reshape(heads.keys, -1, heads.size)
+        mixed = F.scaled_dot_product_attention(
             queries[None],
             self._keys[layer],
             self._values[layer],
@@ -95,13 +104,5 @@ class _TextAttention:
             is_causal=self._causal,
             scale=self._heads.scale,
             enable_gqa=self._causal and self._group > 1,
-        )[0]
-
-    def _by_products(self, layer: int, queries: Tensor) -> Tensor:
-        """Attention in a CUDA graph. A GPU's fused kernels go through the keys of a head in turn, which takes
-        longer for a few queries behind thousands of keys."""
-        assert self._mask is not None, "attention without a mask"
-        keys, values = self._keys[layer][0], self._values[layer][0]
-        mask = self._mask[0].expand(len(keys), -1, -1)
-        scores = torch.baddbmm(mask, queries, keys.transpose(1, 2), alpha=self._heads.scale)
-        return torch.bmm(scores.softmax(-1), values)
+        )
+        return mixed.reshape(heads.queries, n, heads.size).transpose(0, 1)

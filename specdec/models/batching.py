@@ -1,8 +1,7 @@
 """Answers many requests in one forward, where their model has a forward of ours.
 
 The rows of all texts lie in one [rows, width] matrix for every product, and each text attends to its own
-cache. Requests of other sessions are answered one by one, and so are those with CUDA graphs (`graphs`): on an
-H200, eight texts in one forward without a graph wrote fewer tokens per second than one text with graphs.
+cache. Requests of other sessions are answered one by one.
 
 Noise is keyed by seed and position, so a run's text does not depend on the runs beside it. The last bits of
 its logits may depend on them, because a product over more rows can add in another order. On the compiled
@@ -54,7 +53,7 @@ def answers(requests: Sequence[Request]) -> list[Answer]:
     for number, request in enumerate(requests):
         session = request.session
         # a subclass may have a forward of its own
-        if type(session) in (LeanSession, CompiledSession) and cast(Any, session).shares:
+        if type(session) in (LeanSession, CompiledSession):
             shared.setdefault((type(session), cast(TreeSession, session).model), []).append(number)
         else:
             result[number] = _alone(request)

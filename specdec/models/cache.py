@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,18 +51,11 @@ class StackedCache:
     def reserved(self, used: int, end: int) -> Tensor:
         """The places of the first `end` tokens, of which `used` are filled; the buffer grows if necessary."""
         if end > self.buffer.shape[2]:
-            self._grow(used, self._capacity(end))
+            layers, heads, _, size = self.buffer.shape
+            larger = self.buffer.new_empty(layers, heads, end + CHUNK, size)
+            larger[:, :, :used] = self.buffer[:, :, :used]
+            self.buffer = larger
         return self.buffer[:, :, :end]
-
-    def _capacity(self, end: int) -> int:
-        """The tokens that a new buffer holds."""
-        return end + CHUNK
-
-    def _grow(self, used: int, capacity: int) -> None:
-        layers, heads, _, size = self.buffer.shape
-        larger = self.buffer.new_empty(layers, heads, capacity, size)
-        larger[:, :, :used] = self.buffer[:, :, :used]
-        self.buffer = larger
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Moves these pending nodes to the end of a prefix of `prefix` tokens."""
@@ -232,6 +226,19 @@ class Masks:
         if window is None:
             return pad(mask, (length, 0))
         return mask[..., max(0, mask.shape[-1] - self.pending - length) :]
+
+
+class PendingText(NamedTuple):
+    """A text's last n pending nodes: their masks, the text's cache with room for them, and its prefix."""
+
+    masks: Masks
+    cache: StackedCache
+    length: int
+
+    @property
+    def rows(self) -> int:
+        """n, the number of nodes that a forward computes."""
+        return self.masks.depths.shape[1]
 
 
 def tree_masks(

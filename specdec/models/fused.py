@@ -2,12 +2,19 @@
 
 A GPU takes some three microseconds even for a kernel that computes almost nothing. A layer of the lean
 forward has some twenty kernels, which take longer than reading the weights of a small model. Here the steps
-between two products of matrices are one kernel each:
+between two products of matrices are one or two kernels:
 
-    add_norm    the residual sum and its RMSNorm
-    rotate      rotary embedding of queries and keys, and writing keys and values to the cache
-    softmax     the scores of attention, scaled and masked
-    gate        silu(gate) x up
+    add_norm          the residual sum and its RMSNorm
+    rotate            rotary embedding of queries and keys, and writing keys and values to the caches
+    attend, combine   attention of each text to its own cache
+    gate              silu(gate) x up
+
+A few queries behind thousands of keys leave most of a GPU idle, if one program goes through all keys of a
+head. So `attend` cuts the keys of a text into pieces, and `combine` adds their results:
+
+    keys      [ piece 0 | piece 1 | piece 2 ]      each piece: its largest score m, sum of weights l,
+                  |         |         |            and the values mixed by its weights
+               (m, l, mix) ...                     result: sum of e^(m - M) mix / sum of e^(m - M) l
 
 All of them compute in float32. Triton comes with torch's builds for CUDA.
 """
@@ -23,56 +30,54 @@ import triton.language as tl
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from specdec.models.attention import TextRows
+    from specdec.models.attention import TextTable
     from specdec.models.lean import LeanDecoder, LeanLayer
 
-DTYPES = (torch.float32, torch.bfloat16)
-"""Not float16, which can't hold the scores of some models before they are scaled."""
 SILU = {"SiLU", "SiLUActivation"}
 """The names of its classes in torch and in transformers."""
 WIDEST = 1 << 14
-"""The most numbers in a row that one program keeps in registers: a hidden state, or the places of a text."""
+"""The most numbers in a hidden state, which one program keeps in registers."""
+PROGRAMS = 256
+"""The most programs of attention, if pieces can be longer: twice the processors of a large GPU."""
+KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
+"""Keys that one step of attention reads, so few that two steps fit into a small GPU's shared memory."""
+QUERIES = 16
+"""Queries of one program of attention, the fewest that a GPU multiplies at once."""
 
 
 class FusedForward:
     """The hidden states of a `LeanDecoder`, computed by fewer kernels.
 
-    most_places: the most places in a cache that attention can read.
     ValueError if the decoder has parts that these kernels do not compute.
     """
 
-    most_places = WIDEST
-
     def __init__(self, decoder: LeanDecoder):
         dtype, width = decoder.embedding.dtype, decoder.embedding.shape[1]
-        if dtype not in DTYPES or width > WIDEST:
+        if dtype not in KEYS or width > WIDEST:
             raise ValueError(f"no kernel for hidden states of {width} numbers in {dtype}")
         if others := {type(layer.act).__name__ for layer in decoder.layers} - SILU:
             raise ValueError(f"no kernel for the activation {others.pop()}")
-        self._decoder = decoder
+        self.decoder = decoder
 
-    def hidden(self, token_ids: Tensor, rotation: Tensor, text: TextRows) -> Tensor:
-        """As `LeanDecoder.hidden`, of one text in a CUDA graph."""
-        decoder, mask = self._decoder, text.mask
-        assert mask is not None, "a captured forward has a mask"
+    def hidden(self, token_ids: Tensor, texts: TextTable) -> Tensor:
+        """Hidden states [texts x rows, width] of these tokens, as `LeanDecoder.hidden`.
+
+        token_ids: [texts x rows]. Keys and values of a text's nodes are written to its cache.
+        """
+        decoder = self.decoder
         x: Tensor = F.embedding(token_ids, decoder.embedding)
         added = None
         for number, (block, layer) in enumerate(zip(decoder.blocks, decoder.layers, strict=True)):
             normed = add_norm(x, added, block.input_layernorm)
-            cache = text.kv[number]
-            qkv = self._qkv(layer, normed)
-            queries = rotate(qkv, rotation, text.places, cache, decoder.heads, decoder.kv_heads)
-            scores = torch.bmm(queries, cache[: decoder.kv_heads].transpose(1, 2))
-            softmax(scores, mask, decoder.scale)
-            mixed = torch.bmm(scores, cache[decoder.kv_heads :])
-            mixed = mixed.reshape(decoder.heads, text.n, decoder.size).transpose(0, 1)
-            normed = add_norm(x, layer.out(mixed.reshape(text.n, -1)), block.post_attention_layernorm)
+            queries = rotate(self._qkv(layer, normed), texts, number, decoder.heads, decoder.kv_heads)
+            mixed = attend(queries, texts, number, decoder.kv_heads, decoder.scale)
+            normed = add_norm(x, layer.out(mixed), block.post_attention_layernorm)
             added = layer.down(gate(layer.gate_up(normed)))
         return x if added is None else x + added
 
     def _qkv(self, layer: LeanLayer, x: Tensor) -> Tensor:
         """Queries, keys and values [n, (heads + 2 x kv_heads) x head size]."""
-        decoder, qkv = self._decoder, layer.qkv(x)
+        decoder, qkv = self.decoder, layer.qkv(x)
         if layer.q_norm is None or layer.k_norm is None:
             return qkv
         parts = (decoder.heads, decoder.kv_heads, decoder.kv_heads)
@@ -94,16 +99,15 @@ def add_norm(x: Tensor, added: Tensor | None, norm: Any) -> Tensor:
     return normed
 
 
-def rotate(qkv: Tensor, rotation: Tensor, places: Any, cache: Tensor, heads: int, kv_heads: int) -> Tensor:
-    """The rotated queries, [key-value heads, group x n, head size]; keys and values go to their places.
+def rotate(qkv: Tensor, texts: TextTable, layer: int, heads: int, kv_heads: int) -> Tensor:
+    """The rotated queries, [texts, heads, rows, head size]; keys and values go to the caches.
 
-    qkv: [n, (heads + 2 x kv_heads) x head size]. rotation: [n, 2, 1, head size], as of `LeanDecoder`. cache:
-    [2 x kv_heads, places, head size].
+    qkv: [texts x rows, (heads + 2 x kv_heads) x head size]. layer: its number.
     """
-    n, size = len(qkv), cache.shape[2]
-    queries = qkv.new_empty(kv_heads, heads // kv_heads * n, size)
-    _rotate[n, heads + 2 * kv_heads](
-        *(qkv, rotation, places, queries, cache, n, cache.stride(0)),
+    (count, rows, _), size = texts.masks.shape, texts.rotation.shape[3]
+    queries = qkv.new_empty(count, heads, rows, size)
+    _rotate[count * rows, heads + 2 * kv_heads](
+        *(qkv, texts.rotation, texts.numbers, queries, layer, rows),
         heads=heads,
         kv_heads=kv_heads,
         half=size // 2,
@@ -113,13 +117,37 @@ def rotate(qkv: Tensor, rotation: Tensor, places: Any, cache: Tensor, heads: int
     return queries
 
 
-def softmax(scores: Tensor, mask: Tensor, scale: float) -> None:
-    """Replaces scores [key-value heads, group x n, places] by weights under a mask [1, 1, n, places]."""
-    kv_heads, rows, places = scores.shape
-    block = triton.next_power_of_2(places)
-    _softmax[kv_heads * rows,](
-        *(scores, mask, mask.shape[2], places, scale), block=block, num_warps=min(max(block // 256, 1), 16)
+def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: float) -> Tensor:
+    """Attention of each text's nodes to its prefix and its tree, [texts x rows, heads x head size].
+
+    queries: [texts, heads, rows, head size]. layer: its number.
+    """
+    count, heads, rows, size = queries.shape
+    group = heads // kv_heads * rows  # queries of the heads that share their keys
+    blocks = triton.cdiv(group, QUERIES)
+    pieces, width = max(PROGRAMS // (count * kv_heads * blocks), 1), max(triton.next_power_of_2(size), 16)
+    mixes = queries.new_empty(count * kv_heads, pieces, group, size, dtype=torch.float32)
+    sums = queries.new_empty(count * kv_heads, pieces, group, 2, dtype=torch.float32)
+    shape = {"size": size, "pieces": pieces, "width": width}
+    _attend[count * kv_heads, blocks, pieces](
+        *(queries, texts.numbers, texts.masks, mixes, sums, layer, rows, group, texts.masks.stride(1), scale),
+        **shape,
+        kv_heads=kv_heads,
+        block=QUERIES,
+        keys=KEYS[queries.dtype],
+        num_warps=4,
+        num_stages=2,
     )
+    mixed = queries.new_empty(count * rows, heads * size)
+    _combine[count * rows, heads](
+        *(mixes, sums, mixed, rows, group),
+        **shape,
+        heads=heads,
+        kv_heads=kv_heads,
+        rounded=triton.next_power_of_2(pieces),
+        num_warps=1,
+    )
+    return mixed
 
 
 def gate(gate_up: Tensor) -> Tensor:
@@ -145,12 +173,13 @@ def _add_norm(x, added, weight, normed, width, eps, adds: tl.constexpr, block: t
     tl.store(normed + first + columns, value.to(normed.dtype.element_ty), inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["layer"])
 def _rotate(
-    qkv, rotation, places, queries, cache, n, stride,
+    qkv, rotation, numbers, queries, layer, rows,
     heads: tl.constexpr, kv_heads: tl.constexpr, half: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     row, head = tl.program_id(0), tl.program_id(1)
+    text, node = row // rows, row % rows
     columns = tl.arange(0, block)
     inside = columns < half
     source = qkv + (row * (heads + 2 * kv_heads) + head) * 2 * half + columns
@@ -164,24 +193,89 @@ def _rotate(
         low = (a * cos_low.to(tl.float32) + b * sin_low.to(tl.float32)).to(low.dtype)
         high = (b * cos_high.to(tl.float32) + a * sin_high.to(tl.float32)).to(high.dtype)
     if head < heads:
-        target = queries + (head * n + row) * 2 * half
+        target = queries + ((text * heads + head) * rows + node) * 2 * half + columns
+        tl.store(target, low, inside)
+        tl.store(target + half, high, inside)
     else:
-        target = cache + (head - heads) * stride + tl.load(places + row) * 2 * half
-    tl.store(target + columns, low, inside)
-    tl.store(target + half + columns, high, inside)
+        capacity, end = tl.load(numbers + text * 5 + 1), tl.load(numbers + text * 5 + 3)
+        nodes = tl.load(numbers + text * 5 + 4)
+        first = (layer * 2 * kv_heads + head - heads) * capacity
+        place = (first + end - nodes + node) * 2 * half + columns
+        target = tl.load(numbers + text * 5).to(qkv.dtype) + place
+        tl.store(target, low, inside & (node < nodes))
+        tl.store(target + half, high, inside & (node < nodes))
+
+
+@triton.jit(do_not_specialize=["layer"])
+def _attend(
+    queries, numbers, masks, mixes, sums, layer, rows, group, mask_stride, scale,
+    size: tl.constexpr, pieces: tl.constexpr, width: tl.constexpr, kv_heads: tl.constexpr,
+    block: tl.constexpr, keys: tl.constexpr,
+):  # fmt: skip
+    text, head, piece = tl.program_id(0) // kv_heads, tl.program_id(0) % kv_heads, tl.program_id(2)
+    row, column = tl.program_id(1) * block + tl.arange(0, block), tl.arange(0, width)
+    node, real, inside = row % rows, row < group, column < size
+    target = (tl.program_id(0) * pieces + piece).to(tl.int64) * group + row
+    prefix, end = tl.load(numbers + text * 5 + 2).to(tl.int32), tl.load(numbers + text * 5 + 3).to(tl.int32)
+    length = tl.cdiv(tl.cdiv(end, pieces), keys) * keys
+    first = piece * length
+    last = tl.minimum(first + length, end)
+    if first >= end:
+        tl.store(sums + target * 2 + 1, tl.zeros([block], tl.float32), real)
+        return
+    capacity, nodes = tl.load(numbers + text * 5 + 1), tl.load(numbers + text * 5 + 4)
+    # without a promise of aligned rows, numbers would be read one by one
+    key = tl.multiple_of(tl.load(numbers + text * 5).to(queries.dtype), 16)
+    key += (layer * 2 * kv_heads + head) * capacity * size
+    value = key + kv_heads * capacity * size
+    source = (tl.program_id(0) * group + row)[:, None] * size + column[None]
+    query = tl.load(queries + source, real[:, None] & inside[None], 0.0)
+    largest = tl.full([block], float("-inf"), tl.float32)
+    total = tl.zeros([block], tl.float32)
+    mix = tl.zeros([block, width], tl.float32)
+    for start in range(first, last, keys):
+        place = start + tl.arange(0, keys)
+        exists = place < last
+        across = tl.load(key + place[None] * size + column[:, None], exists[None] & inside[:, None], 0.0)
+        score = tl.dot(query, across, input_precision="ieee") * scale
+        sees = exists[None] & (node < nodes)[:, None]
+        if start + keys > prefix:
+            pending = place - prefix
+            mask = masks + (text * rows + node)[:, None] * mask_stride + pending[None]
+            sees &= tl.load(mask, (pending >= 0)[None] & exists[None] & real[:, None], 0.0) == 0
+        score = tl.where(sees, score, float("-inf"))
+        new = tl.maximum(largest, tl.max(score, 1))
+        safe = tl.where(new == float("-inf"), 0.0, new)
+        weight, factor = tl.exp(score - safe[:, None]), tl.exp(largest - safe)
+        total = total * factor + tl.sum(weight, 1)
+        entries = place[:, None] * size + column[None]
+        values = tl.load(value + entries, exists[:, None] & inside[None], 0.0)
+        mix = mix * factor[:, None] + tl.dot(weight.to(values.dtype), values, input_precision="ieee")
+        largest = new
+    tl.store(mixes + target[:, None] * size + column[None], mix, real[:, None] & inside[None])
+    tl.store(sums + target * 2, largest, real)
+    tl.store(sums + target * 2 + 1, total, real)
 
 
 @triton.jit
-def _softmax(scores, mask, n, places, scale, block: tl.constexpr):
-    row = tl.program_id(0)
-    columns = tl.arange(0, block)
-    inside = columns < places
-    target = scores + row.to(tl.int64) * places + columns
-    value = tl.load(target, inside, 0.0).to(tl.float32) * scale
-    value += tl.load(mask + row % n * places + columns, inside, float("-inf")).to(tl.float32)
-    value = tl.exp(value - tl.max(value))
-    value = value / tl.sum(value)
-    tl.store(target, value.to(scores.dtype.element_ty), inside)
+def _combine(
+    mixes, sums, mixed, rows, group,
+    size: tl.constexpr, pieces: tl.constexpr, width: tl.constexpr, heads: tl.constexpr,
+    kv_heads: tl.constexpr, rounded: tl.constexpr,
+):  # fmt: skip
+    row, head = tl.program_id(0), tl.program_id(1)
+    sharing: tl.constexpr = heads // kv_heads
+    piece, column = tl.arange(0, rounded), tl.arange(0, width)
+    owner = (row // rows * kv_heads + head // sharing).to(tl.int64)
+    place = (owner * pieces + piece) * group + head % sharing * rows + row % rows
+    total = tl.load(sums + place * 2 + 1, piece < pieces, 0.0)
+    used, inside = total > 0, column < size
+    largest = tl.load(sums + place * 2, used, float("-inf"))
+    factor = tl.exp(largest - tl.max(tl.where(used, largest, -1e30)))
+    mix = tl.load(mixes + place[:, None] * size + column[None], used[:, None] & inside[None], 0.0)
+    sum = tl.sum(total * factor)
+    result = tl.sum(mix * factor[:, None], 0) / tl.where(sum == 0, 1.0, sum)
+    tl.store(mixed + (row * heads + head) * size + column, result.to(mixed.dtype.element_ty), inside)
 
 
 @triton.jit

@@ -1,15 +1,12 @@
 """CUDA graphs: a GPU starts a forward over a few nodes at once, not kernel by kernel.
 
-A forward of a model of 8 B parameters launches some 750 kernels, and the GPU waits while the host launches
-them. A graph replays them all on the tensors that it was captured with, the cache included. So a cache has
-graphs of its own, one for each number of rows and of places that attention reads. Sessions come and go while
-graphs are captured once, so a cache is lent to one session at a time.
+A forward of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host launches
+them. A graph replays them all on the tensors that it was captured with. Its inputs are such tensors: tokens,
+depths, masks, and for each text the address of its cache. So one graph serves all texts, several of them at
+once, and there is one for each number of texts and of rows per text.
 
-    LeanDecoder   GraphedCaches   GraphedCache: buffer, graphs of (rows, places)   <-- lent to -- LeanSession
-                                  GraphedCache: buffer, graphs of (rows, places)
-
-All inputs of a graph are tensors at fixed addresses: tokens, positions, places in the cache, and a mask over
-all places. Rows beyond the nodes repeat the last node and are not read.
+    texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      logits of 3 and 2 nodes
+             b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
 """
 
 from __future__ import annotations
@@ -25,186 +22,140 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specdec.models.attention import TextRows
-from specdec.models.cache import Masks, StackedCache
+from specdec.devices import upload
+from specdec.models.attention import MOST_ROWS, TextTable
+from specdec.models.cache import PendingText
 from specdec.models.lean import LeanDecoder
 
 if TYPE_CHECKING:
     from specdec.models.fused import FusedForward
 
-Hidden = Callable[[Tensor, Tensor, TextRows], Tensor]
-MOST_CACHES = 8
-"""The most caches with graphs of one model. Further sessions launch kernel by kernel."""
-MOST_ROWS = 512
-"""The most rows of a graph. A GPU computes a wider forward for longer than the host launches it."""
-LEAST_PLACES = 256
-"""Places that the attention of a short text reads; the number doubles as the text grows."""
-KEPT_PLACES = 4096
-"""A cache that has grown beyond this many places is not lent again, so that its memory is freed."""
-MOST_SCORES = 1 << 21
-"""The most rows times places of a graph, because a graph keeps the memory of its scores."""
-
 _one_at_a_time = threading.Lock()
-"""torch captures one graph at a time in a process, and a replay may share a workspace with a warm-up."""
+"""torch captures one graph at a time in a process, and a graph's inputs belong to one forward at a time."""
 
 
 def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
-    """The lean forward of a model; on a GPU it has caches with graphs. Errors are those of `LeanDecoder`."""
+    """The lean forward of a model; on a GPU with graphs, if Triton's kernels fit the model. Errors are those
+    of `LeanDecoder`."""
     on_gpu = next(model.parameters()).device.type == "cuda"
     decoder = LeanDecoder(model, joins=on_gpu)
     if on_gpu:
-        decoder.graphs = GraphedCaches(decoder, [parameter.detach() for parameter in model.parameters()])
+        decoder.graphs = graphs_of(decoder, [parameter.detach() for parameter in model.parameters()])
     return decoder
 
 
-class GraphedCaches:
-    """The caches with graphs of one decoder.
+def graphs_of(decoder: LeanDecoder, weights: Sequence[Tensor]) -> Graphs | None:
+    """The graphs of a decoder; None without Triton, or with parts that our kernels do not compute.
 
     weights: all tensors that its forward reads. Graphs read them where they are, so they stay there.
-    capturing: whether forwards are captured; it ends with the first capture that fails. fused: the forward in
-    fewer kernels, if it can be had.
+    """
+    try:
+        from specdec.models.fused import FusedForward  # Triton is only there with a torch for CUDA
+
+        # a strong reference would keep the model's memory until a garbage collection
+        return Graphs(FusedForward(weakref.proxy(decoder)), weights)
+    except (ImportError, ValueError):
+        return None
+
+
+class Graphs:
+    """The graphs of one decoder, each captured when it is first needed.
+
+    All sessions of a model must use the same stream of the GPU.
     """
 
-    def __init__(self, decoder: LeanDecoder, weights: Sequence[Tensor]):
-        self.decoder, self.weights = weakref.proxy(decoder), weights
-        self.dtype, self.device = weights[0].dtype, weights[0].device
-        self.capturing = True
-        self.fused = _fused(self.decoder) if self.device.type == "cuda" else None
-        self._idle: list[GraphedCache] = []
-        self._made = 0
+    def __init__(self, forward: FusedForward, weights: Sequence[Tensor]):
+        self._forward, self._weights = forward, weights
+        self._device = weights[0].device
+        self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
+        self._graphs: dict[tuple[int, int], GraphedForward | None] = {}
+        self._capturing = True
 
-    @torch.inference_mode()
-    def lend(self, borrower: object) -> GraphedCache | None:
-        """An empty cache for as long as the borrower exists; None if all are lent.
+    def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
+        """Logits [nodes, vocabulary] of the nodes of all texts, text by text.
 
-        All sessions of a model must use the same stream of the GPU.
+        token_ids: int64 [nodes]. None where there is no graph for them.
         """
+        count, rows = _power_of_two(len(texts)), _rows(max(text.rows for text in texts))
+        if not self._capturing or max(rows, *(text.masks.pending for text in texts)) > MOST_ROWS:
+            return None
+        if count * rows > MOST_ROWS:
+            return self._halved(token_ids, texts)
+        with _one_at_a_time:
+            if (count, rows) not in self._graphs:
+                self._graphs[count, rows] = self._captured(count, rows)
+            graph = self._graphs[count, rows]
+            return None if graph is None else graph(token_ids, texts)
+
+    def _halved(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
+        """As `logits`, by one forward over half of the texts and one over the others."""
+        half = len(texts) // 2
+        first = sum(text.rows for text in texts[:half])
+        parts = [
+            self.logits(token_ids[:first], texts[:half]),
+            self.logits(token_ids[first:], texts[half:]),
+        ]
+        return None if any(part is None for part in parts) else torch.cat(parts)  # type: ignore[arg-type]
+
+    def _captured(self, count: int, rows: int) -> GraphedForward | None:
+        """A new graph; None without memory for it, or if no graph can be captured here at all."""
         try:
-            cache = self._idle.pop()
-        except IndexError:
-            if not self.capturing or self._made == MOST_CACHES:
-                return None
-            self._made += 1
-            cache = GraphedCache(self)
-        cache.buffer.zero_()  # NaN of a broken run would reach the next one, because 0 x NaN is NaN
-        weakref.finalize(borrower, self._take_back, cache).atexit = False
-        return cache
-
-    def _take_back(self, cache: GraphedCache) -> None:
-        if cache.buffer.shape[2] > KEPT_PLACES:
-            self._made -= 1
-        else:
-            self._idle.append(cache)
-
-    def forward(self, kv: Tensor, rows: int, pool: Any) -> GraphedForward | None:
-        """A new graph of the fastest forward that can be captured; None if there is none.
-
-        pool: the memory pool of the cache's graphs.
-        """
-        if self.fused is not None and kv.shape[2] <= self.fused.most_places:
-            try:
-                return GraphedForward(self.decoder, self.fused.hidden, kv, rows, pool)
-            except torch.OutOfMemoryError:
-                return None
-            except Exception as error:  # of Triton, which needs a C compiler
-                self.fused = None
-                _warn("Triton's kernels could not be compiled, so a forward has more kernels", error)
-        try:
-            return GraphedForward(self.decoder, self._launched, kv, rows, pool)
+            return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
             return None
-        except RuntimeError as error:  # torch's class for all that a GPU refuses
-            self.capturing = False
-            _warn("no CUDA graph could be captured, so kernels are launched one by one", error)
+        except Exception as error:  # of torch, or of Triton, which needs a C compiler
+            self._capturing = False
+            cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton quotes its source before
+            logging.warning("no CUDA graph could be captured, so kernels are launched one by one: %s", cause)
             return None
-
-    def _launched(self, token_ids: Tensor, rotation: Tensor, text: TextRows) -> Tensor:
-        return self.decoder.hidden(token_ids, rotation, [text])
-
-
-class GraphedCache(StackedCache):
-    """The keys and values of one text, and the graphs that read and write them."""
-
-    def __init__(self, caches: GraphedCaches):
-        super().__init__(caches.decoder.kv_shape, caches.dtype, caches.device)
-        # a strong reference would keep the model's memory until a garbage collection
-        self._caches = weakref.proxy(caches)
-        self._graphs: dict[tuple[int, int], GraphedForward | None] = {}
-        self._pool = torch.cuda.graph_pool_handle() if caches.device.type == "cuda" else None
-
-    @property
-    def capturing(self) -> bool:
-        """Whether forwards are captured."""
-        return self._caches.capturing
-
-    def _capacity(self, end: int) -> int:
-        return _places(end)
-
-    def _grow(self, used: int, capacity: int) -> None:
-        """Graphs belong to one buffer, so a new one has none. Places without tokens must be finite."""
-        self._graphs.clear()
-        super()._grow(used, capacity)
-        self.buffer[:, :, used:] = 0
-
-    def logits(self, token_ids: Tensor, masks: Masks, length: int) -> Tensor | None:
-        """Logits [n, vocabulary] of the nodes of these masks behind a prefix of `length`.
-
-        token_ids: int64 [n]. None where there is no graph for them.
-        """
-        rows, first = _rows(len(token_ids)), length + masks.pending - len(token_ids)
-        shape = rows, _places(first + rows)
-        if rows > MOST_ROWS or rows * shape[1] > MOST_SCORES or not self.capturing:
-            return None
-        self.reserved(first, first + rows)
-        if shape not in self._graphs:
-            self._graphs[shape] = self._caches.forward(self.buffer[:, :, : shape[1]], rows, self._pool)
-        graph = self._graphs[shape]
-        return None if graph is None else graph(token_ids, masks, length)
 
 
 class GraphedForward:
-    """The lean forward over a fixed number of rows, with fixed places in the cache, as one graph.
+    """The lean forward of a fixed number of texts, with a fixed number of rows for each, as one graph.
 
-    All tensors that the graph reads are attributes, because a graph itself keeps none of them.
-
-    hidden: the hidden states [rows, width] of tokens [rows], as `FusedForward.hidden`. kv: [layers, 2 x
-    key-value heads, places, head size], finite also where no token is, because attention
-    multiplies it by zero.
+    Rows beyond a text's nodes compute numbers that nothing reads.
     """
 
-    def __init__(self, decoder: LeanDecoder, hidden: Hidden, kv: Tensor, rows: int, pool: Any):
-        device, places = kv.device, kv.shape[2]
-        self._lowest = torch.finfo(kv.dtype).min
-        self._numbers = torch.arange(rows, device=device)
-        self._token_ids = torch.zeros_like(self._numbers)
-        self._positions, self._places = self._numbers.clone(), self._numbers.clone()
-        self._mask = kv.new_zeros(1, 1, rows, places)
-        self._rotation = decoder.rotation(torch.arange(places, device=device), places)
+    def __init__(self, forward: FusedForward, count: int, rows: int, pool: Any):
+        decoder = self._decoder = forward.decoder
+        device, embedding = decoder.embedding.device, decoder.embedding
+        self._token_ids = torch.zeros(count, rows, dtype=torch.int64, device=device)
+        self._depths, self._positions = self._token_ids.clone(), self._token_ids.clone()
+        self._texts = TextTable(
+            torch.zeros(count, 5, dtype=torch.int64, device=device),
+            embedding.new_zeros(count, rows, MOST_ROWS),
+            embedding.new_zeros(count * rows, 2, 1, decoder.size),
+        )
 
-        def forward() -> Tensor:
-            text = TextRows(rows, kv, self._places, self._mask)
-            rotation = self._rotation.index_select(0, self._positions)
-            return decoder.logits(hidden(self._token_ids, rotation, text))
+        def launched() -> Tensor:
+            return decoder.logits(forward.hidden(self._token_ids.flatten(), self._texts))
 
-        # The rows lie at the end of the places, so that the captured runs overwrite no token.
-        self._places += places - rows
-        self._replay = captured(forward, device, pool)
-        kv[:, :, places - rows :] = 0
+        self._replay = captured(launched, device, pool)
 
-    def __call__(self, token_ids: Tensor, masks: Masks, length: int) -> Tensor:
-        """Logits [n, vocabulary], as of `GraphedCache.logits`; n is at most the number of rows."""
-        n, end = len(token_ids), length + masks.pending
-        self._token_ids[:n] = token_ids
-        torch.add(masks.depths[0], length, out=self._positions[:n])
-        torch.add(self._numbers, end - n, out=self._places)
-        mask, tree = self._mask[0, 0, :n], masks.by_window[None]
-        mask.fill_(self._lowest)
-        mask[:, :length] = 0
-        mask[:, length:end] = 0 if tree is None else tree[0, 0]
-        if n < len(self._numbers):  # an old token could write NaN behind the nodes
-            for each in (self._token_ids, self._positions, self._mask[0, 0]):
-                each[n:] = each[n - 1]
-        return self._replay()[:n].clone()  # the next replay overwrites it
+    def __call__(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor:
+        """As `Graphs.logits`, of at most as many texts and rows as the graph has."""
+        numbers, masks, rotation = self._texts
+        unused = [0, 0, 0, 0, 0] * (len(numbers) - len(texts))
+        given = [number for text in texts for number in _numbers(text)]
+        numbers.copy_(upload(given + unused, numbers.device).view_as(numbers))
+        counts = [text.rows for text in texts]
+        for number, (text, ids) in enumerate(zip(texts, token_ids.split(counts), strict=True)):
+            self._token_ids[number, : text.rows] = ids
+            self._depths[number, : text.rows] = text.masks.depths[0]
+            tree = text.masks.by_window[None]
+            masks[number, : text.rows, : text.masks.pending] = 0 if tree is None else tree[0, 0]
+        torch.add(self._depths, numbers[:, 2:3], out=self._positions)
+        furthest = max(text.length for text in texts) + MOST_ROWS
+        rotation.copy_(self._decoder.rotation(self._positions.flatten(), furthest))
+        logits = self._replay().unflatten(0, self._token_ids.shape)
+        # a copy, because the next replay overwrites the result
+        return torch.cat([logits[number, :rows] for number, rows in enumerate(counts)])
+
+
+def _numbers(text: PendingText) -> tuple[int, int, int, int, int]:
+    """A row of `TextTable.numbers`."""
+    buffer, length = text.cache.buffer, text.length
+    return buffer.data_ptr(), buffer.shape[2], length, length + text.masks.pending, text.rows
 
 
 def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> Callable[[], Tensor]:
@@ -216,7 +167,7 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
     if device.type != "cuda":
         forward()  # as a capture does, so that an error comes now
         return forward
-    with _one_at_a_time, torch.cuda.device(device):
+    with torch.cuda.device(device):
         current, aside = torch.cuda.current_stream(), _stream(device)
         aside.wait_stream(current)
         with torch.cuda.stream(aside):
@@ -228,8 +179,7 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
             logits = forward()
 
     def replay() -> Tensor:
-        with _one_at_a_time:
-            graph.replay()
+        graph.replay()
         return logits
 
     return replay
@@ -241,26 +191,12 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _fused(decoder: LeanDecoder) -> FusedForward | None:
-    try:
-        from specdec.models.fused import FusedForward  # Triton is only there with a torch for CUDA
-
-        return FusedForward(decoder)
-    except Exception:  # no Triton, a broken one, or a model that it does not fit
-        return None
-
-
-def _warn(what: str, error: Exception) -> None:
-    cause = next(iter(str(error).splitlines()), type(error).__name__)
-    logging.warning("%s: %s", what, cause)
-
-
 def _rows(nodes: int) -> int:
     """Rows of the graph for this number of nodes: a few numbers, so that few graphs are captured."""
     step = 1 if nodes <= 8 else max(8, 1 << (nodes.bit_length() - 3))
     return -(-nodes // step) * step
 
 
-def _places(end: int) -> int:
-    """The smallest power of two from `LEAST_PLACES` on that is at least `end`."""
-    return max(LEAST_PLACES, 1 << (end - 1).bit_length())
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is at least `number`."""
+    return 1 << (number - 1).bit_length()

@@ -79,7 +79,7 @@ class HFModel:
         """A description of how logits are computed.
 
         On one machine, equal weights and an equal description give equal logits, bit for bit. CUDA graphs
-        are an exception, because not all sessions have them.
+        are an exception, because a forward has none where memory is short.
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"

@@ -30,7 +30,7 @@ from transformers import (
 
 from specdec.models import free_memory
 from specdec.models.attention import Attention, Heads, TextRows
-from specdec.models.cache import StackedCache
+from specdec.models.cache import PendingText
 from specdec.models.partial_head import PartialHead, spread
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
@@ -59,11 +59,14 @@ class LeanLayer(NamedTuple):
     down: Project
 
 
-class Lender(Protocol):
-    """Caches that are lent to sessions, see `graphs`."""
+class GraphedLogits(Protocol):
+    """The forward as CUDA graphs, see `graphs`."""
 
-    def lend(self, borrower: object) -> StackedCache | None:
-        """An empty cache for as long as the borrower exists; None if all are lent."""
+    def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
+        """Logits [nodes, vocabulary] of the nodes of all texts, text by text; None without a graph for them.
+
+        token_ids: int64 [nodes].
+        """
 
 
 class LeanDecoder:
@@ -72,8 +75,8 @@ class LeanDecoder:
     kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
     has copies of the weights, in oneDNN's order or transposed. joins: whether the weights of layers with one
     input become parts of one matrix, which changes where the module's own weights lie. embedding: [ids,
-    width]. blocks: the model's own layers, and layers: their parts as functions. graphs: caches with CUDA
-    graphs, which `graphs` adds on a GPU; None for launching kernel by kernel.
+    width]. blocks: the model's own layers, and layers: their parts as functions. graphs: the forward as
+    CUDA graphs, which `graphs` adds on a GPU; None for launching kernel by kernel.
     Raises ValueError where the model is not one of `KNOWN`, or has parts that its class does not make.
     """
 
@@ -94,7 +97,7 @@ class LeanDecoder:
         self.layers = [_lean_layer(layer, pack, joins) for layer in decoder.layers]
         self._output = model.lm_head
         self._head = _projection([model.lm_head], pack)
-        self.graphs: Lender | None = None
+        self.graphs: GraphedLogits | None = None
 
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
         """Hidden states [n, width] of the new tokens of several texts, one text after the other.

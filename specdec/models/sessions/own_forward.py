@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from specdec.models.attention import TextRows
-from specdec.models.cache import Masks, StackedCache
-from specdec.models.graphs import GraphedCache
+from specdec.models.cache import PendingText, StackedCache
 from specdec.models.kernels.decoder import CompiledDecoder, RowTable, ancestors_of, prompt_rows, tree_rows
 from specdec.models.lean import LeanDecoder
 from specdec.models.sessions.cached import TreeSession
@@ -32,14 +31,8 @@ class LeanSession(TreeSession):
         self._decoder = model.decoder
         super().__init__(model, ancestors_only=ancestors_only)
 
-    @property
-    def shares(self) -> bool:
-        """Whether it answers faster in one forward with other sessions than in a forward of its own."""
-        return not (isinstance(self._cache, GraphedCache) and self._cache.capturing)
-
     def _new_cache(self) -> StackedCache:
-        lent = self._decoder.graphs and self._decoder.graphs.lend(self)
-        return lent or StackedCache(self._decoder.kv_shape, self.model.dtype, self.model.device)
+        return StackedCache(self._decoder.kv_shape, self.model.dtype, self.model.device)
 
     def _append(self, token_ids: Tensor) -> None:
         first, end = self.length, self.length + len(token_ids)
@@ -54,42 +47,46 @@ class LeanSession(TreeSession):
         lowest = torch.finfo(dtype).min
         return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
 
-    def pend(self, parents: Sequence[int]) -> PendedNodes:
+    def pend(self, parents: Sequence[int]) -> PendingText:
         """Adds pending nodes. ValueError if the context is full."""
-        return PendedNodes(self, self._new_masks(parents))
+        text = PendingText(self._new_masks(parents), self._cache, self.length)
+        end = self.length + text.masks.pending
+        self._cache.reserved(end - text.rows, end)
+        return text
 
-    def score(self, token_ids: Tensor, pended: Sequence[PendedNodes], scored: int) -> Tensor:
+    def score(self, token_ids: Tensor, pended: Sequence[PendingText], scored: int) -> Tensor:
         """Logits [scored, vocabulary] of the first `scored` nodes, of one session or several."""
-        if len(pended) == 1 and scored and isinstance(self._cache, GraphedCache):
-            logits = self._cache.logits(token_ids, pended[0].masks, self.length)
-            if logits is not None:
-                return logits[:scored]
-        texts = [each.rows() for each in pended]
+        if self._decoder.graphs is None or not scored:
+            return self._launched(token_ids, pended, scored)
+        first = 0
+        while sum(text.rows for text in pended[:first]) < scored:
+            first += 1
+        logits = self._decoder.graphs.logits(token_ids[:scored], pended[:first])
+        if logits is None:
+            return self._launched(token_ids, pended, scored)
+        if pended[first:]:
+            self._launched(token_ids[scored:], pended[first:], 0)
+        return logits
+
+    def _launched(self, token_ids: Tensor, pended: Sequence[PendingText], scored: int) -> Tensor:
+        """As `score`, by kernels that are launched one by one."""
+        texts = [_rows(text) for text in pended]
         longest = max(rows.kv.shape[2] for rows in texts)  # a position is never beyond its place
-        positions = torch.cat([each.masks.depths[0] + each.session.length for each in pended])
+        positions = torch.cat([text.masks.depths[0] + text.length for text in pended])
         rotation = self._decoder.rotation(positions, longest)
         hidden = self._decoder.hidden(token_ids, rotation, texts)  # [nodes, width]
         return self._decoder.logits(hidden[:scored]) if scored else hidden[:0]
 
 
-class PendedNodes(NamedTuple):
-    """New pending nodes of a session, and their masks."""
-
-    session: LeanSession
-    masks: Masks
-
-    def rows(self) -> TextRows:
-        """The nodes as rows of a forward."""
-        masks, length = self.masks, self.session.length
-        count, end = masks.depths.shape[1], length + masks.pending
-        kv = self.session._cache.reserved(end - count, end)
-        return TextRows(count, kv, slice(end - count, end), masks.at(length, None))
+def _rows(text: PendingText) -> TextRows:
+    end = text.length + text.masks.pending
+    places = slice(end - text.rows, end)
+    return TextRows(text.rows, text.cache.buffer[:, :, :end], places, text.masks.at(text.length, None))
 
 
 class CompiledSession(TreeSession):
     """A tree session on `CompiledDecoder`: a node has the same logits, to the bit, in every tree."""
 
-    shares = True
     _cache: StackedCache
 
     def __init__(self, model: PreparedModel, ancestors_only: bool = True):
