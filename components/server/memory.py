@@ -9,6 +9,8 @@ import platform
 
 import torch
 
+from specdec.models import graphs
+
 _M_ARENA_MAX = -8
 """The number of the option M_ARENA_MAX of `mallopt` in glibc's malloc.h."""
 _ARENAS = 2
@@ -42,4 +44,5 @@ def give_back() -> None:
     if _IS_GLIBC:
         ctypes.CDLL(None).malloc_trim(0)
     if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+        with graphs.ONE_AT_A_TIME:
+            torch.cuda.empty_cache()

@@ -14,9 +14,11 @@ head. So `attend` cuts the keys of a text into pieces, and `combine` adds their 
 
     keys      [ piece 0 | piece 1 | piece 2 ]      each piece: its largest score m, sum of weights l,
                   |         |         |            and the values mixed by its weights
-               (m, l, mix) ...                     result: sum of e^(m - M) mix / sum of e^(m - M) l
+               (m, l, mix) ...                     result, with the largest M of all m:
+                                                   sum of e^(m - M) mix / sum of e^(m - M) l
 
-All of them compute in float32. Triton comes with torch's builds for CUDA.
+Products of matrices are in the model's dtype with sums in float32, and everything else is in float32. Triton
+comes with torch's builds for CUDA.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ SILU = {"SiLU", "SiLUActivation"}
 WIDEST = 1 << 14
 """The most numbers in a hidden state, which one program keeps in registers."""
 PROGRAMS = 256
-"""The most programs of attention, if pieces can be longer: twice the processors of a large GPU."""
+"""Keys are cut into pieces until attention has this many programs, twice the processors of a large GPU."""
+SUMMED = 16
+"""Pieces that are added at once, so few that they stay in a processor's registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
 """Keys that one step of attention reads, so few that two steps fit into a small GPU's shared memory."""
 QUERIES = 16
@@ -125,7 +129,9 @@ def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: 
     count, heads, rows, size = queries.shape
     group = heads // kv_heads * rows  # queries of the heads that share their keys
     blocks = triton.cdiv(group, QUERIES)
-    pieces, width = max(PROGRAMS // (count * kv_heads * blocks), 1), max(triton.next_power_of_2(size), 16)
+    # a power of two, so that few kernels are compiled
+    pieces = 1 << (max(PROGRAMS // (count * kv_heads * blocks), 1).bit_length() - 1)
+    width = max(triton.next_power_of_2(size), 16)
     mixes = queries.new_empty(count * kv_heads, pieces, group, size, dtype=torch.float32)
     sums = queries.new_empty(count * kv_heads, pieces, group, 2, dtype=torch.float32)
     shape = {"size": size, "pieces": pieces, "width": width}
@@ -144,7 +150,7 @@ def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: 
         **shape,
         heads=heads,
         kv_heads=kv_heads,
-        rounded=triton.next_power_of_2(pieces),
+        summed=min(pieces, SUMMED),
         num_warps=1,
     )
     return mixed
@@ -173,7 +179,7 @@ def _add_norm(x, added, weight, normed, width, eps, adds: tl.constexpr, block: t
     tl.store(normed + first + columns, value.to(normed.dtype.element_ty), inside)
 
 
-@triton.jit(do_not_specialize=["layer"])
+@triton.jit(do_not_specialize=["layer", "rows"])
 def _rotate(
     qkv, rotation, numbers, queries, layer, rows,
     heads: tl.constexpr, kv_heads: tl.constexpr, half: tl.constexpr, block: tl.constexpr,
@@ -206,7 +212,7 @@ def _rotate(
         tl.store(target + half, high, inside & (node < nodes))
 
 
-@triton.jit(do_not_specialize=["layer"])
+@triton.jit(do_not_specialize=["layer", "rows", "group"])
 def _attend(
     queries, numbers, masks, mixes, sums, layer, rows, group, mask_stride, scale,
     size: tl.constexpr, pieces: tl.constexpr, width: tl.constexpr, kv_heads: tl.constexpr,
@@ -257,24 +263,31 @@ def _attend(
     tl.store(sums + target * 2 + 1, total, real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows", "group"])
 def _combine(
     mixes, sums, mixed, rows, group,
     size: tl.constexpr, pieces: tl.constexpr, width: tl.constexpr, heads: tl.constexpr,
-    kv_heads: tl.constexpr, rounded: tl.constexpr,
+    kv_heads: tl.constexpr, summed: tl.constexpr,
 ):  # fmt: skip
     row, head = tl.program_id(0), tl.program_id(1)
     sharing: tl.constexpr = heads // kv_heads
-    piece, column = tl.arange(0, rounded), tl.arange(0, width)
+    piece, column = tl.arange(0, summed), tl.arange(0, width)
+    inside = column < size
     owner = (row // rows * kv_heads + head // sharing).to(tl.int64)
-    place = (owner * pieces + piece) * group + head % sharing * rows + row % rows
-    total = tl.load(sums + place * 2 + 1, piece < pieces, 0.0)
-    used, inside = total > 0, column < size
-    largest = tl.load(sums + place * 2, used, float("-inf"))
-    factor = tl.exp(largest - tl.max(tl.where(used, largest, -1e30)))
-    mix = tl.load(mixes + place[:, None] * size + column[None], used[:, None] & inside[None], 0.0)
-    sum = tl.sum(total * factor)
-    result = tl.sum(mix * factor[:, None], 0) / tl.where(sum == 0, 1.0, sum)
+    place = owner * pieces * group + head % sharing * rows + row % rows
+    every = place + tl.arange(0, pieces) * group
+    top = tl.max(tl.where(tl.load(sums + every * 2 + 1) > 0, tl.load(sums + every * 2), -1e30))
+    result = tl.zeros([width], tl.float32)
+    divisor = 0.0
+    for first in range(0, pieces, summed):
+        some = place + (first + piece) * group
+        total = tl.load(sums + some * 2 + 1)
+        used = total > 0
+        factor = tl.exp(tl.load(sums + some * 2, used, float("-inf")) - top)
+        mix = tl.load(mixes + some[:, None] * size + column[None], used[:, None] & inside[None], 0.0)
+        result += tl.sum(mix * factor[:, None], 0)
+        divisor += tl.sum(total * factor)
+    result = result / tl.where(divisor == 0, 1.0, divisor)
     tl.store(mixed + (row * heads + head) * size + column, result.to(mixed.dtype.element_ty), inside)
 
 

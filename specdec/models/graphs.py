@@ -3,9 +3,9 @@
 A forward of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host launches
 them. A graph replays them all on the tensors that it was captured with. Its inputs are such tensors: tokens,
 depths, masks, and for each text the address of its cache. So one graph serves all texts, several of them at
-once, and there is one for each number of texts and of rows per text.
+once. There is one for each power of two of texts and for some thirty numbers of rows per text.
 
-    texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      logits of 3 and 2 nodes
+    texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      states of 3 and 2 nodes
              b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
 """
 
@@ -30,8 +30,9 @@ from specdec.models.lean import LeanDecoder
 if TYPE_CHECKING:
     from specdec.models.fused import FusedForward
 
-_one_at_a_time = threading.Lock()
-"""torch captures one graph at a time in a process, and a graph's inputs belong to one forward at a time."""
+ONE_AT_A_TIME = threading.Lock()
+"""torch captures one graph at a time in a process, and a graph's inputs belong to one forward at a time. Who
+frees a GPU's unused memory takes this lock, because that breaks a capture."""
 
 
 def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
@@ -40,7 +41,8 @@ def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
     on_gpu = next(model.parameters()).device.type == "cuda"
     decoder = LeanDecoder(model, joins=on_gpu)
     if on_gpu:
-        decoder.graphs = graphs_of(decoder, [parameter.detach() for parameter in model.parameters()])
+        read = [*model.parameters(), *model.buffers()]
+        decoder.graphs = graphs_of(decoder, [tensor.detach() for tensor in read])
     return decoder
 
 
@@ -61,7 +63,7 @@ def graphs_of(decoder: LeanDecoder, weights: Sequence[Tensor]) -> Graphs | None:
 class Graphs:
     """The graphs of one decoder, each captured when it is first needed.
 
-    All sessions of a model must use the same stream of the GPU.
+    All sessions on a GPU, also those of other models, must use the same stream.
     """
 
     def __init__(self, forward: FusedForward, weights: Sequence[Tensor]):
@@ -69,7 +71,7 @@ class Graphs:
         self._device = weights[0].device
         self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
         self._graphs: dict[tuple[int, int], GraphedForward | None] = {}
-        self._capturing = True
+        self._fails = False  # whether no graph can be captured here
 
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
         """Logits [nodes, vocabulary] of the nodes of all texts, text by text.
@@ -77,15 +79,15 @@ class Graphs:
         token_ids: int64 [nodes]. None where there is no graph for them.
         """
         count, rows = _power_of_two(len(texts)), _rows(max(text.rows for text in texts))
-        if not self._capturing or max(rows, *(text.masks.pending for text in texts)) > MOST_ROWS:
+        if self._fails or max(rows, *(text.masks.pending for text in texts)) > MOST_ROWS:
             return None
         if count * rows > MOST_ROWS:
             return self._halved(token_ids, texts)
-        with _one_at_a_time:
+        with ONE_AT_A_TIME:
             if (count, rows) not in self._graphs:
                 self._graphs[count, rows] = self._captured(count, rows)
             graph = self._graphs[count, rows]
-            return None if graph is None else graph(token_ids, texts)
+            return None if graph is None else self._forward.decoder.logits(graph(token_ids, texts))
 
     def _halved(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
         """As `logits`, by one forward over half of the texts and one over the others."""
@@ -98,15 +100,16 @@ class Graphs:
         return None if any(part is None for part in parts) else torch.cat(parts)  # type: ignore[arg-type]
 
     def _captured(self, count: int, rows: int) -> GraphedForward | None:
-        """A new graph; None without memory for it, or if no graph can be captured here at all."""
+        """A new graph; None if it cannot be captured. If it would be the first one, none can be."""
         try:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
             return None
         except Exception as error:  # of torch, or of Triton, which needs a C compiler
-            self._capturing = False
+            self._fails = not any(self._graphs.values())
             cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton quotes its source before
-            logging.warning("no CUDA graph could be captured, so kernels are launched one by one: %s", cause)
+            which = "forwards" if self._fails else f"forwards of {count} texts with {rows} rows"
+            logging.warning("%s have no CUDA graph, so they launch kernels one by one: %s", which, cause)
             return None
 
 
@@ -128,28 +131,29 @@ class GraphedForward:
         )
 
         def launched() -> Tensor:
-            return decoder.logits(forward.hidden(self._token_ids.flatten(), self._texts))
+            return forward.hidden(self._token_ids.flatten(), self._texts)
 
         self._replay = captured(launched, device, pool)
 
     def __call__(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor:
-        """As `Graphs.logits`, of at most as many texts and rows as the graph has."""
-        numbers, masks, rotation = self._texts
-        unused = [0, 0, 0, 0, 0] * (len(numbers) - len(texts))
+        """Hidden states [nodes, width] of the nodes of all texts, at most as many as the graph has."""
+        (numbers, masks, rotation), rows = self._texts, self._token_ids.shape[1]
         given = [number for text in texts for number in _numbers(text)]
-        numbers.copy_(upload(given + unused, numbers.device).view_as(numbers))
-        counts = [text.rows for text in texts]
-        for number, (text, ids) in enumerate(zip(texts, token_ids.split(counts), strict=True)):
-            self._token_ids[number, : text.rows] = ids
-            self._depths[number, : text.rows] = text.masks.depths[0]
+        given += [0] * (numbers.numel() - len(given))
+        places = [rows * number + row for number, text in enumerate(texts) for row in range(text.rows)]
+        uploaded = upload(given + places, numbers.device)  # one transfer
+        numbers.copy_(uploaded[: len(given)].view_as(numbers))
+        where = uploaded[len(given) :]
+        self._token_ids.view(-1).index_copy_(0, where, token_ids)
+        depths = torch.cat([text.masks.depths[0] for text in texts])
+        self._depths.view(-1).index_copy_(0, where, depths)
+        for number, text in enumerate(texts):
             tree = text.masks.by_window[None]
             masks[number, : text.rows, : text.masks.pending] = 0 if tree is None else tree[0, 0]
         torch.add(self._depths, numbers[:, 2:3], out=self._positions)
         furthest = max(text.length for text in texts) + MOST_ROWS
         rotation.copy_(self._decoder.rotation(self._positions.flatten(), furthest))
-        logits = self._replay().unflatten(0, self._token_ids.shape)
-        # a copy, because the next replay overwrites the result
-        return torch.cat([logits[number, :rows] for number, rows in enumerate(counts)])
+        return self._replay().index_select(0, where)  # a copy, because the next replay overwrites the result
 
 
 def _numbers(text: PendingText) -> tuple[int, int, int, int, int]:
@@ -174,13 +178,16 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
             forward()  # libraries set themselves up at their first call, which no graph should hold
         current.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        # other threads may do meanwhile what a capture forbids
-        with torch.cuda.graph(graph, pool=pool, stream=aside, capture_error_mode="thread_local"):
-            logits = forward()
+        # other threads may copy and allocate meanwhile; the outer block ends the stream also after an error
+        with (
+            torch.cuda.stream(aside),
+            torch.cuda.graph(graph, pool=pool, stream=aside, capture_error_mode="thread_local"),
+        ):
+            result = forward()
 
     def replay() -> Tensor:
         graph.replay()
-        return logits
+        return result
 
     return replay
 

@@ -79,7 +79,7 @@ class HFModel:
         """A description of how logits are computed.
 
         On one machine, equal weights and an equal description give equal logits, bit for bit. CUDA graphs
-        are an exception, because a forward has none where memory is short.
+        are an exception, because other texts of a forward change the last bits.
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import torch
@@ -58,9 +59,7 @@ class LeanSession(TreeSession):
         """Logits [scored, vocabulary] of the first `scored` nodes, of one session or several."""
         if self._decoder.graphs is None or not scored:
             return self._launched(token_ids, pended, scored)
-        first = 0
-        while sum(text.rows for text in pended[:first]) < scored:
-            first += 1
+        first = [*accumulate(text.rows for text in pended)].index(scored) + 1
         logits = self._decoder.graphs.logits(token_ids[:scored], pended[:first])
         if logits is None:
             return self._launched(token_ids, pended, scored)
