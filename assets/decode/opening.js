@@ -1,7 +1,7 @@
 // The opening story for a new visitor. First two rounds are explained slowly in one line of text. Then two
 // bars show the run and plain decoding in the recorded time. At the end the story says what to press next.
 
-import { appendInk, appendText, visible } from "../shared/labels.js";
+import { appendInk, appendText, spoken } from "../shared/labels.js";
 import { isMeasured, missingWords } from "../shared/speed.js";
 import { decisionsOf, isExpecting, lastDecision, seek, showAll, state } from "../shared/store.js";
 import { make, setText } from "../shared/view.js";
@@ -16,11 +16,9 @@ const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", 
 const number = (n) => NUMBERS[n] ?? String(n);
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
-const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
 const BARS = 6; // duration of the bars in seconds, if the run is too fast to follow
 const BEFORE = 2; // number of text lines before the explained one
-const FEWER =
-  "Each call reads the large model once, whether it yields one token or several. Fewer calls need less reading.";
+const FEWER = "Each call reads the large model once, for one token or several.";
 const STEPS = ["guessed", "checked", "right", "written"]; // the steps of a round
 
 // The part of the story that is on the screen: "line", "bars", "end", or "" outside of it.
@@ -56,7 +54,7 @@ export function captions(round, again = false) {
   const few = `${count(drafted, "token")}${isTree ? ", as a tree" : ""}`;
   const gain = `${count(round.tokens.length, "token")} for one slow call`;
   const kept = right === 0 ? "None is right." : right === drafted ? "All are right and stay." : "";
-  const wrong = guesses[right] ? `${quoted(guesses[right].text)} is wrong: the` : "The";
+  const wrong = guesses[right] ? `${spoken(guesses[right].text)} is wrong: the` : "The";
   return {
     guessed: again
       ? `The small model guesses again: ${few}.`
@@ -67,8 +65,8 @@ export function captions(round, again = false) {
       last.kind === "accepted"
         ? `The text grows by ${gain}.`
         : right === all
-          ? `The large model adds ${quoted(last.text)} of its own: ${gain}.`
-          : `${wrong} large model writes ${quoted(last.text)}: ${gain}.`,
+          ? `The large model adds ${spoken(last.text)} of its own: ${gain}.`
+          : `${wrong} large model writes ${spoken(last.text)}: ${gain}.`,
   };
 }
 

@@ -1,6 +1,7 @@
 // The pair of models that is shown, the pair that Generate would use if that is another one, and a pair that is loading.
 
 import { INVARIANT } from "../shared/catalogue.js";
+import { spoken } from "../shared/labels.js";
 import { state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { isLoadActive, onModels } from "./models.js";
@@ -60,6 +61,9 @@ function origin({ recorded, run, setup }) {
   return recorded.name === "file" ? "from a file" : "recorded on two CPU cores";
 }
 
+// The question of a run on this server, which is then no longer in the prompt field.
+const questionOf = ({ recorded, setup }) => (setup?.chat && !recorded ? ` · ${spoken(setup.prompt)}` : "");
+
 export function mountPair(element) {
   document.getElementById("generate")?.setAttribute("aria-describedby", "next-pair");
   const [shown, next, loads] = [".shown", ".next", ".loads"].map((selector) => element.querySelector(selector));
@@ -69,7 +73,7 @@ export function mountPair(element) {
   const draw = onFrame(() => {
     const here = pairWords(news.models);
     const words = pairWords(state.setup?.models ?? []) || here;
-    setText(shown, words && `${words} · ${origin(state)}`);
+    setText(shown, words && `${words} · ${origin(state)}${questionOf(state)}`);
     setText(next, isOther(news.models) ? usesWords(news.models) : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);

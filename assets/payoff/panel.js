@@ -5,6 +5,7 @@
 import { isLoadActive, onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
+import { onTab, openTab } from "../page/tabs.js";
 import { Figure } from "../shared/figure.js";
 import { Asker } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
@@ -175,6 +176,16 @@ export function mount(element, props, server) {
     );
     figure.draw();
   }
+
+  // What another visitor has measured is shown at once.
+  async function opened() {
+    const isOpen = openTab()?.contains(element);
+    if (!isOpen || preset !== null) return;
+    const known = await server.verdict({ preset: props.here, begins: false });
+    if (known.values && preset === null) load(props.here, {});
+  }
+  onTab(opened);
+  opened();
 
   select.append(...props.presets.map(([id, name]) => new Option(name, id)));
   select.addEventListener("change", () => load(select.value, {}));

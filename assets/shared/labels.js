@@ -37,6 +37,12 @@ export function visible(text) {
  */
 export const quoted = (text, length = Infinity) => `“\u2068${shortened(text, length)}\u2069”`;
 
+// A text in quotes for a sentence, on one line, with its spaces as they are.
+export function spoken(text) {
+  const words = text.trim().replace(/\s+/g, " ") || text;
+  return `“\u2068${visible(words).replaceAll("␣", " ")}\u2069”`;
+}
+
 // At most `length` characters of a token. The last one is an ellipsis if some are missing.
 /**
  * @param {string} text

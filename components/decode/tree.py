@@ -21,7 +21,7 @@ _TEMPLATE = f"""
   <ul class="legend marks" aria-label="Marks">
     <li><i class="node accepted">●</i>accepted</li>
     <li><i class="node rejected">✖</i>rejected</li>
-    <li><i class="node unvisited">○</i>not checked</li>
+    <li><i class="node unvisited">○</i>not used</li>
     <li><i class="node last">▲▼◆</i>large model's</li>
     <li><i class="thick"></i>unsure to sure guess</li>
   </ul>

@@ -53,6 +53,14 @@ class Measurement:
         return job.wait()
 
     @property
+    def is_known(self) -> bool:
+        """Whether the current pair was measured, so that `ask` has an answer at once."""
+        with self._lock:
+            job, measured = self._job, self._measured
+        is_done = job is not None and job.ends_within(0) and job.result is not None
+        return is_done and lazy.is_loaded(self.pair) and lazy.present(self.pair) is measured
+
+    @property
     def progress(self) -> dict[str, float]:
         """The progress of the current measurement: the share that is done, and about how many seconds are
         left."""

@@ -40,9 +40,13 @@ _Times = Annotated[float, Field(ge=1, le=1000)]
 
 
 class Asked(Question):
-    """A set-up: a preset's name, and the values that replace those of the preset; see `payoff.changed`."""
+    """A set-up: a preset's name, and the values that replace those of the preset; see `payoff.changed`.
+
+    begins: whether to measure this server's pair if it was not measured yet.
+    """
 
     preset: str
+    begins: bool = True
     acceptance: _Rate | None = None
     draft_step: _Calls | None = None
     rows: Annotated[list[_Times], Field(min_length=len(ROWS), max_length=len(ROWS))] | None = None
@@ -62,16 +66,19 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
         values: the values that were used, by the names of `Asked`. curve: rows of k, tokens per call and
         speed-up. source: where the numbers of the set-up are from. During a measurement the answer has only
-        `measuring`, the progress, and the page repeats its question after a second.
+        `measuring`, the progress, and the page repeats its question after a second. It has only `unknown` if
+        nothing was measured and nothing shall begin.
         """
         among("preset", asked.preset, [HERE, *presets()])
         if asked.preset == HERE:
+            if not (asked.begins or measurement.is_known):
+                return {"unknown": True}
             if (found := _measured_here(measurement)) is None:
                 return {"measuring": measurement.progress}
             setup, source = found
         else:
             setup, source = presets()[asked.preset].setup, presets()[asked.preset].source
-        changes = asked.model_dump(exclude={"preset"})
+        changes = asked.model_dump(exclude={"preset", "begins"})
         setup = changed(setup, **changes)
         payoff = Payoff.of(setup)
         values = {

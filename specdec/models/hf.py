@@ -75,6 +75,13 @@ class HFModel:
         return self._prepared.session()
 
     @property
+    def numbers(self) -> str:
+        """The numbers that are multiplied, in words: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
+        decoder = self.decoder
+        plain = str(self.dtype).removeprefix("torch.")
+        return decoder.rounded if isinstance(decoder, CompiledDecoder) else plain
+
+    @property
     def arithmetic(self) -> str:
         """A description of how logits are computed.
 
@@ -82,11 +89,11 @@ class HFModel:
         are an exception, because other texts of a forward change the last bits.
         """
         if isinstance(self.decoder, CompiledDecoder):
-            return f"compiled forward, {self.decoder.rounded}, float32 sums, cpu"
+            return f"compiled forward, {self.numbers}, float32 sums, cpu"
         parts = ["transformers' forward" if self.decoder is None else "lean forward"]
         if self.decoder is not None:
             parts += ["packed"] * self.decoder.packed + ["CUDA graphs"] * (self.decoder.graphs is not None)
-        return ", ".join([*parts, str(self.dtype).removeprefix("torch."), self.device.type])
+        return ", ".join([*parts, self.numbers, self.device.type])
 
     def to(self, device: str | torch.device) -> HFModel:
         """Moves the model to another device without a new check.

@@ -72,10 +72,12 @@ def answered(verdict):
     return answer
 
 
-def test_this_servers_pair_is_measured_once():
-    answer = answered(verdict)
+def test_this_servers_pair_is_measured_once_for_all_visitors():
+    fresh, peek = panel.answering(shared(PAIR)), {"preset": "here", "begins": False}
+    assert fresh(peek) == {"unknown": True}
+    answer = answered(fresh)
     assert "target with draft" in answer["source"]
-    assert verdict({"preset": "here"})["values"] == answer["values"]
+    assert fresh({"preset": "here"})["values"] == fresh(peek)["values"] == answer["values"]
 
 
 def test_a_pair_without_a_draft_says_so():

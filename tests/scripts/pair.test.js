@@ -5,6 +5,7 @@ globalThis.location = { search: "" };
 globalThis.document = { addEventListener: () => {} };
 globalThis.window = { specdec: {} };
 const { pairWords } = await import("../../assets/page/pair.js");
+const { spoken } = await import("../../assets/shared/labels.js");
 
 const words = (target, draft) =>
   pairWords([{ role: "target", name: target }, ...(draft ? [{ role: "draft", name: draft }] : [])]);
@@ -21,4 +22,10 @@ test("a pair is named by families and sizes, whatever format its files have", ()
   assert.equal(words("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-0.6B"), "Llama-3.1 8B checks, Qwen3 0.6B guesses");
   assert.equal(words("own/model"), "Model alone");
   assert.equal(pairWords([]), "");
+});
+
+test("a question stands on one line, and a token of white space stays visible", () => {
+  assert.equal(spoken("What is\n  this? "), "“\u2068What is this?\u2069”");
+  assert.equal(spoken("\n"), "“\u2068⏎\u2069”");
+  assert.equal(spoken("a\u202eb"), "“\u2068a[U+202E]b\u2069”");
 });
