@@ -12,8 +12,8 @@ _CLAIM = (
     "A small model guesses ahead, a large one checks all guesses at once: "
     '<span class="promise">same text</span>, fewer slow calls.'
 )
-"""The page's headline. For methods that only keep the distribution, `assets/page/pair.js` replaces the
-promise."""
+"""The page's headline, which promises the same text. For methods that keep only the distribution of texts,
+`assets/page/pair.js` replaces this promise."""
 _PAIR = '<p class="shown"></p><p class="loads"></p><p class="next" id="next-pair"></p>'
 
 

@@ -137,7 +137,8 @@ def limits(summary: Summary) -> dict[str, Any]:
 
 
 _STATED = "Pankratov and Alistarh"
-"""The limit of Pankratov and Alistarh with the constant 0, which is proved for k >= 3."""
+"""The authors of an upper bound on the tokens per call. It is shown with its additive constant set to 0, and
+is proved for k >= 3."""
 _FIELDS = {
     "Theorem 4.1": "tunstall",
     "Lemma m": "lemma",

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from components.page import frame
 
 DECODE = "live"
-"""The part whose names have no prefix: the Decode tab."""
+"""The Decode tab. Only its settings have no prefix in the page's address."""
 RUN = ("trace", "round", "decision")
 """The names that say which recorded run is shown. They have no prefix, as those of `DECODE`."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")

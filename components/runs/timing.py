@@ -23,7 +23,8 @@ LEAST, MOST = 3, 7
 ENOUGH = 3.0
 """After this many seconds a measurement ends as soon as it has the fewest repeats."""
 LONGEST = 2.0
-"""The most seconds of a repeat after the first one. Of a longer run only the beginning is repeated."""
+"""A run is timed several times. Each time after the first takes at most this many seconds: only the
+beginning of a longer run is repeated."""
 BLOCK = 8
 """Tokens that one side decodes before it is the other side's turn."""
 

@@ -1,4 +1,4 @@
-"""`python -m components.tree_lab` serves this panel beside a short run."""
+"""`python -m components.tree_lab` serves a page of this panel and a short run."""
 
 from components.server.standalone import alone
 from components.tree_lab.panel import panel

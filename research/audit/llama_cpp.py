@@ -56,7 +56,10 @@ def engines(slots: int = 1) -> dict[str, Engine]:
 
 
 def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
-    """llama.cpp's server or node-llama-cpp on the pair. slots: as for `engines`."""
+    """Starts llama.cpp's server or node-llama-cpp with the pair, and returns the function that decodes.
+
+    name: that of the engine. slots: how many texts the server decodes at once.
+    """
     server = Server(name, pair, slots)
     sample: Any = llama(server.url)
     sample.server = server  # the server ends with the sample

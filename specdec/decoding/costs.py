@@ -197,7 +197,8 @@ def _believed(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
 
 
 def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> JointCost:
-    """The cost of a forward pass. one: seconds of one row if nothing is known."""
+    """The cost of a forward pass from its measured seconds, by the numbers of texts and rows. one: the
+    seconds of one row that are assumed where nothing was measured."""
     by_texts = {}
     for texts in sorted({texts for texts, _ in times}):
         known = _believed({rows: seen for (other, rows), seen in times.items() if other == texts})

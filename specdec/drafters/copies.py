@@ -184,7 +184,8 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
 
 
 def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
-    """The last row of the tree that is also on the path, and the number of tokens to it."""
+    """How far a path of tokens from the root is already in the drafted tree: the row of the last node that
+    the tree has, and the number of tokens up to it."""
     row, shared = 0, 0
     while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
         row, shared = child, shared + 1

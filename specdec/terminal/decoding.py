@@ -1,4 +1,4 @@
-"""The topology with which the command decodes, its runs, and their measured numbers."""
+"""The parts of the command `specdec`: the topology of its runs, the runs, and their measured numbers."""
 
 from __future__ import annotations
 

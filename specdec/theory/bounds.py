@@ -1,8 +1,8 @@
 """Expected tokens per round and their upper bounds, and the entropy bounds of channel simulation.
 
-The bounds of expected tokens assume a source whose acceptance by index R is the same at every node. On real
-text R varies, and the entropy of the mean R is at least the mean entropy. A bound computed from a mean R is
-therefore not guaranteed on real text.
+The bounds of expected tokens assume that R, the probabilities with which the first, second, ... child of a
+node is accepted, is the same at every node. On real text R varies, and the entropy of the mean R is at least
+the mean entropy. A bound computed from a mean R is therefore not guaranteed on real text.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) 
 class Stored(NamedTuple):
     """A tensor of a model's file.
 
-    name: transformers' name. type: one of `fields.PLAIN` or `QUANTISED`. raw: its rows in the file, uint8
+    name: transformers' name. type: its format, such as "F16" or "Q4_K". raw: its rows in the file, uint8
     [outputs, bytes of a row]. heads: the number of heads whose rows must be reordered; None for none.
     """
 

@@ -69,7 +69,8 @@ def _summed(builder, address, count, add):
 
 
 def _repeat(builder, address, times, places, add):
-    """Add the next numbers at an address to the sums at these places in turn, `times` times."""
+    """Emits a loop of `times` steps. Each step reads one number per place, in order from `address`, and adds
+    it by `add` to the sum that is kept at that place."""
     kind = places[0].type.pointee
     size = getattr(kind, "count", 1)
     with for_range(builder, times) as loop:

@@ -49,7 +49,7 @@ class LeanSession(TreeSession):
         return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
 
     def pend(self, parents: Sequence[int]) -> PendingText:
-        """Adds pending nodes. ValueError if the context is full."""
+        """Adds a pending node below each of these parents. ValueError if the context is full."""
         text = PendingText(self._new_masks(parents), self._cache, self.length)
         end = self.length + text.masks.pending
         self._cache.reserved(end - text.rows, end)
@@ -105,7 +105,8 @@ class CompiledSession(TreeSession):
             self._decoder.forward(piece, [rows], 0)
 
     def pend(self, parents: Sequence[int]) -> RowTable:
-        """Adds pending nodes. Returns their table of rows; ValueError if the context is full."""
+        """Adds a pending node below each of these parents. Returns what the compiled forward needs of them:
+        their places in the cache and their ancestors. ValueError if the context is full."""
         first, pending = len(self._parents), self._parents + tuple(parents)
         ancestors = ancestors_of(pending, first, self._ancestors_only)
         self.model.check_room(self.length + ancestors.depth)
