@@ -37,7 +37,8 @@ export const TERMS = {
   "χ²": "The sum over all outcomes of (count − expected count)² / expected count; large if the counts do not fit the distribution.",
   index: "The number of the shared proposal that is taken; it is small if the draft guesses well.",
   "Elias γ": "A code in which small numbers take few bits: 1 takes one bit, 2 and 3 take three.",
-  "relative speed": "Tokens per second, divided by those of plain decoding. Of the repeats of a round of drafting and checking, the median counts.",
+  "relative speed":
+    "Tokens per second, divided by those of plain decoding. Of the repeats of a round of drafting and checking, the median counts.",
   call: "One evaluation of the large target model; it checks all drafted tokens at once.",
   "block efficiency":
     "The paper's block efficiency: how many tokens one target call yields on average. Without a draft it is 1; with one it is at most the length of the longest path, plus 1.",

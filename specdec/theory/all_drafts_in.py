@@ -48,8 +48,8 @@ def outside_of_draws(q: np.ndarray, n: int) -> Outside:
 def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
     """Pr(some draft is outside H), where drafts are the first n arrivals of a race under q [tokens].
 
-    H is the set of the first m tokens; the result is a function of m. q > 0. If there are at most n tokens, all
-    are drafted. This is not in the paper.
+    H is the set of the first m tokens; the result is a function of m. q > 0. If there are at most n tokens,
+    all are drafted. This is not in the paper.
     """
     if n == 1:
         return outside_of_draws(q, n)
