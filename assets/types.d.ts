@@ -13,6 +13,7 @@ export interface Model {
   role: string;
   name: string;
   dtype?: string;
+  numbers?: string;
   device?: string;
   capability?: string;
 }

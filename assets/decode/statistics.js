@@ -120,7 +120,7 @@ function described(model) {
   if (!model.dtype) return `${model.role}: ${model.name}`;
   const can = CAPABILITY[model.capability] ?? model.capability;
   const note = model.note ? `; ${model.note}` : "";
-  return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}${note}`;
+  return `${model.role}: ${model.name}, ${model.numbers ?? model.dtype}, ${model.device}, ${can}${note}`;
 }
 
 function usedTopology({ setup, rounds }) {

@@ -33,8 +33,8 @@ const STAGE = {
 // A model's name for people. For a folder or file it is the last part of its path.
 const short = (name) => (/^[/.~]|\/.*\/|\.gguf$/.test(name) ? name.split("/").at(-1) : name);
 
-function lines({ role, name, dtype, device, capability, note }) {
-  const facts = [`${dtype} on ${device}`, CAPABILITY[capability] ?? capability, ...(note ? [note] : [])];
+function lines({ role, name, numbers, device, capability, note }) {
+  const facts = [`${numbers} on ${device}`, CAPABILITY[capability] ?? capability, ...(note ? [note] : [])];
   return [role === "target" ? "Target" : "Draft", short(name), facts.join("; ")];
 }
 

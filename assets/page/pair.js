@@ -62,18 +62,20 @@ function origin({ recorded, run, setup }) {
 }
 
 // The question of a run on this server, which is then no longer in the prompt field.
-const questionOf = ({ recorded, setup }) => (setup?.chat && !recorded ? ` · ${spoken(setup.prompt)}` : "");
+const questionOf = ({ recorded, setup }) => (setup?.chat && !recorded ? spoken(setup.prompt) : "");
 
 export function mountPair(element) {
   document.getElementById("generate")?.setAttribute("aria-describedby", "next-pair");
-  const [shown, next, loads] = [".shown", ".next", ".loads"].map((selector) => element.querySelector(selector));
+  const parts = [".shown", ".question", ".next", ".loads"];
+  const [shown, question, next, loads] = parts.map((selector) => element.querySelector(selector));
   const promise = document.querySelector("#claim .promise");
   const families = document.querySelectorAll("#prompts .family");
   let news = { models: [], status: "rest" };
   const draw = onFrame(() => {
     const here = pairWords(news.models);
     const words = pairWords(state.setup?.models ?? []) || here;
-    setText(shown, words && `${words} · ${origin(state)}${questionOf(state)}`);
+    setText(shown, words && `${words} · ${origin(state)}`);
+    setText(question, isOther(news.models) ? "" : questionOf(state));
     setText(next, isOther(news.models) ? usesWords(news.models) : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);

@@ -218,14 +218,15 @@ def _tree(topology: Any, measured: bool) -> dict[str, Any]:
 
 
 def models(pair: Pair) -> list[dict[str, str]]:
-    """The page's description of each model: role, name, the numbers that are multiplied, device, kind of
-    verification, and a note if any."""
+    """The page's description of each model: role, name, dtype, the numbers that are multiplied, device, kind
+    of verification, and a note if any."""
     held: tuple[tuple[str, Any], ...] = (("target", pair.target), ("draft", pair.draft))
     return [
         {
             "role": role,
             "name": _short(str(model.name)),
-            "dtype": getattr(model, "numbers", str(model.dtype).removeprefix("torch.")),
+            "dtype": (dtype := str(model.dtype).removeprefix("torch.")),
+            "numbers": getattr(model, "numbers", dtype),
             "device": str(model.device),
             "capability": str(model.capability),
         }

@@ -83,7 +83,7 @@ def test_the_reference_comes_first_then_the_columns_in_their_order(known):
     order = list(dict.fromkeys(update["column"] for update in updates if "column" in update))
     assert order == [compare_run.REFERENCE, "b", "a"]
     assert updates[0]["setup"]["seed"] == 7
-    assert [model["role"] for model in updates[0]["setup"]["models"]] == ["target", "draft"]
+    assert [model["dtype"] for model in updates[0]["setup"]["models"]] == ["float32", "float32"]
     assert updates[-1]["phase"] == "done"
 
 
