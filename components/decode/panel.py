@@ -14,7 +14,9 @@ _CLAIM = (
 )
 """The page's headline, which promises the same text. For methods that keep only the distribution of texts,
 `assets/page/pair.js` replaces this promise."""
-_PAIR = '<p class="shown"></p><p class="question"></p><p class="loads"></p><p class="next" id="next-pair"></p>'
+_PAIR = (
+    '<p class="shown"></p><p class="question"></p><p class="loads"></p><p class="next" id="next-pair"></p>'
+)
 
 
 def panel(pair: Any) -> frame.Part:
