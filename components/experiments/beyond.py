@@ -97,7 +97,7 @@ def _rounding_figure(rows: Sequence[Row]) -> go.Figure:
 
 
 def limits(summary: Summary) -> dict[str, Any]:
-    """Upper bounds of tokens per target call, with the measured optimal tree."""
+    """Tokens per target call against k: what ERSD measured on the optimal tree, and several upper bounds."""
     figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
     for pair, values in summary["pairs"].items():
         rows, (hue, mark) = values["points"], _PAIRS[pair]

@@ -72,7 +72,8 @@ def rules_figure(summary: Summary) -> go.Figure:
 
 
 def rules_sentence(summary: Summary) -> str:
-    """The best rule of each tree, and whether a rule gains anything at temperature 0."""
+    """Says which verification rules yield most tokens per target call on each tree, and whether they differ
+    at temperature 0."""
     warm = _rows_with(summary, temperature=1.0)
     bests = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
     cold = _rows_with(summary, temperature=0.0)

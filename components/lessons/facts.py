@@ -79,7 +79,8 @@ def noise() -> Facts:
 
 
 def acceptance() -> Facts:
-    """The acceptance of the first draft by both methods, its bounds, and GSD's largest lead."""
+    """The acceptance of the first two drafts by GSD and by ERSD, with lower bounds of ERSD's first, and the
+    largest possible lead of GSD's first acceptance over ERSD's."""
     gsd, ersd = float(theory.gsd_acceptance(P, Q)), float(theory.ersd_acceptance(P, Q))
     lead = next(preset for preset in race_lab.presets() if preset.id == "lead")
     lead_gsd, lead_ersd = (

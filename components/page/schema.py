@@ -50,10 +50,11 @@ def _records() -> dict[str, Any]:
 
 
 def _bare(value: dict[str, Any]) -> dict[str, Any]:
-    """A field's schema as `trace.js` reads it. It has no titles, and no limits beyond a script's range of
-    numbers.
+    """The schema of a field in the short form that `trace.js` reads.
 
-    wanted: the description of a valid value. nullable: null is valid too. record: the name of a record.
+    Titles are left out, and so are limits of 2**53 - 1 or more, which JavaScript can't count exactly. The
+    result has three keys that JSON schema lacks. wanted: a valid value in words. nullable: null is valid too.
+    record: the name of the record that the value must be.
     """
     if "anyOf" in value:
         option, null = value["anyOf"]

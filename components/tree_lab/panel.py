@@ -36,8 +36,9 @@ _WEAK = [0.3, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03]
 ALGORITHMS = {
     "greedy": "Algorithm 3 (priority queue): R never increases with the child index, so the queue's "
     "trees are optimal, and each contains all smaller ones.",
-    "dynamic program": "Dynamic program: R increases somewhere, so the queue of Algorithm 3 could miss the "
-    "best tree. A best tree may not contain the best tree of a smaller k.",
+    "dynamic program": "Dynamic program: some child is accepted with a higher probability R than the child "
+    "before it, so the queue of Algorithm 3 could miss the best tree. The best tree of k tokens need not "
+    "contain the best tree of fewer tokens.",
 }
 
 

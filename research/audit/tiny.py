@@ -1,6 +1,7 @@
-"""Tiny random models of transformers, on which thousands of texts of any engine are quick.
+"""Tiny random models in the format of transformers. With them any engine decodes thousands of texts quickly.
 
-`models(engine, vocab_size)` returns the pair of an engine and transformers' arguments for its draft.
+`models(engine, vocab_size)` returns the target and draft on which this engine is audited, and the arguments
+that make transformers' `generate` use the draft.
 """
 
 from __future__ import annotations

@@ -3,13 +3,16 @@
     python -m research.experiments.ahead           # both pairs, some minutes of processor time
     python -m research.experiments.ahead --smoke   # every stage, in seconds
 
-A round ends at a node of the tree, with a token of a child index that the tree does not have there. For each
-of the m most probable ends a continuation is prepared. How often the right one is among them is counted on
-the texts' own races, for several trees. The first texts are also decoded on each tree, to time the stages of
-a round. A pipelined round would draft m continuations on a second core, in shared forwards, while the first
-core does everything else. If the right continuation is among them, the next round begins with it; otherwise
-it drafts as usual. Work beside the draft's forwards, such as races, is done for each continuation. The cost
-of handing work to the second core is not counted, so the gain is an upper bound.
+A round ends at the last accepted node of the tree. The next token is then none of that node's children: it is
+an arrival of the draft's race that the tree has no child for. An end is the node together with the index of
+that arrival. For each of the m most probable ends a continuation is prepared. The experiment counts how often
+the right one is among them, on the races that wrote the texts, for several trees. The first texts are also
+decoded on each tree, to time the stages of a round.
+
+A pipelined round would draft m continuations on a second core, in shared forwards, while the first core does
+everything else. If the right continuation is among them, the next round begins with it; otherwise it drafts
+as usual. Work beside the draft's forwards, such as races, is done for each continuation. The cost of handing
+work to the second core is not counted, so the gain is an upper bound.
 """
 
 from __future__ import annotations

@@ -39,9 +39,10 @@ _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed
 
 
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
-    """The runs of the paper's experiment, `at_once` texts together. The first rows calibrate all others.
+    """The runs of the paper's experiment. `at_once` texts are decoded together.
 
-    The seconds of a row are those of its rounds, which also decode the other runs of the batch.
+    The first runs measure acceptance by index, from which the optimal trees of all later runs are made. A
+    row's seconds are the full times of its rounds, although each round also advances the other texts.
     """
     trees: dict[str, Topology] = {}
 

@@ -67,9 +67,10 @@ def index_distributions(
 
 
 def _greedy_rejection(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """R(r) = S(λ_r) - S(λ_{r+1}) for r < count, with λ_{r+1} = λ_r + S(λ_r), and the entropy of the rest.
+    """The index distribution R(r) for r < count, and -Σ R(r) log R(r) over all later r, in bits.
 
-    With replacement, R does not depend on which tokens were rejected.
+    R(r) = S(λ_r) - S(λ_{r+1}), with S(λ) = Σ max(P - λQ, 0), λ_0 = 0 and λ_{r+1} = λ_r + S(λ_r). Proposals
+    are drawn with replacement, so R does not depend on which tokens were rejected.
     """
     pair = SortedPair(p, q)
     survival, level = np.ones(count + 1), 0.0

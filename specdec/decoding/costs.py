@@ -207,10 +207,11 @@ def _joint(times: Mapping[tuple[int, int], Sequence[float]], one: float) -> Join
 
 
 def _extended(known: Mapping[int, float], texts: int) -> ForwardCost:
-    """The cost of a forward pass over rows of each of this many texts, from the times for some numbers of
-    rows.
+    """The cost of a forward pass that this many texts share, by the number of rows that each text has in it.
 
-    The time of one row is added if it is missing, and the time of many rows if only one number is known."""
+    known: the measured seconds by that number. The time of one row is estimated if it is missing. If only one
+    number is known, the time of more rows is estimated too.
+    """
     table, fewest = {**known}, min(known)
     for rows in (1, *((fewest + _FAR,) if len(known) == 1 else ())):
         table.setdefault(rows, known[fewest] * _assumed(texts * rows) / _assumed(texts * fewest))

@@ -1,4 +1,5 @@
-"""The plotly figures of the laboratories, without their data (see `looks`)."""
+"""The plotly figures of the laboratories. Their traces and axes are here, and the page's scripts fill in the
+numbers (see `looks`)."""
 
 from __future__ import annotations
 

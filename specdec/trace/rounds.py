@@ -15,10 +15,10 @@ from specdec.trace.values import Count, Duration, Finish, Number, Path, Probabil
 class Token:
     """One emitted token.
 
-    kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (after a rejection,
-    under all methods but ERSD), `correction` (the race's winner under P that ERSD's draft did not contain) or
-    `sampled` (autoregressive, or nothing but a copy was drafted). text: the text that it adds; empty while a
-    character is still incomplete.
+    kind: `accepted` (it was drafted), `bonus` (all was accepted down to a leaf, and the target adds it),
+    `residual` (it follows a rejection, under all methods but ERSD), `correction` (it won ERSD's race under P,
+    and no drafted child has it) or `sampled` (the target sampled it without a draft, or where only tokens
+    copied from the text were drafted). text: the text that it adds; empty while a character is incomplete.
     """
 
     id: Count

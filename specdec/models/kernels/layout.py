@@ -57,7 +57,7 @@ class Quantised(NamedTuple):
 
     @property
     def scales(self) -> int:
-        """Number of scales of one output in a unit."""
+        """Number of scales that the `span` inputs of one output have."""
         return self.span // self.scaled
 
     @property
