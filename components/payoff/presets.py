@@ -92,8 +92,8 @@ def _laptop() -> Preset:
         "A laptop, 4-bit target",
         "Here arithmetic limits the speed, so each further row takes more time. llama.cpp decodes "
         "SmolLM2-135M in Q4_1 at 126 tokens per second on two cores (AMD EPYC with AVX-512, llama-bench), "
-        "and reads 172, 256, 250 and 235 rows per second in calls over 2, 5, 9 and 17 rows. The draft's cost and "
-        "the acceptance are those of the set-up “SmolLM2-135M on a CPU”.",
+        "and reads 172, 256, 250 and 235 rows per second in calls over 2, 5, 9 and 17 rows. The draft's cost "
+        "and the acceptance are those of the set-up “SmolLM2-135M on a CPU”.",
         SetUp(measured.acceptance, RoundCost(target, measured.costs.draft, NOTHING)),
     )
 
