@@ -30,8 +30,8 @@ class Word(Question):
 def tunstall(asked: Word) -> Answer:
     """Encodes a word with a Tunstall code whose tree has k inner nodes beside the root.
 
-        The answer has the word's phrases and codewords, the codebook, and the rates of the codes of all k.
-        """
+    The answer has the word's phrases and codewords, the codebook, and the rates of the codes of all k.
+    """
     rates, k = shares("the source", asked.weights), asked.k
     symbols = _symbols(asked.word, len(rates))
     codes = {n: channel.TunstallCode(rates, n) for n in range(MOST_K + 1)}
