@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 
 _around = threading.local()
+ONE_GRAPH = threading.Lock()
+"""torch captures one CUDA graph at a time in a process, and a graph's inputs belong to one forward at a time.
+Who frees a GPU's unused memory takes this lock, because that breaks a capture."""
 
 
 @contextmanager

@@ -181,8 +181,9 @@ def blank(shared_tab, url):
 
 @pytest.fixture
 def page(blank, url):
-    """The opened page, as for a new visitor but without the baseline, which has its own test."""
-    return go(blank, f"{url}/?baseline=0")
+    """The opened page without the baseline, which has its own test, and with a tree: on a busy machine `auto`
+    may draft nothing."""
+    return go(blank, f"{url}/?baseline=0&topology=optimal&k=4")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import platform
 
 import torch
 
-from specdec.models import graphs
+from specdec.devices import ONE_GRAPH
 
 _M_ARENA_MAX = -8
 """The number of the option M_ARENA_MAX of `mallopt` in glibc's malloc.h."""
@@ -44,5 +44,5 @@ def give_back() -> None:
     if _IS_GLIBC:
         ctypes.CDLL(None).malloc_trim(0)
     if torch.cuda.is_available():
-        with graphs.ONE_AT_A_TIME:
+        with ONE_GRAPH:
             torch.cuda.empty_cache()

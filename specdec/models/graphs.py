@@ -12,7 +12,6 @@ once. There is one for each power of two of texts and for some thirty numbers of
 from __future__ import annotations
 
 import logging
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -22,17 +21,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specdec.devices import upload
+from specdec.devices import ONE_GRAPH, upload
 from specdec.models.attention import MOST_ROWS, TextTable
 from specdec.models.cache import PendingText
 from specdec.models.lean import LeanDecoder
 
 if TYPE_CHECKING:
     from specdec.models.fused import FusedForward
-
-ONE_AT_A_TIME = threading.Lock()
-"""torch captures one graph at a time in a process, and a graph's inputs belong to one forward at a time. Who
-frees a GPU's unused memory takes this lock, because that breaks a capture."""
 
 
 def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
@@ -83,7 +78,7 @@ class Graphs:
             return None
         if count * rows > MOST_ROWS:
             return self._halved(token_ids, texts)
-        with ONE_AT_A_TIME:
+        with ONE_GRAPH:
             if (count, rows) not in self._graphs:
                 self._graphs[count, rows] = self._captured(count, rows)
             graph = self._graphs[count, rows]
