@@ -3,7 +3,7 @@
 A forward of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host launches
 them. A graph replays them all on the tensors that it was captured with. Its inputs are such tensors: tokens,
 depths, masks, and for each text the address of its cache. So one graph serves all texts, several of them at
-once. There is one for each power of two of texts and for some thirty numbers of rows per text.
+once. There is one for 1, 2, 4, ... texts with each of 27 numbers of rows per text.
 
     texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      states of 3 and 2 nodes
              b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
