@@ -31,7 +31,7 @@ _DYNAMIC_PROGRAM_LIMIT = 10**9
 
 
 def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
-    """The tree of k drafted tokens with the most expected accepted tokens: τ* of Equation 5.
+    """The tree of k drafted tokens with the most expected accepted tokens: τ* of Equation 4.
 
     acceptance: R(i) by child index (0-th order), the probability that the child with index i is the accepted
     one; an index beyond the vector is never accepted. Alternatively, a callable path -> probability that this
@@ -65,7 +65,7 @@ def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) 
 
 
 def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Topology:
-    """τ* of Equation 5 by the dynamic program over (nodes, next child index), as Sequoia does; any vector.
+    """τ* of Equation 4 by the dynamic program over (nodes, next child index), as Sequoia does; any vector.
 
     O(k² · len(acceptance)) time and O(k · len(acceptance)) memory.
     """
@@ -124,7 +124,7 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
 
 
 def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
-    """Expected tokens per round of the optimal tree (Equation 5) for 0, 1, ..., k drafted tokens, [k + 1].
+    """Expected tokens per round of the optimal tree (Equation 4) for 0, 1, ..., k drafted tokens, [k + 1].
 
     The vector may increase. The dynamic program needs O(k² · len(acceptance)) time.
     """

@@ -19,12 +19,12 @@ BOUNDS: dict[str, tuple[Callable[[float], float], float, str]] = {
     "greedy_rejection": (
         theory.greedy_rejection_entropy_bound,
         theory.GREEDY_REJECTION_CONSTANT,
-        "Equation 7, with O(1) taken as 1 + log₂(e + 1) from Goc and Flamich, 2024",
+        "the paper's Equation 7, with O(1) taken as 1 + log₂(e + 1) from Goc and Flamich, 2024",
     ),
     "poisson_functional": (
         theory.pfr_entropy_bound,
         theory.PFR_CONSTANT,
-        "Equation 8, with the constant of Li and El Gamal, 2018",
+        "the paper's Equation 8, with the constant of Li and El Gamal, 2018",
     ),
 }
 

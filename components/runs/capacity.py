@@ -23,7 +23,8 @@ FEWEST = 8
 """Runs that are always allowed at once, if the memory suffices for them. Even with a slow model, decoding
 them together is not slower than in turns."""
 LONGEST = 1.0
-"""The longest round of all runs, in seconds. With longer rounds the texts would no longer visibly grow."""
+"""The most seconds that a round of all runs may take. With longer rounds the texts would seem to stand
+still."""
 _MEMORY = 0.5
 """The share of the free memory that runs may take."""
 _STEPS, _K = 4, 4

@@ -101,7 +101,7 @@ def present(pair: Pair) -> Pair:
 
 
 def is_loaded(pair: Pair) -> bool:
-    """Whether the pair is already in memory. Only the pair of a `LazyPair` may not be."""
+    """Whether the pair is already in memory. This is always so, except for a `LazyPair` not loaded yet."""
     return not isinstance(pair, LazyPair) or pair.loaded
 
 

@@ -56,8 +56,8 @@ _OF_RUN = 8
 _SECONDS = 1e-4
 """The seconds that a row of a step is estimated to take until the first step was timed."""
 _SHORTEST = 1e-3
-"""The least number of seconds that is counted for a step, because other work is charged relative to
-it."""
+"""A shorter step counts as this many seconds. Work outside the batch is charged as rows, at the last step's
+seconds per row, and would cost too much after a very short step."""
 
 
 class Visitor(NamedTuple):

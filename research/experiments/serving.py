@@ -45,7 +45,10 @@ TEXTS = 16
 
 
 class Serving(Comparison):
-    """Compares numbers of texts decoded at once. A row is for all texts of a point in one repeat."""
+    """Compares numbers of texts decoded at once.
+
+    A row is for all texts of one repeat, with one number of texts at once and one tree.
+    """
 
     def sweep_of(self, setup: SetUp) -> Sweep:
         """All points of each repeat, in alternating order, because the machine's speed drifts."""

@@ -17,7 +17,7 @@ from specdec.checks import real, reals, whole
 def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     """Probabilities [size] of indices ∝ (index + 1)^-s, with s = 1 + 1 / (D_KL + log(e) / e + 1).
 
-    This is the distribution of Li and El Gamal (2018) behind Equation 9. It depends on D_KL alone, in bits,
+    This is the distribution of Li and El Gamal (2018) behind Equation 8. It depends on D_KL alone, in bits,
     and its code stays within log(D_KL + 1) + 5 bits of D_KL. The probabilities sum to 1 over all indices;
     those from `size` on are coded as an escape. ValueError if kl is not a finite number of at least 0 bits.
     """
@@ -34,7 +34,7 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
 def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.ndarray) -> bytes:
     """Range-code indices in about -log2 distribution[index] bits each, in whole words of 32 bits.
 
-    These are the bits that Equations 7 to 9 count. distribution: probabilities [n] that sum to at most 1. An
+    These are the bits that Equations 6 to 8 count. distribution: probabilities [n] that sum to at most 1. An
     index from n to 2³² - 1 costs an escape and 32 bits more. The code begins with two words: the number of
     indices, and a check value of the indices and the code.
     """
@@ -51,7 +51,7 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
 
 
 def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
-    """Decode what `encode_indices` wrote with the same distribution (Equations 7 to 9).
+    """Decode what `encode_indices` wrote with the same distribution (Equations 6 to 8).
 
     ValueError if the data was not written by it with this count and this distribution.
     """

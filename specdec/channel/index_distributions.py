@@ -41,7 +41,7 @@ def index_distributions(
 ) -> IndexDistributions:
     """The index distributions of one pair p, q [n] with and without replacement, up to `count` indices.
 
-    Equations 7 to 9 bound their entropies. The method greedy_rejection is compared with GSD, and
+    Equations 6 to 8 bound their entropies. The method greedy_rejection is compared with GSD, and
     poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
     in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p
     is not, or count < 1.

@@ -25,7 +25,7 @@ class ContextDrafter(DraftSession):
     def draft(
         self, text_ids: Sequence[int], topology: ContextTree, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a tree of at most k nodes; see `Drafter.draft`."""
+        """Drafts a tree of at most `topology.k` tokens; see `Drafter.draft`."""
         if not depth:
             return only_root(text_ids)
         self.acceptance, self.k = topology.acceptance, topology.k

@@ -78,7 +78,10 @@ class Residual:
         return excess
 
     def subtract_draft(self, more: bool, weight: float) -> float:
-        """Replaces P by max(P - Q, 0), normalised: λ grows by S / c. Arguments and result as in `reject`."""
+        """Replaces P by max(weight P - Q, 0), normalised. Q does not change.
+
+        Arguments and result as in `reject`.
+        """
         before, log_weight = self.sums[-1], math.log(weight)
         log_growth = math.log(before) - self.log_rest - log_weight
         growth = math.exp(min(log_growth + self._log_scale, _MOST_LOG))

@@ -85,8 +85,8 @@ class HFModel:
     def arithmetic(self) -> str:
         """A description of how logits are computed.
 
-        On one machine, equal weights and an equal description give equal logits, bit for bit. CUDA graphs
-        are an exception, because other texts of a forward change the last bits.
+        On one machine, equal weights and an equal description give equal logits, bit for bit. With CUDA
+        graphs, the last bits also depend on the other texts that the same forward evaluates.
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.numbers}, float32 sums, cpu"
@@ -96,9 +96,9 @@ class HFModel:
         return ", ".join([*parts, self.numbers, self.device.type])
 
     def to(self, device: str | torch.device) -> HFModel:
-        """Moves the model to another device without a new check.
+        """Moves the model to another device without repeating the self-check of its forwards.
 
-        It is for GPUs that are lent only for the time of a run: a model cannot be checked on them in advance.
+        It is for GPUs that are lent only for the time of a run: the self-check can't run on them in advance.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))

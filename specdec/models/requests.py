@@ -16,10 +16,10 @@ from specdec.models.base import Session
 
 
 class Request(NamedTuple):
-    """A request for one forward of a session.
+    """A request for one forward or one prefill of a session.
 
-    token_ids: int64 [n]; a list of them for a prefill. parents: those of new pending nodes, as in
-    `Session.forward`, whose logits [n, vocabulary] are the answer. None for a prefill, whose answer is None.
+    For a forward, token_ids is int64 [n], parents is as in `Session.forward`, and the answer is the logits
+    [n, vocabulary] of the new nodes. For a prefill, token_ids is a list, and parents and the answer are None.
     """
 
     session: Session

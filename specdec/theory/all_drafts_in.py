@@ -127,7 +127,10 @@ class _Arrivals:
             yield count, arrived
 
     def _integral(self, m: np.ndarray, fewer: np.ndarray) -> np.ndarray:
-        """The probabilities of the sets m, [sets]. fewer: Pr[N(t) < n], [sets, times]."""
+        """Pr(some draft is outside H), [sets], where H is the set of the first m tokens.
+
+        m: the sizes of the sets, [sets]. fewer: Pr[N(t) < n] of the module's integral, [sets, times].
+        """
         c, times = self.rest[m, None], self.times
         inside = 1 - np.minimum(c, 1.0)
         # at later times e^-ct or the Poisson probability is zero, and its terms would overflow

@@ -34,7 +34,7 @@ Bits = TypeVar("Bits", float, Tensor)
 
 
 def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology) -> float:
-    """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 5.
+    """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 4.
 
     acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
     index of n or more; or a callable path -> R(path). ValueError if a value is not a probability or their sum
@@ -46,7 +46,7 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
 def node_acceptance(
     acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
 ) -> list[float]:
-    """R(path) of Equation 3 for each row of the topology; 1 at the root.
+    """For each row, R(path) of Equation 3: the probability that its whole path is accepted; 1 at the root.
 
     Arguments as in `expected_tokens`.
     """
@@ -140,7 +140,7 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
 def pfr_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 4 bits: upper bound of the Poisson functional representation's index entropy.
 
-    Equation 9. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is never larger,
+    Equation 8. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is never larger,
     so the bound holds for it too.
     """
     return _entropy_bound(kl, PFR_CONSTANT)
@@ -149,7 +149,7 @@ def pfr_entropy_bound(kl: Bits) -> Bits:
 def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 2.895 bits: upper bound of the index entropy of greedy rejection sampling.
 
-    This is Equation 8 for every ε. `GREEDY_REJECTION_CONSTANT` replaces its O(1).
+    This is Equation 7 for every ε. `GREEDY_REJECTION_CONSTANT` replaces its O(1).
     """
     return _entropy_bound(kl, GREEDY_REJECTION_CONSTANT)
 

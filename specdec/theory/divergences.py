@@ -31,13 +31,13 @@ def harmonic_mean_similarity(p: Distribution, q: Distribution) -> Tensor:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """D_KL[P || Q] = Σ p log(p / q) (of Equation 7) in bits; infinite where p has support that q lacks."""
+    """D_KL[P || Q] = Σ p log(p / q) (of Equation 6) in bits; infinite where p has support that q lacks."""
     p, q = checked_pair(p, q)
     return torch.where(p > 0, p * (p.log2() - q.log2()), 0).sum(-1).clamp_min(0)
 
 
 def entropy(p: Distribution) -> Tensor:
-    """H[P] = -Σ p log p (of Equation 6) in bits."""
+    """H[P] = -Σ p log p (of Equation 5) in bits."""
     p = checked_distribution("p", p)
     return -torch.where(p > 0, p * p.log2(), 0).sum(-1).clamp_max(0)
 
@@ -55,7 +55,7 @@ def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
 def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
     """D_CS[P || Q] = -∫ w(h) log w(h) dh in bits, w(h) = Q(p/q >= h) (Goc and Flamich, 2024).
 
-    Not in the paper; it refines Equations 7 and 8: D_KL <= D_CS <= H <= D_CS + log(e + 1), where H is the
+    Not in the paper; it refines Equations 6 and 7: D_KL <= D_CS <= H <= D_CS + log(e + 1), where H is the
     entropy of greedy rejection sampling's index, with replacement. Infinite if p has a token that q lacks.
     """
     p, q = checked_pair(p, q)

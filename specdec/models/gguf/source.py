@@ -25,8 +25,8 @@ from specdec.models.progress import Progress, Report, silent
 class GGUFSource:
     """A model in a GGUF file. name: the name that was asked for. ValueError if the file can't be read.
 
-    The header is read once, or not at all where the cache holds the file's packed folder. The files of a
-    folder are compared with their checksums once.
+    The header is read once, or not at all if the cache already holds the file converted to packed matrices.
+    The files of such a cached folder are compared with their checksums once.
     """
 
     def __init__(self, name: str, path: Path):
