@@ -19,6 +19,7 @@ const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 const BARS = 6; // duration of the bars in seconds, if the run is too fast to follow
 const BEFORE = 2; // number of text lines before the explained one
 const FEWER = "Each call reads the large model once, for one token or several.";
+const TOGETHER = "Played again, now both at once and in real time.";
 const STEPS = ["guessed", "checked", "right", "written"]; // the steps of a round
 
 // The part of the story that is on the screen: "line", "bars", "end", or "" outside of it.
@@ -28,7 +29,10 @@ export function setStage(name) {
 }
 
 // The sentence while both bars run. The visitor may have stopped plain decoding before its end.
-const both = () => (!isMeasured(state) && !isExpecting() ? missingWords(state) : FEWER);
+const both =
+  (sentence = FEWER) =>
+  () =>
+    !isMeasured(state) && !isExpecting() ? missingWords(state) : sentence;
 
 // The guesses along one path: the accepted ones, then the one that was rejected and what followed it.
 /** @param {Round} round */
@@ -145,7 +149,7 @@ export function story() {
     Object.entries(SECONDS[i]).map(([step, seconds]) => ({ move: () => tellStep(round, step), words: "", seconds })),
   );
   const seconds = isReal() ? undefined : BARS;
-  const bars = { again: true, seconds, words: both, begin: () => setStage("bars") };
+  const bars = { again: true, seconds, words: both(), begin: () => setStage("bars") };
   return [...moments, ...(isMeasured(state) ? [bars] : [])];
 }
 
@@ -171,8 +175,8 @@ export function showStills() {
 // together with plain decoding.
 export function ownStory() {
   if (state.setup.method === "ar") return [{}];
-  if (paceNow() === "real") return [{}, { again: true, words: both }];
-  return [{ words: state.setup.baseline ? both : "" }];
+  if (paceNow() === "real") return [{}, { again: true, words: both(TOGETHER) }];
+  return [{ words: state.setup.baseline ? both() : "" }];
 }
 
 const FIELDS = "input, textarea, select, [contenteditable]";

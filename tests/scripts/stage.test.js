@@ -3,6 +3,7 @@ import test from "node:test";
 import { reasonWords } from "../../assets/decode/aside.js";
 import { account } from "../../assets/decode/lanes.js";
 import { captions, guessesOf, ownStory, story } from "../../assets/decode/opening.js";
+import { setPace } from "../../assets/decode/player.js";
 import { leading } from "../../assets/decode/race.js";
 import { layout, thinned } from "../../assets/decode/tree.js";
 import { decisions } from "../../assets/shared/decisions.js";
@@ -120,6 +121,8 @@ test("whoever stops plain decoding reads so while the run plays", () => {
   assert.equal(words(), "Plain decoding was stopped after 24 tokens, so there is no comparison.");
   show({ setup, rounds, baseline }, {});
   assert.match(words(), /for one token or several\.$/);
+  setPace("real");
+  assert.match(ownStory().at(-1).words(), /^Played again, now both at once/);
 });
 
 test("labels of a deep tree fall below their marks, and stay within the drawing", () => {
