@@ -29,6 +29,10 @@ MOST_DRAFTS, MOST_TOKENS = 16, 16_384
 """The optimum is not computed for more drafts than this, nor for several drafts if more tokens than this have
 q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens.
 """
+SOME_DRAFTS, SOME_TOKENS, EVERY = 3, 256, 8
+"""The optimum of `SOME_DRAFTS` or more arrivals of one race among more than `SOME_TOKENS` tokens is computed
+only at positions that `EVERY` divides. It takes several times as long as decoding a token of a small model.
+"""
 
 
 def drafted_nodes(
@@ -83,16 +87,16 @@ def verified_steps(
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
-                optimum=None if grown else _optimum(drafted, row, log_p[row]),
+                optimum=None if grown else _optimum(drafted, row, log_p[row], noise.position + depth),
             )
         )
     return tuple(steps)
 
 
-def _optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
+def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float | None:
     """The highest probability with which any rule can accept a child of this row; see `trace.Step`.
 
-    None if it is not defined. log_p: [vocabulary].
+    None if it is not defined or left out. log_p: [vocabulary].
     """
     log_q, replacement = drafted.log_q[row], bool(drafted.draws)
     drafts = drafted.candidates(row)
@@ -105,7 +109,9 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
         return min(float(common.sum(dtype=torch.float64)), 1.0)
     p, q = (log.double().exp() for log in (log_p, log_q))
     p, q = p / p.sum(), q / q.sum()
-    if int((q > 0).sum()) > MOST_TOKENS:
+    tokens = int((q > 0).sum())
+    is_slow = tokens > SOME_TOKENS and len(drafts) >= SOME_DRAFTS and not replacement
+    if tokens > MOST_TOKENS or (is_slow and position % EVERY):
         return None
     return float(theory.optimal_acceptance(p, q, len(drafts), replacement))
 

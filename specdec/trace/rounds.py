@@ -95,8 +95,8 @@ class Step:
     kind: how it was decided. optimum: the highest acceptance probability of any lossless rule with
     these distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None if there
     are no drafts, if they have no probabilities, if their number depends on the noise that decides
-    (`ContextTree`), or if computing it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or
-    for several drafts of more than `MOST_TOKENS` tokens.
+    (`ContextTree`), or if computing it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, for
+    several drafts of more than `MOST_TOKENS` tokens, or at most positions with `SOME_DRAFTS` or more drafts.
     """
 
     path: Path

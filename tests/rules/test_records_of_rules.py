@@ -129,6 +129,17 @@ def test_of_a_large_vocabulary_the_optimum_of_one_draft_is_known(monkeypatch):
     assert steps[1].optimum is None
 
 
+@pytest.mark.parametrize(("count", "every"), [(1, 1), (2, 1), (3, 8), (4, 8)])
+def test_the_optimum_of_several_drafts_from_many_tokens_is_known_at_every_eighth_position(
+    count, every, monkeypatch
+):
+    monkeypatch.setattr("specdec.decoding.detail.SOME_TOKENS", 5)
+    steps = [round.steps[0] for round in run("ersd", batch(count), max_new_tokens=60).rounds[:-1]]
+    known = [step.position for step in steps if step.optimum is not None]
+    assert known == [step.position for step in steps if step.position % every == 0]
+    assert known
+
+
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
     """Accepted positions of a long text on batch(3), compared with the sum of their optima. A false alarm has
     probability 1e-6."""
