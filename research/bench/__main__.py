@@ -7,21 +7,25 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from research.bench import gpu
 from research.bench.profile import profile, table
-from research.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
+from research.bench.states import ACCEPTANCE, FAMILIES, hybrid_pair
+from research.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.bench import command
 from specdec.bench.contestants import without_end
 from specdec.checks import among
 from specdec.commands import ended, write_json
 from specdec.models.load import DTYPES
+from specdec.pair import ModelPair
 
 
 def parser() -> ArgumentParser:
     """The options of `specdec bench`, and those of a pair with random weights."""
     result, shape = command.parser(), "layers,width,inner,heads,kv_heads,head_size"
     add = result.add_argument
-    add("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
+    add("--synthetic", help=f"a pair with random weights: {', '.join((*PRESETS, *FAMILIES))}")
     add("--target-shape", metavar=shape, help="six numbers that replace the synthetic preset's shape")
     add("--draft-shape", metavar=shape)
     add("--vocabulary", type=int, help="vocabulary of the synthetic pair")
@@ -52,26 +56,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def built(options: Namespace) -> command.Loaded:
     """The pair with random weights in every dtype that is tried, and its description."""
-    preset, device = _preset(options), command.device_of(options)
-    pairs, about = {}, dict[str, Any]()
-    for name in command.dtypes(options):
-        dtype, place = DTYPES[among("dtype", name, DTYPES)], "cuda" if device == "auto" else device
-        pair, reached = synthetic_pair(preset, dtype, options.draft_dtype, place)
-        pairs[name] = without_end(pair)
-        about = {"synthetic": options.synthetic, "acceptance": reached}
-        about |= {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
-        about |= command.described(options, pair)
-    return pairs, about
-
-
-def _preset(options: Namespace) -> Preset:
     if any((options.pair, options.target, options.draft)):
         raise ValueError("a synthetic pair loads no models: leave out --synthetic, or the names of models")
-    preset = PRESETS[among("synthetic", options.synthetic, PRESETS)]
+    among("synthetic", options.synthetic, (*PRESETS, *FAMILIES))
+    device = "cuda" if command.device_of(options) == "auto" else command.device_of(options)
+    pairs, about = {}, dict[str, Any]()
+    for name in command.dtypes(options):
+        dtype = DTYPES[among("dtype", name, DTYPES)]
+        pair, about = (_with_states if options.synthetic in FAMILIES else _sized)(options, dtype, device)
+        pairs[name] = without_end(pair)
+    return pairs, {"synthetic": options.synthetic} | about | command.described(options, pair)
+
+
+def _with_states(options: Namespace, dtype: torch.dtype, device: str) -> tuple[ModelPair, dict[str, Any]]:
+    if any((options.target_shape, options.draft_shape, options.vocabulary, options.draft_dtype)):
+        raise ValueError(f"synthetic = {options.synthetic!r} has fixed sizes and one dtype")
+    pair, reached = hybrid_pair(options.synthetic, dtype, options.acceptance or ACCEPTANCE, device)
+    return pair, {"acceptance": reached, "target": pair.target.name}
+
+
+def _sized(options: Namespace, dtype: torch.dtype, device: str) -> tuple[ModelPair, dict[str, Any]]:
     shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
     given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}
     given |= {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
-    return preset._replace(**{name: value for name, value in given.items() if value is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    preset = PRESETS[options.synthetic]._replace(**given)
+    pair, reached = synthetic_pair(preset, dtype, options.draft_dtype, device)
+    about = {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
+    return pair, {"acceptance": reached} | about
 
 
 def _shape(role: str, text: str) -> LlamaSizes:

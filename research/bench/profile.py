@@ -19,13 +19,14 @@ from specdec.bench.measure import run
 from specdec.commands import columns
 from specdec.methods import METHODS
 from specdec.models import Model, Session
+from specdec.models.sessions import states
 from specdec.pair import ModelPair
 from specdec.race import Races
 from specdec.race.races import HostRace
 from specdec.race.sparse import SparseRace
 
 REST = "rest"
-FORWARDS = ("target forward", "draft forward")
+FORWARDS = ("target forward", "draft forward", "copies of states")
 REPEATS = 3
 """Number of runs, of which the one with the least time is taken."""
 
@@ -100,6 +101,7 @@ def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
 
 def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
+    yield "copies of states", states, "copied"
     yield "draft's choices", specdec.drafters.model, "log_probs"
     for kind in (HostRace, SparseRace):
         yield "draft's choices", kind, "arrivals"

@@ -252,6 +252,7 @@ def test_an_option_that_does_not_fit_is_named(arguments, message):
         (["9b"], "synthetic = '9b'"),
         (["tiny", "--target", "x"], "loads no models"),
         (["tiny", "--target-shape", "1,2"], "six numbers"),
+        (["lfm2", "--vocabulary", "512"], "fixed sizes"),
         (["tiny", "--dtype", "int8"], "dtype = 'int8'"),
         (["tiny", "--threads", "0"], "threads = '0'"),
     ],
@@ -274,22 +275,21 @@ def test_a_smoke_run_of_a_synthetic_pair_also_profiles_its_rounds(tmp_path, caps
     assert result["pair"]["vocab_size"] == PRESETS["tiny"].vocab_size
 
 
-def test_the_speed_of_a_model_with_states_is_a_table(monkeypatch, capsys):
+@pytest.mark.usefixtures("small_copies")
+def test_a_target_with_states_is_compared_and_the_copies_of_its_states_are_timed(
+    tmp_path, monkeypatch, capsys
+):
     sizes = {"layer_types": ["conv", "full_attention"], "intermediate_size": 64}
     monkeypatch.setattr(states, "FAMILIES", {"lfm2": ("Lfm2", sizes)})
     monkeypatch.setattr(states, "VOCABULARY", 512)
     monkeypatch.setattr(states, "_TARGET", states._TARGET | {"vocab_size": 512})
     monkeypatch.setattr(states, "_SIZES", states._SIZES | {"vocab_size": 512})
-    states.main(["--texts", "2", "--tokens", "6", "--lengths", "2"])
-    rows = capsys.readouterr().out.splitlines()
-    assert rows[0].startswith("lfm2")
-    assert [row.split("|")[1].strip() for row in rows[3:]] == [
-        "plain",
-        "ersd sequence(2)",
-        "ersd auto",
-        "gsd sequence(2)",
-        "gsd auto",
-    ]
+    options = ["--synthetic", "lfm2", "--dtype", "float32", "--device", "cpu", "--smoke", "--methods", "gsd"]
+    profiled([*options, "--sequences", "2", "--json", str(tmp_path / "b.json")])
+    result = json.loads((tmp_path / "b.json").read_text())
+    assert result["pair"]["target"].startswith("lfm2")
+    assert "specdec GSD sequence(2)" in capsys.readouterr().out
+    assert all(parts["copies of states"] > 0 for parts in result["profile_ms"].values())
 
 
 def test_questions_are_put_to_a_chat_model_as_a_user_s():
