@@ -10,9 +10,9 @@ from pydantic import Field
 
 from components.codecs import figures
 from components.codecs.catalogue import BOUNDS, NAMES, Weight, shares
+from components.page.plots import table, view
 from components.page.questions import Answer, Question, answers
 from specdec import channel
-from specdec.figures.looks import skeleton
 
 MOST_TOKENS = 20
 _SHOWN = 12
@@ -39,31 +39,24 @@ def distributions(asked: Distributions) -> Answer:
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
     both = channel.index_distributions(p, q, method, _COUNTED)
     bound, constant, source = BOUNDS[method]
-    rows = _index_rows(both)
+    laws = both.with_replacement, both.without_replacement
+    size = min(_SHOWN, max(map(len, laws)))
+    shown = [np.pad(law[:size], (0, max(0, size - len(law)))).tolist() for law in laws]
+    rows = [[str(i), f"{a:.4f}", f"{b:.4f}"] for i, (a, b) in enumerate(zip(*shown, strict=True))]
     return {
         "p": p,
         "q": q,
         "below": both.entropy_without < both.kl - 1e-9,
-        "plot": {
-            "title": f"The index's distribution, {NAMES[method]}",
-            "sentence": _about_entropies(both, method, len(p)),
-            "key": f"Upper bound of H with replacement: {bound(both.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
+        "plot": view(
+            f"The index's distribution, {NAMES[method]}",
+            "Paper: Section 4, Equations 6 to 8; Section 2 for drafts without replacement",
+            _about_entropies(both, method, len(p)),
+            f"Upper bound of H with replacement: {bound(both.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
             f"{constant:.3g}, {source}.",
-            "place": "Paper: Section 4, Equations 6 to 8; Section 2 for drafts without replacement",
-            "figure": skeleton(figures.index_distributions(*zip(*[row[1:] for row in rows], strict=True))),
-            "table": {
-                "caption": "Probability of each index",
-                "columns": ["index", "with replacement", "without replacement"],
-                "rows": [[str(i), f"{a:.4f}", f"{b:.4f}"] for i, a, b in rows],
-            },
-        },
+            figures.index_distributions(*shown),
+            table("Probability of each index", ["index", "with replacement", "without replacement"], rows),
+        ),
     }
-
-
-def _index_rows(both: channel.IndexDistributions) -> list[tuple[int, float, float]]:
-    size = min(_SHOWN, max(len(both.with_replacement), len(both.without_replacement)))
-    padded = [np.pad(each[:size], (0, max(0, size - len(each)))) for each in both[1::2]]
-    return [(i, float(a), float(b)) for i, (a, b) in enumerate(zip(*padded, strict=True))]
 
 
 def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int) -> str:

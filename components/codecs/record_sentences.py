@@ -8,17 +8,14 @@ tokens are one entry, which Alice never chooses. Both texts continue with the to
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 import specdec
 from components.page.assets import ASSETS
 from specdec import channel
-from specdec.probs import Sampling, log_probs
-
-if TYPE_CHECKING:  # the page imports this file and must not wait for transformers
-    from specdec.models import Model
+from specdec.probs import Sampling
 
 RECORDED = ASSETS / "results" / "codec.json"
 SEED = 7
@@ -77,7 +74,13 @@ def target_and_draft(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int]
     """The most likely tokens of P in decreasing order, and p and q of them. The last entry stands for all
     other tokens.
     """
-    p, q = (next_token(pair, model, ids) for model in (pair.target, pair.drafting))
+    from specdec.learn import scored  # late: the page imports this file and must not wait for transformers
+
+    text = [*ids, 0]  # the 0 holds the place of the next token
+    p, q = (
+        scored(model, text, len(ids), pair, Sampling())[0].double().exp()
+        for model in (pair.target, pair.drafting)
+    )
     tokens = p.topk(TOP_K).indices.tolist()
     target = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
     drafted = [float(f"{x:.5g}") for x in q[tokens].tolist()]
@@ -91,15 +94,6 @@ def summing_to_one(probabilities: list[float]) -> list[float]:
     rest = sum(x for i, x in enumerate(rounded) if i != largest)
     rounded[largest] = round(1 - rest, 9)
     return rounded
-
-
-@torch.inference_mode()
-def next_token(pair: specdec.ModelPair, model: Model, ids: list[int]) -> torch.Tensor:
-    """The model's distribution of the next token, float64 [vocabulary]."""
-    session = model.session()
-    session.prefill(ids[:-1])
-    logits = session.forward(torch.tensor([ids[-1]], device=model.device), [-1])[0]
-    return log_probs(logits, Sampling(), pair.vocab_size).double().exp().cpu()
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from pydantic import Field
 from components.codecs import figures
 from components.codecs.catalogue import BOUNDS, RELATIVES
 from components.codecs.record_sentences import RECORDED
+from components.page.plots import table, view
 from components.page.questions import Answer, Question, answers
 from specdec import channel, theory
-from specdec.figures.looks import skeleton
 
 View = dict[str, Any]
 _SHOWN = 12
@@ -143,18 +143,16 @@ def _bits_plot(tokens: Sequence[View], method: str) -> View:
         f"{len(tokens)} tokens took {sums[0][-1]} whole bits; D_KL adds up to {sums[2][-1]:.1f} bits, "
         f"and the upper bound of the indices' entropy to {sums[3][-1]:.1f}."
     )
-    return {
-        "title": "Bits so far",
-        "sentence": sentence,
-        "key": _AT_LEAST[method],
-        "place": "Paper: Section 4, Equations 6 to 8",
-        "figure": skeleton(figures.bits_so_far(*sums)),
-        "table": {
-            "caption": "Bits so far",
-            "columns": ["tokens", "sent, Elias γ", "ideal, Zipf", "D_KL", "bound"],
-            "rows": [
-                [str(n), str(a), *(f"{value:.2f}" for value in rest)]
-                for n, (a, *rest) in enumerate(zip(*sums, strict=True), start=1)
-            ],
-        },
-    }
+    columns = ["tokens", "sent, Elias γ", "ideal, Zipf", "D_KL", "bound"]
+    rows = [
+        [str(n), str(a), *(f"{value:.2f}" for value in rest)]
+        for n, (a, *rest) in enumerate(zip(*sums, strict=True), start=1)
+    ]
+    return view(
+        "Bits so far",
+        "Paper: Section 4, Equations 6 to 8",
+        sentence,
+        _AT_LEAST[method],
+        figures.bits_so_far(*sums),
+        table("Bits so far", columns, rows),
+    )

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from components.codecs import figures
 from components.codecs.catalogue import Weight, shares
+from components.page.plots import table, view
 from components.page.questions import Answer, Question, answers
 from specdec import channel
-from specdec.figures.looks import skeleton
 
 View = dict[str, Any]
 MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
@@ -75,36 +75,27 @@ def _rate_plot(codes: Mapping[int, channel.TunstallCode], k: int) -> View:
     rates = [code.rate for code in codes.values()]
     code = codes[k]
     figure = figures.tunstall_rates(list(codes), rates, code.entropy, k)
-    return {
-        "title": "Rate beside entropy",
-        "sentence": f"With k = {k}: {code.num_codewords} codewords, {code.rate:.3f} bits per letter, "
+    columns = ["k", "codewords", "bits per codeword", "letters per phrase", "bits per letter"]
+    rows = [
+        [*map(str, (n, c.num_codewords, c.codeword_bits)), f"{c.expected_phrase:.3f}", f"{c.rate:.3f}"]
+        for n, c in codes.items()
+    ]
+    return view(
+        "Rate beside entropy",
+        "Paper: Appendix C; the tree is Algorithm 3's optimal draft tree",
+        f"With k = {k}: {code.num_codewords} codewords, {code.rate:.3f} bits per letter, "
         f"{100 * (code.rate / code.entropy - 1):.1f}% above the entropy of {code.entropy:.3f}."
         if code.entropy
         else "A source that always sends the same letter has an entropy of 0.",
-        "key": "The rate jumps where an additional codeword makes all codewords one bit longer.",
-        "place": "Paper: Appendix C; the tree is Algorithm 3's optimal draft tree",
-        "figure": skeleton(figure),
-        "table": {
-            "caption": "Codes by k",
-            "columns": ["k", "codewords", "bits per codeword", "letters per phrase", "bits per letter"],
-            "rows": [
-                [
-                    str(n),
-                    str(c.num_codewords),
-                    str(c.codeword_bits),
-                    f"{c.expected_phrase:.3f}",
-                    f"{c.rate:.3f}",
-                ]
-                for n, c in codes.items()
-            ],
-        },
-    }
+        "The rate jumps where an additional codeword makes all codewords one bit longer.",
+        figure,
+        table("Codes by k", columns, rows),
+    )
 
 
 def _codebook(code: channel.TunstallCode) -> View:
     words = [f"{number:0{code.codeword_bits}b}" for number in range(min(code.num_codewords, 256))]
-    return {
-        "caption": f"Codebook, {len(words)} of {code.num_codewords} codewords",
-        "columns": ["phrase", "codeword"],
-        "rows": [[_letters(code.decode("1" + word)), word] for word in words],
-    }
+    caption = f"Codebook, {len(words)} of {code.num_codewords} codewords"
+    return table(
+        caption, ["phrase", "codeword"], [[_letters(code.decode("1" + word)), word] for word in words]
+    )

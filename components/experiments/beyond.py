@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from components.experiments import files
 from components.experiments.figures import Look, measured
-from components.experiments.words import table, view
+from components.page.plots import table, view
 from research.experiments.phrases import number, with_interval
 from specdec.figures.looks import BOUND, axes, colour, line
 
@@ -34,25 +34,24 @@ def _place(name: str) -> str:
 
 def rounding(summary: Summary) -> dict[str, Any]:
     """How often rounding changes a token: in one race, in greedy decoding, and the race's upper bound."""
-    rows = [row for row in summary["points"] if row["distance"]["value"] > 0]
+    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
+    points = [
+        row | {f: {e: v and 100 * v for e, v in row[f].items()} for f in fields} for row in summary["points"]
+    ]
+    rows = [row for row in points if row["distance"]["value"] > 0]
     row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
-    percent = {
-        field: number(100 * row[field]["value"]) for field in ("expected", "bound", "greedy", "independent")
-    }
+    percent = {field: number(row[field]["value"]) for field in fields}
     sentence = (
         f"Compared with float32, bfloat16 changes {percent['expected']}% of the story model's tokens under "
         f"one shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding "
         f"and {percent['independent']}% of independent samples."
     )
-    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
     cells = [
-        [row["pair"], row["compared"], *(with_interval(_scaled(row[field], 100)) for field in fields)]
-        for row in summary["points"]
+        [row["pair"], row["compared"], *(with_interval(row[field]) for field in fields)] for row in points
     ]
     named = ("total variation", "races counted", "races, exact", "bound", "greedy", "independent")
     columns = ["pair", "arithmetic", *named]
     return view(
-        "rounding",
         "How many tokens rounding changes",
         _place("rounding"),
         sentence,
@@ -61,6 +60,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
         "greedy decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
         _rounding_figure(rows),
         table("Tokens that differ, percent, with 95% intervals", columns, cells),
+        id="rounding",
     )
 
 
@@ -73,11 +73,9 @@ def _rounding_figure(rows: Sequence[Row]) -> go.Figure:
             ("one race, exact", "expected", "ersd", _PAIRS[pair][1]),
             ("greedy", "greedy", "ar", ("diamond", "cross")[place]),
         ):
-            percents = [_scaled(row[field], 100) for row in own]
-            figure.add_trace(
-                measured(Look(f"{what}, {pair}", colour(hue), mark, "solid"), x, percents, positive=True)
-            )
-        bounds = [100 * row["bound"]["value"] for row in own]
+            look = Look(f"{what}, {pair}", colour(hue), mark, "solid")
+            figure.add_trace(measured(look, x, [row[field] for row in own], positive=True))
+        bounds = [row["bound"]["value"] for row in own]
         figure.add_trace(
             go.Scatter(
                 name="bound of the race",
@@ -98,32 +96,27 @@ def _rounding_figure(rows: Sequence[Row]) -> go.Figure:
 
 def limits(summary: Summary) -> dict[str, Any]:
     """Tokens per target call against k: what ERSD measured on the optimal tree, and several upper bounds."""
+    points = [{"pair": pair} | row for pair, own in summary["pairs"].items() for row in own["points"]]
     figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
-    for pair, values in summary["pairs"].items():
-        rows, (hue, mark) = values["points"], _PAIRS[pair]
+    for pair, rows in _by_pair(points).items():
+        hue, mark = _PAIRS[pair]
         ks = [row["k"] for row in rows]
         for name, (short, dash) in _LIMITS.items():
             valid = [row for row in rows if name != _STATED or row["k"] >= 3]
             limit = [row[_FIELDS[name]] for row in valid]
             figure.add_trace(line(f"{short}, {pair}", colour(hue), dash, [row["k"] for row in valid], limit))
         figure.add_trace(measured(Look(f"tree, {pair}", colour(hue), mark, "solid"), ks, rows))
-    ticks = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384]
-    figure.update_xaxes(tickvals=ticks, ticktext=[str(tick) for tick in ticks])
-    figure.update_yaxes(
-        tickvals=[1, 2, 5, 10, 20, 50, 100], ticktext=["1", "2", "5", "10", "20", "50", "100"]
-    )
-    parts = []
-    for pair, values in summary["pairs"].items():
-        last = values["points"][-1]
-        parts.append(f"{number(last['value'])} and {number(last['lemma'])} ({pair})")
-    sentence = f"Tokens per call at k = {last['k']} and the limit of Lemma m: {', '.join(parts)}."
-    rows = [
-        [pair, str(row["k"]), with_interval(row), *(number(row[field]) for field in _FIELDS.values())]
-        for pair, values in summary["pairs"].items()
-        for row in values["points"]
+    figure.update_xaxes(tickvals=ks, ticktext=[*map(str, ks)])
+    ticks = [1, 2, 5, 10, 20, 50, 100]
+    figure.update_yaxes(tickvals=ticks, ticktext=[*map(str, ticks)])
+    last = [row for row in points if row["k"] == ks[-1]]
+    parts = [f"{number(row['value'])} and {number(row['lemma'])} ({row['pair']})" for row in last]
+    sentence = f"Tokens per call at k = {ks[-1]} and the limit of Lemma m: {', '.join(parts)}."
+    cells = [
+        [row["pair"], str(row["k"]), with_interval(row), *(number(row[f]) for f in _FIELDS.values())]
+        for row in points
     ]
     return view(
-        "limits",
         "Two kinds of limits",
         _place("limits"),
         sentence,
@@ -132,7 +125,8 @@ def limits(summary: Summary) -> dict[str, Any]:
         "numbers, so GSD and ERSD may exceed them: “as stated” is by Pankratov and Alistarh, and “uncoupled” "
         "has the constants of docs/theory.md.",
         figure,
-        table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], rows),
+        table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], cells),
+        id="limits",
     )
 
 
@@ -186,7 +180,6 @@ def lists(summary: Summary) -> dict[str, Any]:
     ]
     columns = ["pair", "drafts", "one race", "n races", "best for arrivals", "best for draws"]
     return view(
-        "lists",
         "The first arrivals of one race, or the winners of many races",
         _place("lists"),
         sentence,
@@ -195,6 +188,7 @@ def lists(summary: Summary) -> dict[str, Any]:
         "any lossless rule accepts of n arrivals. The 95% intervals are over texts.",
         figure,
         table("Probability that one of n drafts is accepted", columns, cells),
+        id="lists",
     )
 
 
@@ -222,15 +216,13 @@ def ahead(summary: Summary) -> dict[str, Any]:
             pair,
             row["tree"],
             *map(with_interval, row["hits"].values()),
-            number(row["share"]),
-            number(row["gain"]),
+            *map(number, (row["share"], row["gain"])),
         ]
         for pair, values in summary["pairs"].items()
         for row in values["trees"]
     ]
     columns = ["pair", "tree", *(f"m = {each}" for each in m), "the draft's share of a round", "gain at most"]
     return view(
-        "ahead",
         "Drafting while the target verifies",
         _place("ahead"),
         sentence,
@@ -238,6 +230,7 @@ def ahead(summary: Summary) -> dict[str, Any]:
         "ends of the round. The counts are from ERSD's own races, with 95% intervals over texts.",
         figure,
         table("Rounds whose continuation was prepared", columns, cells),
+        id="ahead",
     )
 
 
@@ -246,7 +239,3 @@ def _by_pair(rows: Sequence[Row]) -> dict[str, list[Row]]:
         pair: [row for row in rows if row["pair"] == pair]
         for pair in dict.fromkeys(row["pair"] for row in rows)
     }
-
-
-def _scaled(row: Row, factor: float) -> dict[str, float | None]:
-    return {end: None if row[end] is None else factor * row[end] for end in ("value", "low", "high")}

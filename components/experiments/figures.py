@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from components.experiments.words import chosen
 from research.experiments.settings import STRATEGIES
 from specdec.figures.looks import BOUND, axes, colour, interval, line, log_axes
 from specdec.figures.topologies import TOPOLOGIES
@@ -25,14 +26,7 @@ Rows = Sequence[Mapping[str, Any]]
 def tokens_against_k(summary: Summary, method: str) -> go.Figure:
     """Tokens per target call of every strategy: measured, predicted, and the optimal tree's bounds."""
     figure = axes("drafted tokens k", "tokens per target call", xaxis_type="log")
-    for strategy in STRATEGIES:
-        look = _topology(strategy)
-        rows = _rows(summary["points"], method, strategy)
-        if rows:
-            ks = [row["k"] for row in rows]
-            predicted = _column(rows, "prediction")
-            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", ks, predicted, look.name))
-            figure.add_trace(measured(look, ks, rows))
+    _add_strategies(figure, [row | {"at": row["k"]} for row in summary["points"]], method)
     bounds = summary["bounds"][method]
     for name, key, dash in (
         ("smallest upper bound", "minimal", "solid"),
@@ -49,20 +43,10 @@ def increments_against_k(summary: Summary, method: str) -> go.Figure:
 
     The growth of a bound does not bound the growth of the tree, so marks may lie above that curve.
     """
-    figure = axes(
-        "drafted tokens k",
-        "tokens per target call, per drafted token",
-        xaxis_type="log",
-        yaxis_type="log",
-    )
-    for strategy in STRATEGIES:
-        look = _topology(strategy)
-        rows = _rows(summary["increments"], method, strategy)
-        if rows:
-            ks = [_middle(row["from"], row["to"]) for row in rows]
-            predicted = _positive(_column(rows, "prediction"))
-            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", ks, predicted, look.name))
-            figure.add_trace(measured(look, ks, rows, positive=True))
+    title = "tokens per target call, per drafted token"
+    figure = axes("drafted tokens k", title, xaxis_type="log", yaxis_type="log")
+    rows = [row | {"at": _middle(row["from"], row["to"])} for row in summary["increments"]]
+    _add_strategies(figure, rows, method, positive=True)
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
@@ -94,8 +78,7 @@ def gsd_minus_ersd(summary: Summary) -> go.Figure:
     title = "GSD minus ERSD, tokens per target call"
     figure = axes("drafted tokens k", title, xaxis_type="log")
     for strategy in STRATEGIES:
-        rows = [row for row in summary["differences"] if row["strategy"] == strategy]
-        if rows:
+        if rows := chosen(summary["differences"], strategy=strategy):
             figure.add_trace(measured(_topology(strategy), _column(rows, "k"), rows, lines=True))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
     return log_axes(figure)
@@ -150,8 +133,15 @@ def _beyond(high: float | None, low: float | None, positive: bool = False) -> fl
     return high - max(low, high / 10) if positive else high - low
 
 
-def _rows(rows: Rows, method: str, strategy: str) -> list[Mapping[str, Any]]:
-    return [row for row in rows if (row["method"], row["strategy"]) == (method, strategy)]
+def _add_strategies(figure: go.Figure, rows: Rows, method: str, positive: bool = False) -> None:
+    """Adds each strategy's measured and predicted values. Each row has its place on the x axis, `at`."""
+    for strategy in STRATEGIES:
+        if some := chosen(rows, method=method, strategy=strategy):
+            look, x = _topology(strategy), _column(some, "at")
+            predicted = _column(some, "prediction")
+            predicted = _positive(predicted) if positive else predicted
+            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", x, predicted, look.name))
+            figure.add_trace(measured(look, x, some, positive))
 
 
 def _column(rows: Rows, name: str) -> list[Any]:

@@ -12,7 +12,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from components.experiments import figures, files
-from components.experiments.words import table, view
+from components.experiments.words import chosen, spread
+from components.page.plots import table, view
 from research.experiments.phrases import interval, listed, number
 from specdec.figures.looks import BOUND, axes, colour
 from specdec.figures.topologies import TOPOLOGIES
@@ -40,7 +41,6 @@ def views() -> list[dict[str, Any]]:
 def rules(summary: Summary) -> dict[str, Any]:
     """Each rule's tokens per target call on each tree, compared with GSD's."""
     return view(
-        "rules",
         "All rules on the same trees",
         "Not in the paper: python -m research.experiments.rules",
         rules_sentence(summary),
@@ -48,13 +48,14 @@ def rules(summary: Summary) -> dict[str, Any]:
         "intervals. The number below each tree is GSD's tokens per target call.",
         rules_figure(summary),
         rules_table(summary),
+        id="rules",
     )
 
 
 def rules_figure(summary: Summary) -> go.Figure:
     """The gain of each rule over GSD, tree by tree."""
     figure = axes("tree", "more than GSD, tokens per target call", 360)
-    warm = _rows_with(summary, temperature=1.0)
+    warm = chosen(summary["points"], temperature=1.0)
     trees = _names(warm, "tree")
     others = [method for method in DRAFTING if method != _BESIDE]
     for place, method in enumerate(others):
@@ -74,9 +75,9 @@ def rules_figure(summary: Summary) -> go.Figure:
 def rules_sentence(summary: Summary) -> str:
     """Says which verification rules yield most tokens per target call on each tree, and whether they differ
     at temperature 0."""
-    warm = _rows_with(summary, temperature=1.0)
+    warm = chosen(summary["points"], temperature=1.0)
     bests = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
-    cold = _rows_with(summary, temperature=0.0)
+    cold = chosen(summary["points"], temperature=0.0)
     same = bool(cold) and all(row["more_than_gsd"]["value"] == 0 for row in cold)
     fewest = min((row["tokens"] for row in cold), default=0)
     rest = (
@@ -98,21 +99,11 @@ def rules_table(summary: Summary) -> dict[str, Any]:
     """A row for each tree, temperature and rule."""
     rows = []
     for row in summary["points"]:
-        there = _rows_with(summary, temperature=row["temperature"])
-        wins = METHODS[row["method"]].name in best(there, row["tree"])
-        rows.append(
-            [
-                row["tree"],
-                f"{row['temperature']:g}",
-                METHODS[row["method"]].name,
-                f"{row['value']:.3f}",
-                interval(row),
-                number(row["more_than_gsd"]["value"]),
-                interval(row["more_than_gsd"]),
-                "best" if wins else "",
-                f"{row['tokens']:,}",
-            ]
-        )
+        there = chosen(summary["points"], temperature=row["temperature"])
+        name = METHODS[row["method"]].name
+        values = [f"{row['value']:.3f}", interval(row), *spread(row["more_than_gsd"])]
+        mark = "best" if name in best(there, row["tree"]) else ""
+        rows.append([row["tree"], f"{row['temperature']:g}", name, *values, mark, f"{row['tokens']:,}"])
     columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
     caption = (
         "The values are tokens per target call. Best are the highest value and those that the 95% interval "
@@ -127,13 +118,13 @@ def rules_table(summary: Summary) -> dict[str, Any]:
 def draft_temperature(summary: Summary) -> dict[str, Any]:
     """ERSD's speed by the temperature of its draft. The text is the same at all of them."""
     return view(
-        "draft-temperature",
         "ERSD with a colder or warmer draft",
         "Not in the paper: python -m research.experiments.draft_temperature",
         draft_temperature_sentence(summary),
         "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
         draft_temperature_figure(summary),
         draft_temperature_table(summary),
+        id="draft-temperature",
     )
 
 
@@ -141,7 +132,7 @@ def draft_temperature_figure(summary: Summary) -> go.Figure:
     """Tokens per target call against the draft's temperature, one curve for each tree."""
     figure = axes("temperature of the draft", "tokens per target call", 360)
     for tree in _names(summary["points"], "tree"):
-        rows = _rows_with(summary, tree=tree)
+        rows = chosen(summary["points"], tree=tree)
         kind = TOPOLOGIES[tree.partition("(")[0]]
         mark, dash = _LOOKS.get(tree, (kind.mark, kind.dash))
         look = figures.Look(tree, colour(kind.colour), mark, dash)
@@ -154,7 +145,7 @@ def draft_temperature_sentence(summary: Summary) -> str:
     changed."""
     parts = []
     for tree in _names(summary["points"], "tree"):
-        top = max(_rows_with(summary, tree=tree), key=lambda row: row["value"])
+        top = max(chosen(summary["points"], tree=tree), key=lambda row: row["value"])
         more = f"{number(top['gain']['value'])} more than at 1"
         sure = more if (top["gain"]["low"] or 0) > 0 else "its interval does not separate it from 1"
         parts.append(
@@ -177,27 +168,15 @@ def draft_temperature_table(summary: Summary) -> dict[str, Any]:
             f"{row['draft_temperature']:g}",
             f"{row['value']:.3f}",
             interval(row),
-            number(row["gain"]["value"]),
-            interval(row["gain"]),
+            *spread(row["gain"]),
         ]
         for row in summary["points"]
     ]
-    columns = [
-        "tree",
-        "draft's temperature",
-        "tokens per call",
-        "95% interval",
-        "more than at 1",
-        "95% interval",
-    ]
-    return table("ERSD's tokens per target call", columns, rows)
+    columns = ["tree", "draft's temperature", "tokens per call", "95% interval", "more than at 1"]
+    return table("ERSD's tokens per target call", [*columns, "95% interval"], rows)
 
 
 # ---------------------------------------------------------------- both
-
-
-def _rows_with(summary: Summary, **fields: Any) -> list[Mapping[str, Any]]:
-    return [row for row in summary["points"] if all(row[name] == value for name, value in fields.items())]
 
 
 def _names(rows: Iterable[Mapping[str, Any]], field: str) -> list[str]:

@@ -10,9 +10,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from components.experiments import files, words
+from components.experiments import files
 from components.experiments.figures import Look, measured
-from research.experiments.phrases import interval, listed, number
+from components.experiments.words import spread
+from components.page import plots
+from research.experiments.phrases import listed, number
 from specdec.figures.looks import INK, axes, colour, marks
 
 Summary = Mapping[str, Any]
@@ -40,8 +42,7 @@ def views() -> list[dict[str, Any]]:
 def view(summary: Summary) -> dict[str, Any]:
     """Tokens per second against k, a curve for each number of texts."""
     about = summary["machine"]
-    return words.view(
-        "serving",
+    return plots.view(
         "Many texts at once: the best tree shrinks",
         "Not in the paper: python -m research.experiments.serving",
         sentence(summary),
@@ -51,6 +52,7 @@ def view(summary: Summary) -> dict[str, Any]:
         f"One core, processor time: {about['processor']}, {about['date']}.",
         figure(summary),
         as_table(summary),
+        id="serving",
     )
 
 
@@ -106,13 +108,12 @@ def as_table(summary: Summary) -> dict[str, Any]:
             f"auto: {row['k']} on average" if row["tree"] == _AUTO else row["tree"],
             f"{row['value']:,.0f}",
             f"{row['low']:,.0f} to {row['high']:,.0f}",
-            number(row["gain"]["value"]),
-            interval(row["gain"]),
+            *spread(row["gain"]),
         ]
         for row in summary["points"]
     ]
     columns = ["texts at once", "k", "tokens per second", "lowest to highest", "times k = 0"]
-    return words.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], rows)
+    return plots.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], rows)
 
 
 def _sizes(summary: Summary) -> list[int]:

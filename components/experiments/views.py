@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from components.experiments import beyond, figures, files, same_trees, serving, words
+from components.page import plots
 from components.page.questions import Answer, answers
 from research.experiments.findings import VERDICTS
 from specdec.methods import METHODS
@@ -69,21 +70,20 @@ def view(summary: words.Summary) -> View:
 
 
 def _tokens(summary: words.Summary, method: str) -> View:
-    return words.view(
-        "tokens",
+    return plots.view(
         "Tokens per target call against k",
         "Paper: Figure 3; bounds of Lemma 4.2, Theorem 4.1 in the table",
         words.about_tokens(summary, method),
         _MARKS,
         figures.tokens_against_k(summary, method),
         words.tokens_table(summary, method),
-        method,
+        id="tokens",
+        method=method,
     )
 
 
 def _increments(summary: words.Summary, method: str) -> View:
-    return words.view(
-        "increments",
+    return plots.view(
         "What one more drafted token adds",
         "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
         words.about_increments(summary, method),
@@ -92,13 +92,13 @@ def _increments(summary: words.Summary, method: str) -> View:
         "the line. A logarithmic axis can't show values of 0 or less; they are in the table.",
         figures.increments_against_k(summary, method),
         words.increments_table(summary, method),
-        method,
+        id="increments",
+        method=method,
     )
 
 
 def _acceptance(summary: words.Summary) -> View:
-    return words.view(
-        "acceptance",
+    return plots.view(
         "Acceptance by child index, R",
         "Paper: Figure 4, batch; R of Section 4, Equation 3; Lemma 3.1 for index 0",
         words.about_acceptance(summary),
@@ -106,12 +106,12 @@ def _acceptance(summary: words.Summary) -> View:
         "the trees. Dotted lines: computed from the models' distributions.",
         figures.acceptance_by_index(summary),
         words.acceptance_table(summary),
+        id="acceptance",
     )
 
 
 def _difference(summary: words.Summary) -> View:
-    return words.view(
-        "difference",
+    return plots.view(
         "GSD minus ERSD",
         "Paper: Section 5 and Lemma 3.1, in words",
         words.about_difference(summary),
@@ -119,4 +119,5 @@ def _difference(summary: words.Summary) -> View:
         "intervals are 95%.",
         figures.gsd_minus_ersd(summary),
         words.difference_table(summary),
+        id="difference",
     )

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
+from components.page.plots import Table, table
 from research.experiments.phrases import interval, listed, number
 from research.experiments.settings import STRATEGIES
-from specdec.figures.looks import skeleton
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 
 Summary = Mapping[str, Any]
-Table = dict[str, Any]
-"""The caption, the columns, and the rows as texts."""
 
 
 def title(summary: Summary) -> str:
@@ -40,7 +36,7 @@ def about_tokens(summary: Summary, method: str) -> str:
     """The largest optimal tree compared with the largest sequence and batch, and the tree's bound."""
     parts = []
     for strategy in ("optimal", "sequence", "batch"):
-        if row := _last(summary["points"], method=method, strategy=strategy):
+        for row in chosen(summary["points"], method=method, strategy=strategy)[-1:]:
             name = TOPOLOGIES[strategy].long_name
             parts.append(f"the {name} reaches {number(row['value'])} at k = {row['k']}")
     bounds = [row for row in summary["bounds"].get(method, {"by_k": []})["by_k"] if row["minimal"]]
@@ -54,7 +50,7 @@ def about_increments(summary: Summary, method: str) -> str:
     """The gain of one more drafted token, at small and at large k, by strategy."""
     parts = []
     for strategy in ("sequence", "optimal"):
-        rows = _chosen(summary["increments"], method=method, strategy=strategy)
+        rows = chosen(summary["increments"], method=method, strategy=strategy)
         if len(rows) > 1:
             first, last, name = rows[0], rows[-1], TOPOLOGIES[strategy].long_name
             parts.append(
@@ -70,13 +66,14 @@ def about_acceptance(summary: Summary) -> str:
     """Acceptance of the first three indices and the entropy, of both methods."""
     parts = []
     for method, acceptance in summary["acceptance"].items():
-        first = [_percent(rate) for rate in acceptance["by_index"][:3]]
+        first = [f"{100 * rate:.1f}%" for rate in acceptance["by_index"][:3]]
         parts.append(
             f"in the texts of these runs, {METHODS[method].name} accepts the first child in {first[0]} of "
             f"the cases, the next ones in {' and '.join(first[1:]) or 'none'} (H[R] = "
             f"{number(acceptance['entropy_of_mean'])} bits)"
         )
-    return _sentence(listed(parts, "; ")) + "."
+    text = listed(parts, "; ")
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def about_difference(summary: Summary) -> str:
@@ -106,7 +103,7 @@ def tokens_table(summary: Summary, method: str) -> Table:
     by_k = {row["k"]: row for row in summary["bounds"].get(method, {"by_k": []})["by_k"]}
     rows = []
     for strategy in STRATEGIES:
-        for point in _chosen(summary["points"], method=method, strategy=strategy):
+        for point in chosen(summary["points"], method=method, strategy=strategy):
             bound = by_k.get(point["k"], {}) if strategy == "optimal" else {}
             values = [point["prediction"], bound.get("minimal"), bound.get("fixed_m"), bound.get("tunstall")]
             rows.append([*_measured(strategy, str(point["k"]), point), *map(number, values)])
@@ -118,7 +115,7 @@ def increments_table(summary: Summary, method: str) -> Table:
     """All steps between neighbouring values of k, for one method."""
     rows = []
     for strategy in STRATEGIES:
-        for row in _chosen(summary["increments"], method=method, strategy=strategy):
+        for row in chosen(summary["increments"], method=method, strategy=strategy):
             where = f"{row['from']} to {row['to']}"
             rows.append([*_measured(strategy, where, row), number(row["prediction"])])
     columns = ["topology", "k", "measured", "95% interval", "predicted"]
@@ -143,50 +140,19 @@ def acceptance_table(summary: Summary) -> Table:
 def difference_table(summary: Summary) -> Table:
     """All points that both methods have."""
     rows = [_measured(row["strategy"], str(row["k"]), row) for row in summary["differences"]]
-    return table(
-        "GSD minus ERSD, tokens per target call", ["topology", "k", "difference", "95% interval"], rows
-    )
-
-
-def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose cells are texts, as plain data for the page."""
-    return {"caption": caption, "columns": list(columns), "rows": [list(row) for row in rows]}
-
-
-def view(
-    id: str,
-    title: str,
-    place: str,
-    sentence: str,
-    key: str,
-    figure: go.Figure,
-    table: Table,
-    method: str | None = None,
-) -> dict[str, Any]:
-    """A figure with its words as plain data. place: where the results are from, such as a section of the
-    paper. method: None for all methods."""
-    named = {"id": id, "method": method, "title": title, "place": place, "sentence": sentence, "key": key}
-    return named | {"figure": skeleton(figure), "table": table}
+    columns = ["topology", "k", "difference", "95% interval"]
+    return table("GSD minus ERSD, tokens per target call", columns, rows)
 
 
 def _measured(strategy: str, k: str, row: Mapping[str, Any]) -> list[str]:
-    return [TOPOLOGIES[strategy].long_name, k, number(row["value"]), interval(row)]
+    return [TOPOLOGIES[strategy].long_name, k, *spread(row)]
 
 
-# ---------------------------------------------------------------- phrases
+def spread(row: Mapping[str, Any]) -> list[str]:
+    """The cells of a value and of its interval."""
+    return [number(row["value"]), interval(row)]
 
 
-def _percent(rate: float) -> str:
-    return f"{100 * rate:.1f}%"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _chosen(rows: Sequence[Mapping[str, Any]], **wanted: str) -> list[Mapping[str, Any]]:
+def chosen(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str, Any]]:
+    """The rows with these entries."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-
-
-def _last(rows: Sequence[Mapping[str, Any]], **wanted: str) -> Mapping[str, Any] | None:
-    return next(reversed(_chosen(rows, **wanted)), None)

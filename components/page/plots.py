@@ -1,0 +1,27 @@
+"""A figure with its words and its table as plain data, which `assets/shared/plot.js` draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specdec.figures.looks import skeleton
+
+Table = dict[str, Any]
+"""The caption, the columns, and the rows as texts."""
+
+
+def view(
+    title: str, place: str, sentence: str, key: str, figure: go.Figure, table: Table, **named: str
+) -> dict[str, Any]:
+    """A figure with its words. place: where the results are from, such as a section of the paper. named:
+    further entries, such as an id."""
+    words = {"title": title, "place": place, "sentence": sentence, "key": key}
+    return named | words | {"figure": skeleton(figure), "table": table}
+
+
+def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose cells are texts."""
+    return {"caption": caption, "columns": list(columns), "rows": [list(row) for row in rows]}
