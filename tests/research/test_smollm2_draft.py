@@ -15,7 +15,6 @@ from research.training.llama import Shape
 from research.training.loop import Rates
 from research.training.records import add_gradients, draft_logits, tempered
 from research.training.smollm2_draft import LESSONS, MEASURED, Recipe, Training, most_used, train
-from specdec import theory
 from specdec.models import HFModel
 from specdec.models.partial import CONFIG, load_partial
 from specdec.pair import ModelPair
@@ -58,14 +57,6 @@ def embedding(pair):
     return pair.target.module.get_input_embeddings().weight.detach()
 
 
-def parameters(training):
-    return {name: value.clone() for name, value in training.model.state_dict().items()}
-
-
-def equal(ours, theirs):
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
-
-
 def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
     entries = json.loads((trained / "out" / CONFIG).read_text())
     assert entries["vocab_size"] == 2048
@@ -73,22 +64,6 @@ def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
     settings = {"max_new_tokens": 20, "seed": 0}
     plain = specdec.generate(ours, [5], method="ar", **settings)
     assert specdec.generate(ours, [5], method="ersd", **settings).token_ids == plain.token_ids
-
-
-def test_a_stopped_training_goes_on_with_the_same_weights(pair, trained):
-    def begun(steps):
-        training = Training(embedding(pair), trained, SMALL)
-        for _ in range(steps):
-            training.trainer.one_step(training.learner.backward)
-        return training
-
-    (trained / "draft-state.pt").unlink()
-    whole, stopped = begun(4), begun(2)
-    stopped.trainer.save()
-    assert not equal(parameters(stopped), parameters(whole))
-    resumed = begun(2)
-    assert equal(parameters(resumed), parameters(whole))
-    assert resumed.trainer.step == 4
 
 
 def test_only_missing_records_are_sampled(pair, trained):
@@ -124,21 +99,6 @@ def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, 
         if parameter.grad is not None:
             largest = parameter.grad.abs().max()
             assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # the gradients are bfloat16
-
-
-def test_the_loss_is_the_exact_rejection_of_both_methods():
-    """The distribution over all tokens of a draft that scores only some of them."""
-    generator = torch.Generator().manual_seed(0)
-    p = torch.randn(50, 8, dtype=torch.float64, generator=generator).softmax(-1)
-    inside = torch.tensor([True, True, False, True, True, False, True, True])
-    logits = torch.randn(50, 8, dtype=torch.float64, generator=generator)
-    q = logits.masked_fill(~inside, -torch.inf).softmax(-1)
-    entries, inside = torch.where(inside, q, 0.1), inside.expand_as(p)
-    gap = gap_of(p, entries, inside)  # logits of tokens that the draft does not score are ignored
-    assert torch.allclose(1 - gap.tv, theory.gsd_acceptance(p, q), atol=1e-5)
-    assert torch.allclose(1 - gap.race, theory.ersd_acceptance(p, q), atol=1e-5)
-    control = gap_of(p, entries, torch.ones_like(inside))
-    assert not torch.allclose(1 - control.tv, theory.gsd_acceptance(p, q), atol=1e-2)
 
 
 def test_the_command_names_what_is_wrong(tmp_path):
