@@ -46,7 +46,15 @@ def test_a_view_is_plain_data_with_a_figure_a_sentence_and_a_table_for_each_curv
         assert figure["place"]
         assert figure["table"]["rows"]
         assert {len(row) for row in figure["table"]["rows"]} == {len(figure["table"]["columns"])}
-        assert all(trace["legendgroup"] for trace in figure["figure"]["data"])
+        traces, layout = figure["figure"]["data"], figure["figure"]["layout"]
+        assert layout["xaxis"]["title"]["text"]
+        assert layout["yaxis"]["title"]["text"]
+        assert layout["paper_bgcolor"] == layout["plot_bgcolor"] == "rgba(0,0,0,0)"
+        assert all(trace["legendgroup"] for trace in traces)
+        assert len({trace["name"] for trace in traces}) == len(traces)
+        bars = [trace["error_y"] for trace in traces if "error_y" in trace]
+        assert bars
+        assert all(min([*bar["array"], *bar["arrayminus"]], default=0) >= 0 for bar in bars)
 
 
 def test_the_table_of_a_figure_says_what_was_measured(summary):

@@ -1,14 +1,11 @@
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 import torch
 
-from components.experiments import figures as experiment_figures
 from research.estimates import combined, mean, ratio
 from research.experiments import sweep
 from research.experiments.paper import EXPERIMENT, contexts, counts, header, sweep_of
@@ -135,7 +132,7 @@ def test_a_file_that_is_no_results_file_is_refused(tmp_path):
     other.write_text("hello\n")
     with pytest.raises(ValueError, match="line 1: not a JSON object"):
         Store(other).read()
-    for text in ('{"a":1}', '{"settings":{}}', '{"settings":{},"pair":[]}'):
+    for text in ('{"a":1}', '{"settings":{}}', '{"settings":{},"pair":[]}', "[]"):
         other.write_text(text + "\n")
         with pytest.raises(ValueError, match="not the header"):
             Store(other).read()
@@ -246,27 +243,6 @@ def test_equal_models_accept_everything(tmp_path):
     assert EXPERIMENT.as_text(summary)
 
 
-FIGURES = {
-    "tokens": partial(experiment_figures.tokens_against_k, method="gsd"),
-    "increments": partial(experiment_figures.increments_against_k, method="ersd"),
-    "acceptance": experiment_figures.acceptance_by_index,
-    "difference": experiment_figures.gsd_minus_ersd,
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_named_axes_intervals_and_no_ground(summary, name):
-    figure = FIGURES[name](summary)
-    assert isinstance(figure, go.Figure)
-    assert figure.layout.xaxis.title.text
-    assert figure.layout.yaxis.title.text
-    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
-    measured = [trace for trace in figure.data if trace.error_y.array is not None]
-    assert measured
-    assert all(min([*t.error_y.array, *t.error_y.arrayminus], default=0) >= 0 for t in measured)
-    assert len({trace.name for trace in figure.data}) == len(figure.data)
-
-
 # ---------------------------------------------------------------- settings and command line
 
 
@@ -335,3 +311,17 @@ def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeyp
     record = contexts(PAIR, settings, {"prompt": 0, "repeat": 0})
     bits = float(theory.entropy(rates[0] / 1.001))
     assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)
+
+
+def test_the_paper_s_experiments_take_any_method(tmp_path):
+    settings = replace(
+        SMALL, tokens=60, methods=("gsd", "traversal", "spectr"), sequence=(1, 2), specinfer=(), optimal=(2,)
+    )
+    store = Store(tmp_path / "results.jsonl")
+    sweep_of(PAIR, settings).complete(store, quiet=True)
+    summary = summarize(*store.read())
+    assert summary["complete"]
+    assert {point["method"] for point in summary["points"]} == {*settings.methods}
+    assert summary["acceptance"]["gsd"]["contexts"]["positions"] == 2 * len(SMALL.prompts)
+    # there is no acceptance by index for this rule
+    assert summary["acceptance"]["traversal"]["contexts"] is None

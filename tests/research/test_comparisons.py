@@ -1,23 +1,30 @@
-"""The experiment that compares all rules: it counts correctly, and continues where it was stopped."""
+"""The experiments that compare points on the same prompts: they count correctly, and continue where they were
+stopped."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 import specdec
-from research.experiments import comparison, draft_temperature, rules
-from research.experiments.paper import sweep_of
+from research.experiments import comparison, draft_temperature, rules, serving
 from research.experiments.phrases import with_interval
-from research.experiments.settings import Settings
 from research.experiments.store import Store
-from research.experiments.summary import summarize
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
-from tests.helpers.distributions import random_table
-from tests.research.test_serving import HEADER, measure
+from specdec.topology import Topology, sequence
+from tests.helpers.distributions import markov_pair, random_table
 
+HEADER = {"settings": {}, "pair": {}, "machine": {}}
 PROMPTS = [[token, (3 * token + 1) % 8] for token in range(8)]
+
+
+def measure(experiment, pair, prompts, repeats, length, trees, store):
+    """Do the runs of an experiment on this pair that the store lacks."""
+    options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
+    setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parser().parse_args(options))
+    experiment.EXPERIMENT.sweep_of(setup).complete(store)
 
 
 @pytest.fixture(scope="module")
@@ -102,25 +109,62 @@ def test_the_table_has_a_line_for_each_point_with_its_intervals(measured):
     assert any(with_interval(row["more_than_gsd"]) in line for line in lines)
 
 
-def test_the_paper_s_experiments_take_any_method(tmp_path):
-    table = random_table(8, 1, 0)
-    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(random_table(8, 1, 1)))
-    settings = Settings(
-        prompts=([0], [1]),
-        tokens=60,
-        max_new_tokens=16,
-        positions=1,
-        methods=("gsd", "traversal", "spectr"),
-        sequence=(1, 2),
-        batch=(1, 2),
-        specinfer=(),
-        optimal=(2,),
-    )
-    store = Store(tmp_path / "results.jsonl")
-    sweep_of(pair, settings).complete(store, quiet=True)
-    summary = summarize(*store.read())
-    assert summary["complete"]
-    assert {point["method"] for point in summary["points"]} == {*settings.methods}
-    assert summary["acceptance"]["gsd"]["contexts"]["positions"] == 2
-    # there is no acceptance by index for this rule
-    assert summary["acceptance"]["traversal"]["contexts"] is None
+# ---------------------------------------------------------------- many texts at once
+
+PAIR = markov_pair(6)
+STARTS = [[token] for token in range(6)]
+SHAPES = {"0": Topology([]), "2": sequence(2)}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
+    measure(serving, PAIR, STARTS, 2, 6, SHAPES, store)
+    return store
+
+
+def test_every_point_writes_the_same_texts(served):
+    runs = served.read()[1]
+    assert len(runs) == 2 * len(serving.AT_ONCE) * (len(SHAPES) + 1)
+    assert {run["tokens"] for run in runs if run["at_once"] <= serving.TEXTS} == {6 * serving.TEXTS}
+    assert all(run["seconds"] > 0 for run in runs)
+    assert {run["k"] for run in runs if run["tree"] == "2"} == {2}
+
+
+def test_rates_are_told_beside_those_without_drafts(served):
+    summary = serving.EXPERIMENT.summarize(HEADER, served.read()[1])
+    assert summary["repeats"] == 2
+    assert len(summary["points"]) == len(serving.AT_ONCE) * (len(SHAPES) + 1)
+    for row in summary["points"]:
+        assert row["low"] <= row["value"] <= row["high"]
+        assert (row["tree"] != serving.PLAIN) or set(row["gain"].values()) == {1.0}
+    assert json.loads(json.dumps(summary)) == summary
+    assert len(serving.EXPERIMENT.as_text(summary).splitlines()) == 2 + len(summary["points"])
+
+
+def test_repeats_that_were_not_finished_do_not_count(served):
+    summary = serving.EXPERIMENT.summarize(HEADER, served.read()[1][:-1])
+    assert summary["repeats"] == 1
+
+
+def test_another_text_ends_it(tmp_path, monkeypatch):
+    store, honest = Store(tmp_path / "serving.jsonl"), serving.generate_many
+
+    def another(*given, method, seeds, **also):
+        seeds = [seed + (method == "ersd") for seed in seeds]
+        return honest(*given, method=method, seeds=seeds, **also)
+
+    monkeypatch.setattr(serving, "generate_many", another)
+    with pytest.raises(AssertionError, match="differs from plain decoding's: 1 at once, tree 0"):
+        measure(serving, PAIR, STARTS, 1, 6, SHAPES, store)
+
+
+def test_a_file_is_not_continued_at_other_temperatures(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "load_pair", lambda name: PAIR)
+    monkeypatch.setattr(comparison, "read_prompts", lambda path: STARTS)
+    monkeypatch.setattr(serving, "AT_ONCE", (1, 2))
+    experiment = replace(serving.EXPERIMENT, grid={"at_once": (1, 2), "tree": ()})
+    arguments = ["--smoke", "--results", str(tmp_path / "serving.jsonl")]
+    experiment.command(arguments)
+    with pytest.raises(ValueError, match=r"begun with settings temperatures = \[1\.0\], not \[0\.5\]"):
+        experiment.command([*arguments, "--temperatures", "0.5"])
