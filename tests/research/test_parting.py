@@ -86,19 +86,6 @@ def test_texts_part_where_they_first_differ():
     assert rounding.first_difference([1, 2], [1, 2, 3]) == 2
 
 
-def test_the_experiment_runs_and_goes_on_where_it_was(tmp_path, capsys):
-    results, summary = tmp_path / "rounding.jsonl", tmp_path / "rounding.json"
-    rounding.EXPERIMENT.command(["--smoke", "--results", str(results), "--summary", str(summary)])
-    lines = results.read_text()
-    rows = {row["compared"]: row for row in json.loads(summary.read_text())["points"]}
-    assert list(rows) == list(rounding.COMPARED)
-    assert rows["float32, 5 rows"]["distance"]["value"] == rows["float32, 5 rows"]["parted"]["value"] == 0
-    assert rows["Q4_0 weights"]["expected"]["value"] > rows["int8 weights"]["expected"]["value"] > 0
-    rounding.EXPERIMENT.command(["--smoke", "--results", str(results)])
-    assert results.read_text() == lines
-    assert "whole" in capsys.readouterr().out
-
-
 def test_the_committed_races_part_as_often_as_their_logits_say():
     """Each token adds independent races: a false alarm has a probability of 4e-8 for each row."""
     report = json.loads(REPORT.read_text())

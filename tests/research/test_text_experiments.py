@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from research.experiments import ahead, limits, lists
+from research.experiments import ahead, limits, lists, rounding
 from research.experiments.store import Store
 from research.experiments.texts import distributions, own_ranks, rounds_on, written
 from specdec import theory
@@ -15,14 +15,22 @@ from specdec.shipped import ASSETS
 from specdec.topology import sequence
 
 
-@pytest.mark.parametrize("experiment", [limits, lists, ahead], ids=lambda module: module.EXPERIMENT.name)
+@pytest.mark.parametrize(
+    "experiment", [limits, lists, ahead, rounding], ids=lambda module: module.EXPERIMENT.name
+)
 def test_an_experiment_runs_and_goes_on_where_it_was(experiment, tmp_path, capsys):
     results, summary = tmp_path / "results.jsonl", tmp_path / "summary.json"
     experiment.EXPERIMENT.command(["--smoke", "--results", str(results), "--summary", str(summary)])
     lines, table = results.read_text().splitlines(keepends=True), capsys.readouterr().out
     assert [json.loads(line)["text"] for line in lines[1:]] == [0, 1]
     assert "stories" in table
-    assert json.loads(summary.read_text())["machine"]
+    found = json.loads(summary.read_text())
+    assert found["machine"]
+    if experiment is rounding:
+        rows = {row["compared"]: row for row in found["points"]}
+        assert list(rows) == list(rounding.COMPARED)
+        assert rows["float32, 5 rows"]["distance"]["value"] == rows["float32, 5 rows"]["parted"]["value"] == 0
+        assert rows["Q4_0 weights"]["expected"]["value"] > rows["int8 weights"]["expected"]["value"] > 0
     experiment.EXPERIMENT.command(["--results", str(results), "--summary"])
     assert capsys.readouterr().out == table
     results.write_text("".join(lines[:2]))
