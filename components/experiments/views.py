@@ -1,6 +1,7 @@
 """The panel's view of one summary as plain data.
 
-The summary is the one in the repository, or the file that `--results FILE` names.
+The summary is the one in the repository, or that of the file which `--results FILE` names: a summary that
+`python -m research.experiments --summary` wrote, or the JSON lines of its runs.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ def use(path: Path) -> None:
     """Show this file's results instead of the committed ones. ValueError names the file and what is wrong
     with it."""
     global _own
+    # late, because it imports transformers, for which the page must not wait
+    from research.experiments.paper import read_summary
+
     try:
-        shown = view(files.read(path))
+        shown = view(read_summary(path))
         json.dumps(shown, allow_nan=False)
-    except OSError as error:
-        raise ValueError(f"results = {str(path)!r} could not be read: {error.strerror}") from None
     except ArithmeticError as error:
         raise ValueError(f"results = {str(path)!r}: a number is out of range ({error})") from None
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:

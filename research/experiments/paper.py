@@ -19,7 +19,7 @@ from research.experiments.comparison import decoded
 from research.experiments.findings import VERDICTS
 from research.experiments.plan import CONTEXTS, KEY, Plan
 from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
-from research.experiments.store import Record
+from research.experiments.store import Record, Store
 from research.experiments.summary import summarize
 from research.experiments.sweep import Experiment, Sweep
 from research.experiments.texts import Text, distributions
@@ -207,13 +207,17 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary that the command wrote into this file. ValueError if the file holds no summary."""
+    """The summary that the command wrote into this file, or that of the runs in it.
+
+    ValueError if the file holds neither.
+    """
     try:
-        summary = json.loads(path.read_text())
+        summary = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"{path} could not be read: {error.strerror}; give a file") from None
-    except ValueError:
-        summary = None
+    except ValueError:  # more than one line of JSON
+        header, rows = Store(path).read()
+        summary = header and summarize(header, rows)
     if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
         raise ValueError(f"{path} is not a summary of an experiment; give the file that --summary wrote")
     return summary
