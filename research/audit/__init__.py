@@ -9,6 +9,6 @@ with a function that starts its engine on a pair, and its `Engine`s by name, whi
     engines   all engines by name
     llama_cpp, mlx, onnxruntime, openvino, sequential   the adapters
     tiny      random models, on which thousands of texts of any engine are quick
-    command   the options; reports, and texts for maintainers (posting)
+    __main__   the options; reports, and texts for maintainers (posting)
     repeats   which engines repeat the text of a seed
 """

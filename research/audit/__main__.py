@@ -1,9 +1,65 @@
-"""`python -m research.audit`."""
+"""`python -m research.audit --engine llama.cpp-draft`: audit any engine, by default on a random pair."""
+
+from __future__ import annotations
 
 import sys
+from argparse import Namespace as Arguments
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
-from research.audit.command import main
+from research.audit import posting, tiny
+from research.audit.engines import engines
 from specdec.commands import ended
+from specdec.exactness.audit.command import PROMPT, Subject, audit_each, parsed, parser, report_on
+from specdec.exactness.audit.engines import Engine
+from specdec.loading import load_with_progress
+
+Engines = Callable[[Arguments, Mapping[str, Any] | None], Mapping[str, Engine]]
+"""The engines by name, from the command's options and transformers' arguments for the draft."""
+
+
+def _all(asked: Arguments, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
+    return engines(asked.url, asked.openvino, drafting)
+
+
+def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
+    """Audits the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
+
+    available: returns the engines that can be audited. ValueError is a user's mistake.
+    """
+    options = parser("python -m research.audit", __doc__, engines(), "a random pair")
+    add = options.add_argument
+    converted = "folders of the converted target and draft (default: the pair is converted)"
+    add("--openvino", nargs="*", default=[], metavar="FOLDER", help=converted)
+    add("--report", type=Path, help="a text for the maintainers of an engine that is wrong")
+    asked = parsed(options, arguments)
+    pair = load_with_progress(asked, "stories") if asked.target or asked.draft else None
+
+    def random(name: str, vocab_size: int) -> Subject:
+        models, drafting = tiny.models(name, vocab_size)
+        engine = available(asked, drafting)[name]
+        return Subject(name, engine, models, asked.prompt or tiny.PROMPT, f"random, {vocab_size} tokens")
+
+    def find(name: str) -> Subject:
+        if pair is None:
+            return random(name, tiny.TOKENS)
+        return Subject(name, available(asked, None)[name], pair, asked.prompt or PROMPT)
+
+    def post(name: str, top_k: int) -> None:
+        """Writes the text for the maintainers, on the smallest vocabulary that shows the difference."""
+        for vocab_size in posting.VOCABULARIES if asked.report else ():
+            subject = random(name, vocab_size)._replace(prompt=tiny.PROMPT)
+            report = report_on(subject, min(top_k, vocab_size - 1), asked)
+            if report.verdict == "wrong":
+                asked.report.write_text(posting.posting(report, vocab_size))
+                print(f"written: {asked.report}, a vocabulary of {vocab_size}")
+                return
+        if asked.report:
+            print(f"{name}: no vocabulary of {posting.VOCABULARIES} tokens shows the difference")
+
+    return audit_each(asked, find, post)
+
 
 if __name__ == "__main__":
     with ended():

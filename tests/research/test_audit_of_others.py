@@ -9,7 +9,7 @@ import pytest
 import transformers
 
 from research.audit import repeats, tiny
-from research.audit.command import main
+from research.audit.__main__ import main
 from research.audit.engines import engines
 from research.audit.llama_cpp import program
 from specdec.exactness.audit import audit
