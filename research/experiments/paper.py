@@ -48,7 +48,7 @@ def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
 
     def cells(rows: Sequence[Record]) -> list[Record]:
         plan = Plan(settings, rows)
-        trees.update(plan.trees)
+        trees.update({item.tree: item.topology for item in plan.planned})
         return plan.cells()
 
     def run(cell: Record) -> Run:

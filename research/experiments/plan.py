@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -49,18 +48,29 @@ class Planned(NamedTuple):
         # the parents determine the tree, since child indices count from 0
         return cls(point, tree, hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12])
 
-    def cell(self, prompt: int, repeat: int) -> Record:
-        """One text at this point."""
-        return self.point._asdict() | {"tree": self.tree, "prompt": prompt, "repeat": repeat}
-
 
 class Plan:
-    """The runs of an experiment, given the finished ones."""
+    """The runs of an experiment, given the finished ones.
+
+    calibration: the points that determine acceptance by index, and so all trees. is_calibrated: whether their
+    runs are finished. acceptance: R by child index for each method, from these runs. planned: all points with
+    their trees; until the calibration is finished, only those that calibrate. count: the number of runs that
+    each planned point needs. ValueError if the calibration accepted nothing.
+    """
 
     def __init__(self, settings: Settings, runs: Sequence[Record]):
         self.settings = settings
         self.finished = {key_of(run, KEY): run for run in runs}
         self.calibration = [Planned.of(point, None) for point in settings.calibration]
+        self.acceptance: dict[str, np.ndarray] = {}
+        self.planned, self.count = self.calibration, self._run_count(self.calibration)
+        self.is_calibrated = all(
+            len(self.runs_of(item, self.count)) == self.count for item in self.calibration
+        )
+        if self.is_calibrated:
+            self.acceptance = {method: self._rates(method) for method in settings.methods}
+            self.planned = [Planned.of(point, self.acceptance[point.method]) for point in settings.points]
+            self.count = self._run_count(self.planned)
 
     def cells(self) -> list[Record]:
         """The runs, in order: all points do one run before any point does the next.
@@ -69,53 +79,20 @@ class Plan:
         at whose contexts acceptance is computed.
         """
         numbers = map(self.settings.prompt_and_repeat, range(self.count))
-        cells = [item.cell(*number) for number in numbers for item in self.planned]
+        cells = [
+            item.point._asdict() | {"tree": item.tree, "prompt": prompt, "repeat": repeat}
+            for prompt, repeat in numbers
+            for item in self.planned
+        ]
         if self.is_calibrated and self.settings.positions:
             prompts = range(len(self.settings.prompts))
             cells += [{"method": CONTEXTS, "tree": "", "prompt": n, "repeat": 0} for n in prompts]
         return cells
 
     @property
-    def trees(self) -> dict[str, Topology]:
-        """The trees of the cells; the key is the tree's digest."""
-        return {item.tree: item.topology for item in self.planned}
-
-    @cached_property
-    def is_calibrated(self) -> bool:
-        """Whether the runs that determine acceptance by index, and so all trees, are finished."""
-        count = self.run_count(self.calibration)
-        return all(len(self.runs_of(item, count)) == count for item in self.calibration)
-
-    @property
     def is_finished(self) -> bool:
         """Whether no run is missing."""
         return self.is_calibrated and {key_of(cell, KEY) for cell in self.cells()} <= self.finished.keys()
-
-    @cached_property
-    def acceptance(self) -> dict[str, np.ndarray]:
-        """R by child index for each method, from the calibration's runs."""
-        vectors, count = {}, self.run_count(self.calibration)
-        for method in self.settings.methods:
-            items = [item for item in self.calibration if item.point.method == method]
-            runs = [run for item in items for run in self.runs_of(item, count)]
-            vectors[method] = acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
-            if not vectors[method].any():
-                raise ValueError(
-                    "nothing drafted was accepted in the calibration runs: raise tokens, or try another draft"
-                )
-        return vectors
-
-    @cached_property
-    def planned(self) -> list[Planned]:
-        """All points with their trees; until the calibration is finished, only those that calibrate."""
-        if not self.is_calibrated:
-            return self.calibration
-        return [Planned.of(point, self.acceptance[point.method]) for point in self.settings.points]
-
-    @cached_property
-    def count(self) -> int:
-        """The number of runs that each point needs."""
-        return self.run_count(self.planned)
 
     def runs_of(self, item: Planned, count: int) -> list[Record]:
         """The finished ones among the first `count` runs of a point."""
@@ -123,7 +100,17 @@ class Plan:
         keys = ((item.point.method, item.tree, *number) for number in numbers)
         return [self.finished[key] for key in keys if key in self.finished]
 
-    def run_count(self, items: Sequence[Planned]) -> int:
+    def _rates(self, method: str) -> np.ndarray:
+        items = [item for item in self.calibration if item.point.method == method]
+        runs = [run for item in items for run in self.runs_of(item, self.count)]
+        rates = acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
+        if not rates.any():
+            raise ValueError(
+                "nothing drafted was accepted in the calibration runs: raise tokens, or try another draft"
+            )
+        return rates
+
+    def _run_count(self, items: Sequence[Planned]) -> int:
         """The number of runs that each of these points needs, estimated from the finished ones."""
         wanted = self.settings.tokens
         count = math.ceil(wanted / self.settings.max_new_tokens)
