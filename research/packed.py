@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 import specdec
+from specdec.bench.measure import least_seconds
 from specdec.commands import Parser, ended
 from specdec.exactness.audit.openai import posted
 from specdec.models.packed import PackedModel
@@ -97,15 +99,14 @@ def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
 
 def row_seconds(pair: ModelPair) -> dict[int, float]:
     """Seconds of a forward, by its number of rows."""
-    session, best = pair.target.session(), dict.fromkeys(ROWS, float("inf"))
+    session = pair.target.session()
     session.prefill(list(range(BEFORE)))
-    for _ in range(TIMES):
-        for count in ROWS:
-            start = time.perf_counter()
-            session.forward(torch.arange(count), [-1] * count)
-            best[count] = min(best[count], time.perf_counter() - start)
-            session.commit([])
-    return best
+
+    def forward(count: int) -> None:
+        session.forward(torch.arange(count), [-1] * count)
+        session.commit([])
+
+    return least_seconds({count: partial(forward, count) for count in ROWS}, TIMES, time.perf_counter)
 
 
 def _scored(model: PackedModel, before: Sequence[int], line: Sequence[int]) -> Tensor:

@@ -78,21 +78,21 @@ def about_acceptance(summary: Summary) -> str:
 
 def about_difference(summary: Summary) -> str:
     """The points at which GSD or ERSD yields more."""
-    ahead: dict[str, dict[str, list[str]]] = {"GSD": {}, "ERSD": {}}
-    for row in summary["differences"]:
-        if row["low"] is not None and row["low"] > 0:
-            ahead["GSD"].setdefault(row["strategy"], []).append(str(row["k"]))
-        elif row["high"] is not None and row["high"] < 0:
-            ahead["ERSD"].setdefault(row["strategy"], []).append(str(row["k"]))
-    parts = [f"{name} is ahead in {_places(places)}" for name, places in ahead.items() if places]
+    rows, parts = summary["differences"], []
+    gsd = [row for row in rows if (row["low"] or 0) > 0]
+    ersd = [row for row in rows if (row["high"] or 0) < 0]
+    for name, ahead in (("GSD", gsd), ("ERSD", ersd)):
+        ks = {
+            strategy: [str(row["k"]) for row in ahead if row["strategy"] == strategy]
+            for strategy in TOPOLOGIES
+        }
+        places = [
+            f"{TOPOLOGIES[where].long_name} (k = {', '.join(some)})" for where, some in ks.items() if some
+        ]
+        parts += [f"{name} is ahead in {listed(places)}"] if places else []
     if not parts:
         return "The 95% interval of the difference contains 0 at every point."
     return f"{listed(parts, '; ')}. Elsewhere the 95% interval of the difference contains 0."
-
-
-def _places(places: Mapping[str, Sequence[str]]) -> str:
-    named = [f"{TOPOLOGIES[strategy].long_name} (k = {', '.join(ks)})" for strategy, ks in places.items()]
-    return listed(named)
 
 
 # ---------------------------------------------------------------- tables

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import transformers
 from transformers import PreTrainedModel
 
 from research.bench.synthetic import SPREAD, TEXT, calibrate, random_model
@@ -55,8 +54,8 @@ def hybrid_pair(
     torch.manual_seed(0)
     prefix, entries = FAMILIES[family]
     entries = _TARGET | {"num_hidden_layers": len(entries.get("layer_types", ()))} | entries
-    target = _random_model(prefix, entries)
-    draft = _random_model("Llama", _SIZES | _DRAFT)
+    target = random_model(prefix, torch.float32, **entries)
+    draft = random_model("Llama", torch.float32, **_SIZES, **_DRAFT)
     with torch.no_grad():
         for weight in _outputs(draft):
             weight.mul_(0.1)
@@ -68,22 +67,16 @@ def hybrid_pair(
         target.get_output_embeddings().weight.mul_(math.sqrt(DRAFT_WIDTH / WIDTH))
     token_ids = torch.randint(1, VOCABULARY, (1, TEXT))
     reached = calibrate(target, draft, _outputs(target), token_ids, acceptance)
-    target.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    target.to(device)
     wrapped = HFModel(target, f"{family}, {target.num_parameters() / 1e6:.0f} M parameters")
     if wrapped.capability == "ar":
         raise ValueError(wrapped.capability_reason)
     # In half precision the check would prove nothing, because these logits depend little on any token but the
     # last.
-    target.to(dtype)  # type: ignore[arg-type]
+    target.to(dtype)
     wrapped._prepared = replace(wrapped._prepared, dtype=dtype)
-    draft.to(device, dtype)  # type: ignore[arg-type]
+    draft.to(device, dtype)
     return ModelPair(wrapped, HFModel(draft, "draft")), reached
-
-
-def _random_model(prefix: str, entries: dict[str, Any]) -> PreTrainedModel:
-    config = getattr(transformers, f"{prefix}Config")(**entries)
-    kind = getattr(transformers, f"{prefix.removesuffix('Text')}ForCausalLM")
-    return random_model(kind, config, torch.float32)
 
 
 def _outputs(model: PreTrainedModel) -> list[torch.nn.Parameter]:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+import transformers
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig
+from transformers import LlamaForCausalLM
 
 from specdec.checks import real
 from specdec.models import HFModel
@@ -121,26 +122,32 @@ def _check(preset: Preset) -> None:
 
 
 def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
-    config = LlamaConfig(
-        vocab_size=vocab_size,
-        hidden_size=shape.width,
-        intermediate_size=shape.inner,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        head_dim=shape.head_size,
-        max_position_embeddings=4096,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
-    )
     with torch.device(device):
-        return random_model(LlamaForCausalLM, config, dtype)
+        return random_model(
+            "Llama",
+            dtype,
+            vocab_size=vocab_size,
+            hidden_size=shape.width,
+            intermediate_size=shape.inner,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.kv_heads,
+            head_dim=shape.head_size,
+            max_position_embeddings=4096,
+            tie_word_embeddings=False,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+        )
 
 
-def random_model(kind: Any, config: PretrainedConfig, dtype: torch.dtype) -> Any:
-    """A model of this class of transformers with random matrices, which keep the scale of their inputs."""
+def random_model(family: str, dtype: torch.dtype, **sizes: Any) -> Any:
+    """A model with random matrices, which keep the scale of their inputs.
+
+    family: the beginning of the names of transformers' classes. sizes: the entries of the configuration.
+    """
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    kind = getattr(transformers, f"{family.removesuffix('Text')}ForCausalLM")
     model = kind._from_config(config, dtype=dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

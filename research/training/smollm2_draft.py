@@ -74,12 +74,12 @@ def train(
     pair = pair or load_pair("smollm2", device="cpu", dtype="bfloat16")
     sample(texts, work, recipe, pair)
     target: Any = pair.target
-    training = Training(target.module.get_input_embeddings().weight.detach(), work, recipe)
+    trainer, learner = begun(target.module.get_input_embeddings().weight.detach(), work, recipe)
     held_out = {heat: load(work / name) for name, heat in MEASURED.items()}
-    training.run(held_out[1.0])
-    acceptance = {f"T = {heat}": training.measure(record, heat) for heat, record in held_out.items()}
+    trainer.run(learner.backward, lambda: learner.measure(held_out[1.0]))
+    acceptance = {f"T = {heat}": by_kind(learner, record, heat) for heat, record in held_out.items()}
     print(json.dumps(acceptance), flush=True)
-    training.write(out)
+    write(learner, out)
 
 
 def sample(stories: Sequence[str], work: Path, recipe: Recipe, pair: ModelPair) -> None:
@@ -159,41 +159,35 @@ def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) ->
     return model
 
 
-class Training:
+def begun(embedding: Tensor, work: Path, recipe: Recipe) -> tuple[Trainer, Learner]:
     """The draft in training. embedding: the target's, [vocabulary, its width]."""
+    records = [load(path) for path in records_in(work, recipe)]
+    ids = most_used(records, len(embedding), recipe.scored)
+    model = partial_model(recipe.shape, embedding, ids, recipe.context)
+    place = torch.full((len(embedding),), -1)
+    place[ids] = torch.arange(len(ids))
+    trainer = Trainer("draft", model, recipe.rates, recipe.steps, work)
+    return trainer, Learner(model, place, records, recipe.lessons)
 
-    def __init__(self, embedding: Tensor, work: Path, recipe: Recipe):
-        records = [load(path) for path in records_in(work, recipe)]
-        ids = most_used(records, len(embedding), recipe.scored)
-        self.model = partial_model(recipe.shape, embedding, ids, recipe.context)
-        self.trainer = Trainer("draft", self.model, recipe.rates, recipe.steps, work)
-        place = torch.full((len(embedding),), -1)
-        place[ids] = torch.arange(len(ids))
-        self.learner = Learner(self.model, place, records, recipe.lessons)
 
-    def run(self, held_out: Record) -> None:
-        """Trains until all steps are done. held_out: the record that shows the progress."""
-        self.trainer.run(self.learner.backward, lambda: self.learner.measure(held_out))
+def by_kind(learner: Learner, record: Record, heat: float) -> dict[str, dict[str, float]]:
+    """Acceptance on the target's text in a record, in total and by kind."""
+    kinds = record["kind"]
+    chosen = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
+    return {kind: learner.measure(record, heat, rows) for kind, rows in ({"all": None} | chosen).items()}
 
-    def measure(self, record: Record, heat: float) -> dict[str, dict[str, float]]:
-        """Acceptance on the target's text in a record, in total and by kind."""
-        kinds = record["kind"]
-        chosen = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
-        return {
-            kind: self.learner.measure(record, heat, rows) for kind, rows in ({"all": None} | chosen).items()
-        }
 
-    def write(self, out: Path) -> None:
-        """Writes the draft in bfloat16, in the form that `specdec.models.partial` loads."""
-        state = self.model.state_dict()
-        ids = state.pop(IDS).int()
-        state = {name: value.bfloat16().contiguous() for name, value in state.items()} | {IDS: ids}
-        state[PROJECTION] = state.pop("model.embed_tokens.projection.weight")
-        out.mkdir(parents=True, exist_ok=True)
-        save_file(state, out / WEIGHTS, metadata={"format": "pt"})
-        config = self.model.config.to_dict()
-        entries = {"vocab_size": len(self.learner.place)} | {name: config[name] for name in ENTRIES}
-        (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n")
+def write(learner: Learner, out: Path) -> None:
+    """Writes the draft in bfloat16, in the form that `specdec.models.partial` loads."""
+    state = learner.model.state_dict()
+    ids = state.pop(IDS).int()
+    state = {name: value.bfloat16().contiguous() for name, value in state.items()} | {IDS: ids}
+    state[PROJECTION] = state.pop("model.embed_tokens.projection.weight")
+    out.mkdir(parents=True, exist_ok=True)
+    save_file(state, out / WEIGHTS, metadata={"format": "pt"})
+    config = learner.model.config.to_dict()
+    entries = {"vocab_size": len(learner.place)} | {name: config[name] for name in ENTRIES}
+    (out / CONFIG).write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:

@@ -14,7 +14,7 @@ from research.training.gap import gap_of
 from research.training.llama import Shape
 from research.training.loop import Rates
 from research.training.records import add_gradients, draft_logits, tempered
-from research.training.smollm2_draft import LESSONS, MEASURED, Recipe, Training, most_used, train
+from research.training.smollm2_draft import LESSONS, MEASURED, Recipe, begun, most_used, train
 from specdec.models import HFModel
 from specdec.models.partial import CONFIG, load_partial
 from specdec.pair import ModelPair
@@ -53,10 +53,6 @@ def trained(pair, tmp_path):
     return tmp_path
 
 
-def embedding(pair):
-    return pair.target.module.get_input_embeddings().weight.detach()
-
-
 def test_the_written_draft_drafts_for_its_target(pair, trained, capsys):
     entries = json.loads((trained / "out" / CONFIG).read_text())
     assert entries["vocab_size"] == 2048
@@ -83,19 +79,20 @@ def test_the_scored_ids_have_the_most_probability_in_all_records():
 def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, late):
     """The gradient is computed for some positions at a time. Here autograd computes it from the whole
     loss."""
-    training = Training(embedding(pair), trained, SMALL)
-    record, rows = training.learner.records[0], torch.tensor([0, 2])
+    embedding = pair.target.module.get_input_embeddings().weight.detach()
+    _, learner = begun(embedding, trained, SMALL)
+    record, rows = learner.records[0], torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
     weight /= weight.sum()
-    add_gradients(training.model, training.learner.place, record, rows, late, weight, heat)
-    have = {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
-    training.model.zero_grad(set_to_none=True)
-    logits = draft_logits(training.model, record, rows).float() / heat
-    place = training.learner.place[record["top"][rows].long()].flatten(0, 1)
+    add_gradients(learner.model, learner.place, record, rows, late, weight, heat)
+    have = {name: p.grad.clone() for name, p in learner.model.named_parameters() if p.grad is not None}
+    learner.model.zero_grad(set_to_none=True)
+    logits = draft_logits(learner.model, record, rows).float() / heat
+    place = learner.place[record["top"][rows].long()].flatten(0, 1)
     q = logits.softmax(-1).gather(-1, place.clamp(min=0))
     gap = gap_of(tempered(record["p"][rows].flatten(0, 1).float(), heat), q, place >= 0)
     (((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight).backward()
-    for name, parameter in training.model.named_parameters():
+    for name, parameter in learner.model.named_parameters():
         if parameter.grad is not None:
             largest = parameter.grad.abs().max()
             assert (have[name] - parameter.grad).abs().max() < 0.03 * largest  # the gradients are bfloat16
