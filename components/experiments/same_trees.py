@@ -12,7 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from components.experiments import figures, files
-from components.experiments.words import chosen, spread
+from components.experiments.figures import chosen, spread
 from components.page.plots import table, view
 from research.experiments.phrases import interval, listed, number
 from specdec.figures.looks import BOUND, axes, colour

@@ -11,8 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from components.experiments import files
-from components.experiments.figures import Look, measured
-from components.experiments.words import spread
+from components.experiments.figures import Look, measured, spread
 from components.page import plots
 from research.experiments.phrases import listed, number
 from specdec.figures.looks import INK, axes, colour, marks

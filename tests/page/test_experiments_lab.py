@@ -6,9 +6,10 @@ import re
 import pytest
 
 import app
-from components.experiments import files, words
+from components.experiments import files, paper
 from components.experiments import views as experiment_views
 from research.experiments.paper import sweep_of
+from research.experiments.phrases import number
 from research.experiments.store import Store
 from research.experiments.summary import summarize
 from specdec.figures.topologies import TOPOLOGIES
@@ -58,7 +59,7 @@ def test_a_view_is_plain_data_with_a_figure_a_sentence_and_a_table_for_each_curv
 
 
 def test_the_table_of_a_figure_says_what_was_measured(summary):
-    rows = {(row[0], row[1]): row for row in words.tokens_table(summary, "ersd")["rows"]}
+    rows = {(row[0], row[1]): row for row in paper.tokens(summary, "ersd")["table"]["rows"]}
     points = [point for point in summary["points"] if point["method"] == "ersd"]
     assert len(rows) == len(points)
     for point in points:
@@ -87,7 +88,7 @@ def test_every_finding_is_shown_with_its_verdict(summary):
     ],
 )
 def test_numbers_are_told_with_three_significant_digits(value, shown):
-    assert words.number(value) == shown
+    assert number(value) == shown
 
 
 def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
