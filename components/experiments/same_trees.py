@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from components.experiments import figures, files
 from components.experiments.figures import chosen, spread
 from components.page.plots import table, view
@@ -35,57 +33,48 @@ def views() -> list[dict[str, Any]]:
     return files.views({"rules": rules, "draft_temperature": draft_temperature})
 
 
-# ---------------------------------------------------------------- all rules
-
-
 def rules(summary: Summary) -> dict[str, Any]:
     """Each rule's tokens per target call on each tree, compared with GSD's."""
-    return view(
-        "All rules on the same trees",
-        "Not in the paper: python -m research.experiments.rules",
-        rules_sentence(summary),
-        "Marks above 0 yield more than GSD on the same prompts and seeds, at temperature 1, with 95% "
-        "intervals. The number below each tree is GSD's tokens per target call.",
-        rules_figure(summary),
-        rules_table(summary),
-        id="rules",
-    )
-
-
-def rules_figure(summary: Summary) -> go.Figure:
-    """The gain of each rule over GSD, tree by tree."""
     figure = axes("tree", "more than GSD, tokens per target call", 360)
-    warm = chosen(summary["points"], temperature=1.0)
+    warm, cold = (chosen(summary["points"], temperature=heat) for heat in (1.0, 0.0))
     trees = _names(warm, "tree")
     others = [method for method in DRAFTING if method != _BESIDE]
     for place, method in enumerate(others):
-        rows = [row for row in warm if row["method"] == method]
+        rows = chosen(warm, method=method)
         x = [trees.index(row["tree"]) + _APART * (place - (len(others) - 1) / 2) for row in rows]
         look = figures.Look(METHODS[method].name, colour(method), METHODS[method].mark, "solid")
         figure.add_trace(figures.measured(look, x, [row["more_than_gsd"] for row in rows]))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
-    of_gsd = {row["tree"]: row["value"] for row in warm if row["method"] == _BESIDE}
+    of_gsd = {row["tree"]: row["value"] for row in chosen(warm, method=_BESIDE)}
     # three short lines, which have room on a phone
     names = [f"{tree.replace('(', '<br>(')}<br>{of_gsd[tree]:.2f}" for tree in trees]
-    return figure.update_xaxes(
-        tickvals=list(range(len(trees))), ticktext=names, tickangle=0, title_standoff=8
+    figure.update_xaxes(tickvals=list(range(len(trees))), ticktext=names, tickangle=0, title_standoff=8)
+    bests = [f"{listed(best(warm, tree))} on {tree}" for tree in trees]
+    same = ""
+    if cold and all(row["more_than_gsd"]["value"] == 0 for row in cold):
+        fewest = f"{min(row['tokens'] for row in cold):,}"
+        same = f" At temperature 0 all rules need the same target calls ({fewest} tokens per point)."
+    cells = []
+    for row in summary["points"]:
+        there, name = chosen(summary["points"], temperature=row["temperature"]), METHODS[row["method"]].name
+        values = [f"{row['value']:.3f}", interval(row), *spread(row["more_than_gsd"])]
+        mark = "best" if name in best(there, row["tree"]) else ""
+        cells.append([row["tree"], f"{row['temperature']:g}", name, *values, mark, f"{row['tokens']:,}"])
+    columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
+    caption = (
+        "The values are tokens per target call. Best are the highest value and those that the 95% interval "
+        "does not separate from it"
     )
-
-
-def rules_sentence(summary: Summary) -> str:
-    """Says which verification rules yield most tokens per target call on each tree, and whether they differ
-    at temperature 0."""
-    warm = chosen(summary["points"], temperature=1.0)
-    bests = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
-    cold = chosen(summary["points"], temperature=0.0)
-    same = bool(cold) and all(row["more_than_gsd"]["value"] == 0 for row in cold)
-    fewest = min((row["tokens"] for row in cold), default=0)
-    rest = (
-        f" At temperature 0 all rules need the same target calls ({fewest:,} tokens per point)."
-        if same
-        else ""
+    return view(
+        "All rules on the same trees",
+        "Not in the paper: python -m research.experiments.rules",
+        f"Most tokens per target call, from {_fewest(warm)} tokens per point: {listed(bests, '; ')}.{same}",
+        "Marks above 0 yield more than GSD on the same prompts and seeds, at temperature 1, with 95% "
+        "intervals. The number below each tree is GSD's tokens per target call.",
+        figure,
+        table(caption, [*columns, "95% interval", "", "tokens"], cells),
+        id="rules",
     )
-    return f"Most tokens per target call, from {_fewest(warm)} tokens per point: {listed(bests, '; ')}.{rest}"
 
 
 def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
@@ -95,57 +84,18 @@ def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
     return [METHODS[row["method"]].name for row in sorted(near, key=lambda row: -row["value"])]
 
 
-def rules_table(summary: Summary) -> dict[str, Any]:
-    """A row for each tree, temperature and rule."""
-    rows = []
-    for row in summary["points"]:
-        there = chosen(summary["points"], temperature=row["temperature"])
-        name = METHODS[row["method"]].name
-        values = [f"{row['value']:.3f}", interval(row), *spread(row["more_than_gsd"])]
-        mark = "best" if name in best(there, row["tree"]) else ""
-        rows.append([row["tree"], f"{row['temperature']:g}", name, *values, mark, f"{row['tokens']:,}"])
-    columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
-    caption = (
-        "The values are tokens per target call. Best are the highest value and those that the 95% interval "
-        "does not separate from it"
-    )
-    return table(caption, [*columns, "95% interval", "", "tokens"], rows)
-
-
-# ---------------------------------------------------------------- the draft's temperature
-
-
 def draft_temperature(summary: Summary) -> dict[str, Any]:
-    """ERSD's speed by the temperature of its draft. The text is the same at all of them."""
-    return view(
-        "ERSD with a colder or warmer draft",
-        "Not in the paper: python -m research.experiments.draft_temperature",
-        draft_temperature_sentence(summary),
-        "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
-        draft_temperature_figure(summary),
-        draft_temperature_table(summary),
-        id="draft-temperature",
-    )
+    """ERSD's tokens per target call by the temperature of its draft, one curve for each tree.
 
-
-def draft_temperature_figure(summary: Summary) -> go.Figure:
-    """Tokens per target call against the draft's temperature, one curve for each tree."""
-    figure = axes("temperature of the draft", "tokens per target call", 360)
+    The text is the same at all temperatures.
+    """
+    figure, parts = axes("temperature of the draft", "tokens per target call", 360), []
     for tree in _names(summary["points"], "tree"):
-        rows = chosen(summary["points"], tree=tree)
-        kind = TOPOLOGIES[tree.partition("(")[0]]
+        rows, kind = chosen(summary["points"], tree=tree), TOPOLOGIES[tree.partition("(")[0]]
         mark, dash = _LOOKS.get(tree, (kind.mark, kind.dash))
         look = figures.Look(tree, colour(kind.colour), mark, dash)
         figure.add_trace(figures.measured(look, [row["draft_temperature"] for row in rows], rows, lines=True))
-    return figure
-
-
-def draft_temperature_sentence(summary: Summary) -> str:
-    """The sentence below the figure: the fastest temperature of each tree, and the fact that no text
-    changed."""
-    parts = []
-    for tree in _names(summary["points"], "tree"):
-        top = max(chosen(summary["points"], tree=tree), key=lambda row: row["value"])
+        top = max(rows, key=lambda row: row["value"])
         more = f"{number(top['gain']['value'])} more than at 1"
         sure = more if (top["gain"]["low"] or 0) > 0 else "its interval does not separate it from 1"
         parts.append(
@@ -153,16 +103,7 @@ def draft_temperature_sentence(summary: Summary) -> str:
         )
     texts = summary["runs"] // len(summary["points"])
     few = "; with so few, the intervals are rough" if texts < FEW else ""
-    return (
-        f"The temperature with most tokens per target call is {listed(parts)}. All {summary['runs']:,} texts "
-        f"equal those of autoregressive decoding, token by token. A point has "
-        f"{texts} texts, {_fewest(summary['points'])} tokens{few}."
-    )
-
-
-def draft_temperature_table(summary: Summary) -> dict[str, Any]:
-    """A row for each tree and temperature."""
-    rows = [
+    cells = [
         [
             row["tree"],
             f"{row['draft_temperature']:g}",
@@ -173,10 +114,17 @@ def draft_temperature_table(summary: Summary) -> dict[str, Any]:
         for row in summary["points"]
     ]
     columns = ["tree", "draft's temperature", "tokens per call", "95% interval", "more than at 1"]
-    return table("ERSD's tokens per target call", [*columns, "95% interval"], rows)
-
-
-# ---------------------------------------------------------------- both
+    return view(
+        "ERSD with a colder or warmer draft",
+        "Not in the paper: python -m research.experiments.draft_temperature",
+        f"The temperature with most tokens per target call is {listed(parts)}. All {summary['runs']:,} texts "
+        f"equal those of autoregressive decoding, token by token. A point has "
+        f"{texts} texts, {_fewest(summary['points'])} tokens{few}.",
+        "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
+        figure,
+        table("ERSD's tokens per target call", [*columns, "95% interval"], cells),
+        id="draft-temperature",
+    )
 
 
 def _names(rows: Iterable[Mapping[str, Any]], field: str) -> list[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from components.experiments import files
 from components.experiments.figures import Look, measured, spread
 from components.page import plots
@@ -39,43 +37,52 @@ def views() -> list[dict[str, Any]]:
 
 
 def view(summary: Summary) -> dict[str, Any]:
-    """Tokens per second against k, a curve for each number of texts."""
-    about = summary["machine"]
+    """Tokens per second against k, a curve for each number of texts; the fastest k of each, and its gain."""
+    points, about = summary["points"], summary["machine"]
+    curves = {
+        at_once: _curve(summary, at_once) for at_once in dict.fromkeys(row["at_once"] for row in points)
+    }
+    # the speed axis is logarithmic, so that equal steps are equal gains
+    figure = axes("drafted tokens k", "tokens per second, one core", 360, yaxis_type="log")
+    for (mark, dash), (at_once, rows) in zip(_LOOKS, curves.items(), strict=False):
+        look = Look(_texts(at_once), colour("ersd"), mark, dash)
+        figure.add_trace(measured(look, [row["k"] for row in rows], rows, positive=True, lines=True))
+    auto = [row for row in points if row["tree"] == _AUTO]
+    stars = marks("auto: one budget for all", INK, "star").update(
+        x=[row["k"] for row in auto],
+        y=[row["value"] for row in auto],
+        hovertext=[f"auto, {_texts(row['at_once'])}: {row['value']:.0f}" for row in auto],
+        marker={"size": 13},
+    )
+    figure.add_trace(stars)
+    figure.update_yaxes(tickvals=_TICKS, ticktext=[f"{tick:,}" for tick in _TICKS])
+    cells = [
+        [
+            f"{row['at_once']}",
+            f"auto: {row['k']} on average" if row["tree"] == _AUTO else row["tree"],
+            f"{row['value']:,.0f}",
+            f"{row['low']:,.0f} to {row['high']:,.0f}",
+            *spread(row["gain"]),
+        ]
+        for row in points
+    ]
+    columns = ["texts at once", "k", "tokens per second", "lowest to highest", "times k = 0"]
     return plots.view(
         "Many texts at once: the best tree shrinks",
         "Not in the paper: python -m research.experiments.serving",
-        sentence(summary),
+        _sentence({at_once: fastest(rows) for at_once, rows in curves.items()}),
         f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD "
         "drafts the optimal tree of k tokens, the same for all texts; k = 0 drafts nothing. All points write "
         "the same texts. Stars: auto, which divides one budget of rows among the texts, drawn at its mean k. "
         f"One core, processor time: {about['processor']}, {about['date']}.",
-        figure(summary),
-        as_table(summary),
+        figure,
+        plots.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], cells),
         id="serving",
     )
 
 
-def figure(summary: Summary) -> go.Figure:
-    """The figure. Its speed axis is logarithmic, so that equal steps are equal gains."""
-    drawn = axes("drafted tokens k", "tokens per second, one core", 360, yaxis_type="log")
-    for (mark, dash), at_once in zip(_LOOKS, _sizes(summary), strict=False):
-        rows = _curve(summary, at_once)
-        look = Look(_texts(at_once), colour("ersd"), mark, dash)
-        drawn.add_trace(measured(look, [row["k"] for row in rows], rows, positive=True, lines=True))
-    chosen = [row for row in summary["points"] if row["tree"] == _AUTO]
-    stars = marks("auto: one budget for all", INK, "star").update(
-        x=[row["k"] for row in chosen],
-        y=[row["value"] for row in chosen],
-        hovertext=[f"auto, {_texts(row['at_once'])}: {row['value']:.0f}" for row in chosen],
-        marker={"size": 13},
-    )
-    drawn.add_trace(stars)
-    return drawn.update_yaxes(tickvals=_TICKS, ticktext=[f"{tick:,}" for tick in _TICKS])
-
-
-def sentence(summary: Summary) -> str:
+def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
     """The fastest k for each number of texts, its gain, and what that means for a server."""
-    best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
     lines = [f"{at_once}: {_in_words(row)}" for at_once, row in best.items() if row["tree"] != _PLAIN]
     if plain := [str(at_once) for at_once, row in best.items() if row["tree"] == _PLAIN]:
         lines.append(f"{listed(plain)}: k = 0")
@@ -97,26 +104,6 @@ def fastest(rows: Rows) -> Mapping[str, Any]:
 
 def _in_words(row: Mapping[str, Any]) -> str:
     return f"k = {row['k']} ({row['value']:,.0f}, {number(row['gain']['value'])})"
-
-
-def as_table(summary: Summary) -> dict[str, Any]:
-    """A row for each number of texts and tree."""
-    rows = [
-        [
-            f"{row['at_once']}",
-            f"auto: {row['k']} on average" if row["tree"] == _AUTO else row["tree"],
-            f"{row['value']:,.0f}",
-            f"{row['low']:,.0f} to {row['high']:,.0f}",
-            *spread(row["gain"]),
-        ]
-        for row in summary["points"]
-    ]
-    columns = ["texts at once", "k", "tokens per second", "lowest to highest", "times k = 0"]
-    return plots.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], rows)
-
-
-def _sizes(summary: Summary) -> list[int]:
-    return list(dict.fromkeys(row["at_once"] for row in summary["points"]))
 
 
 def _curve(summary: Summary, at_once: int) -> list[Mapping[str, Any]]:

@@ -34,14 +34,14 @@ def test_the_best_are_those_that_the_interval_does_not_tell_from_the_first(summa
     assert same_trees.best(summary["points"], "sequence(4)") == ["Traversal"]
     warm = [row for row in summary["points"] if row["temperature"]]
     assert same_trees.best(warm, "batch(4)") == ["ERSD", "SpecTr"]
-    said = same_trees.rules_sentence(summary)
+    said = same_trees.rules(summary)["sentence"]
     assert "ERSD and SpecTr on batch(4); Traversal on sequence(4)." in said
     assert "At temperature 0 all rules need the same target calls" in said
 
 
 def test_a_gain_at_temperature_0_is_not_denied(summary):
     summary["points"][-1]["more_than_gsd"] = estimate(0.2)
-    assert "temperature 0" not in same_trees.rules_sentence(summary)
+    assert "temperature 0" not in same_trees.rules(summary)["sentence"]
 
 
 def test_the_figure_has_a_mark_with_an_interval_for_each_rule_and_tree(summary):
@@ -71,7 +71,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
         in view["sentence"]
     )
     points[2]["gain"]["low"] = 0.02
-    sure = same_trees.draft_temperature_sentence({"points": points, "runs": 12})
+    sure = same_trees.draft_temperature({"points": points, "runs": 12})["sentence"]
     assert "1.5 on sequence(4) (0.100 more than at 1)" in sure
     assert view["sentence"].endswith("2 texts, at least 900 tokens; with so few, the intervals are rough.")
     assert [trace["name"] for trace in view["figure"]["data"]] == ["sequence(4)", "optimal(8)"]
