@@ -6,13 +6,14 @@ import math
 from typing import Annotated
 
 import numpy as np
+import plotly.graph_objects as go
 from pydantic import Field
 
-from components.codecs import figures
 from components.codecs.catalogue import BOUNDS, NAMES, Weight, shares
 from components.page.plots import table, view
 from components.page.questions import Answer, Question, answers
 from specdec import channel
+from specdec.figures.looks import BOUND, INK, axes, hollow
 
 MOST_TOKENS = 20
 _SHOWN = 12
@@ -39,10 +40,16 @@ def distributions(asked: Distributions) -> Answer:
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
     both = channel.index_distributions(p, q, method, _COUNTED)
     bound, constant, source = BOUNDS[method]
+    names = ("with replacement", "without replacement")
     laws = both.with_replacement, both.without_replacement
     size = min(_SHOWN, max(map(len, laws)))
     shown = [np.pad(law[:size], (0, max(0, size - len(law)))).tolist() for law in laws]
     rows = [[str(i), f"{a:.4f}", f"{b:.4f}"] for i, (a, b) in enumerate(zip(*shown, strict=True))]
+    figure = axes("index sent", "probability", 320, barmode="group", bargap=0.25, xaxis_dtick=1)
+    for name, law, marker in zip(names, shown, ({"color": BOUND}, hollow(INK)), strict=True):
+        x, hover = list(range(len(law))), "%{y:.3g} at index %{x}"
+        bars = go.Bar(name=name, legendgroup=name, x=x, y=law, hovertemplate=hover)
+        figure.add_trace(bars.update(marker=marker))
     return {
         "p": p,
         "q": q,
@@ -53,8 +60,8 @@ def distributions(asked: Distributions) -> Answer:
             _about_entropies(both, method, len(p)),
             f"Upper bound of H with replacement: {bound(both.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
             f"{constant:.3g}, {source}.",
-            figures.index_distributions(*shown),
-            table("Probability of each index", ["index", "with replacement", "without replacement"], rows),
+            figure,
+            table("Probability of each index", ["index", *names], rows),
         ),
     }
 

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from components.codecs import figures
 from components.codecs.catalogue import BOUNDS, RELATIVES
 from components.codecs.record_sentences import RECORDED
 from components.page.plots import table, view
 from components.page.questions import Answer, Question, answers
 from specdec import channel, theory
+from specdec.figures.looks import BOUND, INK, axes, line
 
 View = dict[str, Any]
 _SHOWN = 12
@@ -143,16 +143,25 @@ def _bits_plot(tokens: Sequence[View], method: str) -> View:
         f"{len(tokens)} tokens took {sums[0][-1]} whole bits; D_KL adds up to {sums[2][-1]:.1f} bits, "
         f"and the upper bound of the indices' entropy to {sums[3][-1]:.1f}."
     )
+    count = list(range(1, len(tokens) + 1))
+    figure = axes("tokens sent", "bits so far").add_traces(
+        [
+            line("upper bound of H[index]", BOUND, "dash", count, sums[3]),
+            line("sent, Elias γ", INK, "solid", count, sums[0]),
+            line("ideal, Zipf's law", INK, "dot", count, sums[1]),
+            line("D_KL[P‖Q]", BOUND, "solid", count, sums[2]),
+        ]
+    )
     columns = ["tokens", "sent, Elias γ", "ideal, Zipf", "D_KL", "bound"]
     rows = [
         [str(n), str(a), *(f"{value:.2f}" for value in rest)]
-        for n, (a, *rest) in enumerate(zip(*sums, strict=True), start=1)
+        for n, a, *rest in zip(count, *sums, strict=True)
     ]
     return view(
         "Bits so far",
         "Paper: Section 4, Equations 6 to 8",
         sentence,
         _AT_LEAST[method],
-        figures.bits_so_far(*sums),
+        figure,
         table("Bits so far", columns, rows),
     )

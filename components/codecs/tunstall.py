@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+import plotly.graph_objects as go
 from pydantic import Field
 
-from components.codecs import figures
 from components.codecs.catalogue import Weight, shares
 from components.page.plots import table, view
 from components.page.questions import Answer, Question, answers
 from specdec import channel
+from specdec.figures.looks import BOUND, INK, axes, line
 
 View = dict[str, Any]
 MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
@@ -72,9 +73,12 @@ def _about_word(letters: int, bits: int, words: Sequence[str], code: channel.Tun
 
 
 def _rate_plot(codes: Mapping[int, channel.TunstallCode], k: int) -> View:
-    rates = [code.rate for code in codes.values()]
-    code = codes[k]
-    figure = figures.tunstall_rates(list(codes), rates, code.entropy, k)
+    code, rates = codes[k], [each.rate for each in codes.values()]
+    figure = axes("inner nodes k, without the root", "bits per symbol", 320)
+    figure.add_trace(line("rate", INK, "solid", list(codes), rates))
+    figure.add_trace(line("entropy", BOUND, "dash", [0, MOST_K], [code.entropy, code.entropy]))
+    chosen = go.Scatter(name="this code", legendgroup="this code", x=[k], y=[code.rate])
+    figure.add_trace(chosen.update(mode="markers", marker={"symbol": "star", "size": 13, "color": INK}))
     columns = ["k", "codewords", "bits per codeword", "letters per phrase", "bits per letter"]
     rows = [
         [*map(str, (n, c.num_codewords, c.codeword_bits)), f"{c.expected_phrase:.3f}", f"{c.rate:.3f}"]

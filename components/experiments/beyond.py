@@ -12,7 +12,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from components.experiments import files
-from components.experiments.figures import Look, measured
+from components.experiments.figures import Look, chosen, measured
 from components.page.plots import table, view
 from research.experiments.phrases import number, with_interval
 from specdec.figures.looks import BOUND, axes, colour, line
@@ -36,35 +36,20 @@ def rounding(summary: Summary) -> dict[str, Any]:
     """How often rounding changes a token: in one race, in greedy decoding, and the race's upper bound."""
     fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
     points = [
-        row | {f: {e: v and 100 * v for e, v in row[f].items()} for f in fields} for row in summary["points"]
-    ]
+        row | {field: {end: value and 100 * value for end, value in row[field].items()} for field in fields}
+        for row in summary["points"]
+    ]  # in percent
     rows = [row for row in points if row["distance"]["value"] > 0]
     row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
-    percent = {field: number(row[field]["value"]) for field in fields}
+    share = {field: f"{number(row[field]['value'])}%" for field in fields}
     sentence = (
-        f"Compared with float32, bfloat16 changes {percent['expected']}% of the story model's tokens under "
-        f"one shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding "
-        f"and {percent['independent']}% of independent samples."
+        f"Compared with float32, bfloat16 changes {share['expected']} of the story model's tokens under "
+        f"one shared race (never more than {share['bound']}), {share['greedy']} under greedy decoding "
+        f"and {share['independent']} of independent samples."
     )
     cells = [
         [row["pair"], row["compared"], *(with_interval(row[field]) for field in fields)] for row in points
     ]
-    named = ("total variation", "races counted", "races, exact", "bound", "greedy", "independent")
-    columns = ["pair", "arithmetic", *named]
-    return view(
-        "How many tokens rounding changes",
-        _place("rounding"),
-        sentence,
-        "Each arithmetic scores the same texts as float32. Circles and squares show the exact probability "
-        "that the winners of one race differ, with 95% intervals over texts. Diamonds and crosses show "
-        "greedy decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
-        _rounding_figure(rows),
-        table("Tokens that differ, percent, with 95% intervals", columns, cells),
-        id="rounding",
-    )
-
-
-def _rounding_figure(rows: Sequence[Row]) -> go.Figure:
     names = list(dict.fromkeys(row["compared"] for row in rows))
     figure = axes("", "tokens that differ, percent", 400, yaxis_type="log")
     for place, (pair, own) in enumerate(_by_pair(rows).items()):
@@ -91,7 +76,19 @@ def _rounding_figure(rows: Sequence[Row]) -> go.Figure:
         tickvals=list(range(len(names))), ticktext=names, tickangle=-45, tickfont={"size": 11}
     )
     figure.update_yaxes(dtick=1, exponentformat="power")
-    return figure
+    named = ("total variation", "races counted", "races, exact", "bound", "greedy", "independent")
+    columns = ["pair", "arithmetic", *named]
+    return view(
+        "How many tokens rounding changes",
+        _place("rounding"),
+        sentence,
+        "Each arithmetic scores the same texts as float32. Circles and squares show the exact probability "
+        "that the winners of one race differ, with 95% intervals over texts. Diamonds and crosses show "
+        "greedy decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
+        figure,
+        table("Tokens that differ, percent, with 95% intervals", columns, cells),
+        id="rounding",
+    )
 
 
 def limits(summary: Summary) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def limits(summary: Summary) -> dict[str, Any]:
     parts = [f"{number(row['value'])} and {number(row['lemma'])} ({row['pair']})" for row in last]
     sentence = f"Tokens per call at k = {ks[-1]} and the limit of Lemma m: {', '.join(parts)}."
     cells = [
-        [row["pair"], str(row["k"]), with_interval(row), *(number(row[f]) for f in _FIELDS.values())]
+        [row["pair"], str(row["k"]), with_interval(row), *(number(row[field]) for field in _FIELDS.values())]
         for row in points
     ]
     return view(
@@ -235,7 +232,4 @@ def ahead(summary: Summary) -> dict[str, Any]:
 
 
 def _by_pair(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    return {
-        pair: [row for row in rows if row["pair"] == pair]
-        for pair in dict.fromkeys(row["pair"] for row in rows)
-    }
+    return {pair: chosen(rows, pair=pair) for pair in dict.fromkeys(row["pair"] for row in rows)}
