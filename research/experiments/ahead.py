@@ -61,26 +61,23 @@ def measured(pair: ModelPair, text: Text) -> Record:
     """The ranks of a text's tokens, and probabilities for GSD.
 
     gsd: for each m of `GUESSES`, the sum over tokens of the probability that GSD rejects its first draft and
-    then writes one of the m guesses.
+    then writes one of the m guesses. seconds: of the first texts' rounds by tree, and of the draft's forwards
+    by rows.
     """
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
     rejected = theory.total_variation(p, q)
     gsd = [float((preparation.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
+    timings = None
+    if text.number < TIMED:
+        trees = {name: _timed(pair, text, tree) for name, tree in TREES.items()}
+        timings = {"trees": trees, "rows": _seconds_of_rows(pair, text)}
     return {
         "tokens": len(p),
         "ranks": own_ranks(pair, text, log_p, log_q),
         "gsd": gsd,
         "rejected": float(rejected.sum()),
-        "seconds": _timings(pair, text) if text.number < TIMED else None,
-    }
-
-
-def _timings(pair: ModelPair, text: Text) -> Record:
-    """Seconds of rounds by tree, and of the draft's forwards by rows."""
-    return {
-        "trees": {name: _timed(pair, text, tree) for name, tree in TREES.items()},
-        "rows": _seconds_of_rows(pair, text),
+        "seconds": timings,
     }
 
 

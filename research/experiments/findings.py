@@ -62,14 +62,14 @@ class Data(NamedTuple):
         """Measured tokens per target call."""
         return self.estimates[Point(method, strategy, k)].value
 
-    def prediction(self, method: str, strategy: str, k: int) -> float:
-        """Predicted tokens per target call."""
-        rows = (row for row in self.summary["points"] if row["method"] == method)
-        return next(row["prediction"] for row in rows if (row["strategy"], row["k"]) == (strategy, k))
+    def prediction(self, *point: Any) -> float:
+        """Predicted tokens per target call of a method, a strategy and a k."""
+        rows = self.summary["points"]
+        return next(row["prediction"] for row in rows if (row["method"], row["strategy"], row["k"]) == point)
 
-    def bounds(self, method: str) -> dict[int, Mapping[str, float]]:
-        """Upper bounds for each k."""
-        return {row["k"]: row for row in self.summary["bounds"][method]["by_k"]}
+    def bounds(self, method: str, name: str) -> dict[int, float]:
+        """The upper bound of this name for each k."""
+        return {row["k"]: row[name] for row in self.summary["bounds"][method]["by_k"]}
 
 
 class _NotMeasured(Exception):  # noqa: N818 - not an error
@@ -258,7 +258,7 @@ def _converge(data: Data) -> Outcome:
 )
 def _bound_increments(data: Data) -> Outcome:
     def check(method: str) -> Outcome:
-        bounds = {k: row["fixed_m"] for k, row in data.bounds(method).items()}
+        bounds = data.bounds(method, "fixed_m")
         ks = [k for k in data.grid("optimal", 0, least=LARGE_K) if math.isfinite(bounds.get(k) or math.inf)]
         if len(ks) < 4:
             raise _NotMeasured(f"optimal from {LARGE_K}: 4 points with a bound are needed, not {len(ks)}")
@@ -273,7 +273,7 @@ def _bound_increments(data: Data) -> Outcome:
 @_finding("bound", "No measured value of the optimal tree is above the minimal bound.", "Figure 3, Lemma 4.2")
 def _bound_holds(data: Data) -> Outcome:
     def check(method: str) -> Outcome:
-        bounds = {k: row["minimal"] for k, row in data.bounds(method).items()}
+        bounds = data.bounds(method, "minimal")
         ks = [k for k in data.grid("optimal", 1) if k in bounds]
         over = [k for k in ks if data.estimates[Point(method, "optimal", k)].interval[0] > bounds[k]]
         margin, closest = min((bounds[k] - data.value(method, "optimal", k), k) for k in ks)

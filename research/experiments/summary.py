@@ -173,18 +173,17 @@ def _bounds(plan: Plan, method: str, header: Record) -> dict[str, Any]:
     if not ks:
         return {"fixed_m": None, "by_k": []}
     m = theory.best_lemma_m(vector, ks[-1])
-    return {"fixed_m": m, "by_k": [_bound(vector, size, k, m) for k in ks]}
-
-
-def _bound(vector: np.ndarray, vocab_size: int, k: int, m: int) -> dict[str, Any]:
-    valid = m >= theory.smallest_lemma_m(vector, k)
-    return {
-        "k": k,
-        "minimal": theory.lemma_bound(vector, k),
-        "fixed_m": theory.lemma_bound(vector, k, m) if valid else None,
-        "tunstall": theory.tunstall_bound(vector, vocab_size, k),
-        "prediction": theory.expected_tokens(vector, optimal_topology(vector, k)),
-    }
+    rows = [
+        {
+            "k": k,
+            "minimal": theory.lemma_bound(vector, k),
+            "fixed_m": theory.lemma_bound(vector, k, m) if m >= theory.smallest_lemma_m(vector, k) else None,
+            "tunstall": theory.tunstall_bound(vector, size, k),
+            "prediction": theory.expected_tokens(vector, optimal_topology(vector, k)),
+        }
+        for k in ks
+    ]
+    return {"fixed_m": m, "by_k": rows}
 
 
 def _rounded(value: Any) -> Any:
