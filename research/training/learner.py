@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from research.training.records import Place, Record, add_gradients, measured
+from research.training.gap import gap_of
+from research.training.records import Record
+
+CHUNK = 256
+"""Positions whose logits are turned into a gradient at once: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +30,14 @@ class Lessons:
     prompt_weight: float = 1.0
     temperatures: tuple[float, ...] = (1.0,)
 
-    def lateness(self, progress: float) -> float:
-        """The argument `late` of `add_gradients`, which rises from 0 to 1 in a fifth of the training."""
-        return min(1.0, max(0.0, (progress - self.late) / 0.2))
-
 
 class Learner:
-    """A draft and the records that it learns from. place: the index of each id in the draft's output."""
+    """A draft and the records that it learns from.
 
-    def __init__(self, model: LlamaForCausalLM, place: Place, records: Sequence[Record], lessons: Lessons):
+    place: [vocabulary], the index of each id in the draft's output; -1 for ids that the draft does not score.
+    """
+
+    def __init__(self, model: LlamaForCausalLM, place: Tensor, records: Sequence[Record], lessons: Lessons):
         model.set_attn_implementation("specdec_plain")
         self.model, self.place, self.records, self.lessons = model, place, records, lessons
 
@@ -47,19 +50,69 @@ class Learner:
         rows = torch.randint(len(record["ids"]), (count,), generator=generator)
         heat = lessons.temperatures[_drawn(len(lessons.temperatures), generator)]
         weight = torch.where(record["own"][rows][:, 1:].flatten(), 1.0, lessons.prompt_weight)
-        weight /= weight.sum()
-        late = lessons.lateness(progress)
-        return add_gradients(self.model, self.place, record, rows, late, weight, heat), count * length
+        late = min(1.0, max(0.0, (progress - lessons.late) / 0.2))  # from 0 to 1 in a fifth of the training
+        return self.add_gradients(record, rows, late, weight / weight.sum(), heat), count * length
 
+    def add_gradients(
+        self, record: Record, rows: Tensor, late: float, weight: Tensor, heat: float = 1.0
+    ) -> float:
+        """Adds the gradients of the draft's loss on some rows. Returns the loss.
+
+        late: from 0, where the loss is the KL divergence, to 1, where it is 0.2 times the KL divergence plus
+        both rejection probabilities. weight: [positions], with the sum 1. heat: the temperature of both.
+        """
+        logits = self.logits(record, rows)  # [positions, scored]
+        gradient, total = torch.empty_like(logits), 0.0
+        for part, p, at in self._parts(record, rows, heat):
+            scaled = logits[part].detach().float().div_(heat).requires_grad_()
+            q = scaled.softmax(-1).gather(-1, at.clamp(min=0))
+            gap = gap_of(p, q, at >= 0, with_race=late > 0)
+            loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
+            (slope,) = torch.autograd.grad(loss, scaled)
+            gradient[part] = slope.div_(heat)
+            total += loss.item()
+        logits.backward(gradient)
+        return total
+
+    @torch.no_grad()
     def measure(self, record: Record, heat: float = 1.0, rows: Tensor | None = None) -> dict[str, float]:
         """KL divergence in nats, and acceptance of the first child under GSD and ERSD, on the target's text.
 
         rows: a mask [rows] of the rows that count; None for all.
         """
+        gaps = []
+        for some in torch.arange(len(record["ids"])).split(8):
+            logits = self.logits(record, some)
+            for part, p, at in self._parts(record, some, heat):
+                q = (logits[part].float() / heat).softmax(-1).gather(-1, at.clamp(min=0))
+                gap = gap_of(p, q, at >= 0)
+                gaps.append(torch.stack([gap.kl, 1 - gap.tv, 1 - gap.race]))
         own = record["own"][:, 1:]
         counted = own if rows is None else own & rows[:, None]
-        means = measured(self.model, self.place, record, heat)[:, counted.flatten()].mean(-1)
+        means = torch.cat(gaps, -1)[:, counted.flatten()].mean(-1)
         return dict(zip(("kl", "gsd", "ersd"), means.tolist(), strict=True))
+
+    def logits(self, record: Record, rows: Tensor) -> Tensor:
+        """The draft's logits [positions, scored] along these rows, bfloat16."""
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.model(record["ids"][rows][:, :-1].long(), use_cache=False).logits.flatten(0, 1)
+
+    def _parts(self, record: Record, rows: Tensor, heat: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Slices of n positions, p [n, kept] at this temperature, and the tokens' indices in the output."""
+        p, at = record["p"][rows].flatten(0, 1), self.place[record["top"][rows].long()].flatten(0, 1)
+        for start in range(0, len(p), CHUNK):
+            part = slice(start, min(start + CHUNK, len(p)))
+            yield part, tempered(p[part].float(), heat), at[part]
+
+
+def tempered(p: Tensor, heat: float) -> Tensor:
+    """p [..., kept] at a temperature. The other tokens are treated as equally likely as the last one in p."""
+    if heat == 1:
+        return p
+    last = p[..., -1:].clamp(min=1e-7)
+    others = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
+    raised = p.pow(1 / heat)
+    return raised / (raised.sum(-1, keepdim=True) + others * last.pow(1 / heat))
 
 
 def _drawn(count: int, generator: torch.Generator) -> int:

@@ -13,15 +13,13 @@ The records of SmolLM2 also hold the temperature and the kind of each row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
-from research.training.gap import gap_of
 from research.training.loop import save
 from specdec import learn
 from specdec.decoding.batch import generate_many
@@ -31,12 +29,8 @@ from specdec.race import derived_seed
 
 AT_ONCE = 64
 """Rows that are written together."""
-CHUNK = 256
-"""Positions whose logits are turned into a gradient at once: they stay in the processor's cache."""
 
 Record = dict[str, Any]
-Place = Tensor
-"""[vocabulary]: the index of each id in the draft's output; -1 for ids that the draft does not score."""
 
 
 def sampled(
@@ -102,71 +96,3 @@ def write_missing(path: Path, make: Callable[[], Record]) -> None:
 def load(path: Path) -> Record:
     """The record in a file. Its tensors stay on the disk until they are used."""
     return torch.load(path, mmap=True, weights_only=True)
-
-
-# ---------------------------------------------------------------- learning from records
-
-
-def add_gradients(
-    model: LlamaForCausalLM,
-    place: Place,
-    record: Record,
-    rows: Tensor,
-    late: float,
-    weight: Tensor,
-    heat: float = 1.0,
-) -> float:
-    """Adds the gradients of the draft's loss on some rows. Returns the loss.
-
-    late: from 0, where the loss is the KL divergence, to 1, where it is 0.2 times the KL divergence plus both
-    rejection probabilities. weight: [positions], with the sum 1. heat: the temperature of both models.
-    """
-    logits = draft_logits(model, record, rows)  # [positions, scored]
-    gradient, total = torch.empty_like(logits), 0.0
-    for part, p, at in _parts(record, rows, place, heat):
-        scaled = logits[part].detach().float().div_(heat).requires_grad_()
-        q = scaled.softmax(-1).gather(-1, at.clamp(min=0))
-        gap = gap_of(p, q, at >= 0, with_race=late > 0)
-        loss = ((1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race)) @ weight[part]
-        (slope,) = torch.autograd.grad(loss, scaled)
-        gradient[part] = slope.div_(heat)
-        total += loss.item()
-    logits.backward(gradient)
-    return total
-
-
-@torch.no_grad()
-def measured(model: LlamaForCausalLM, place: Place, record: Record, heat: float = 1.0) -> Tensor:
-    """[3, positions]: KL divergence in nats, and the first child's acceptance under GSD and ERSD."""
-    gaps = []
-    for rows in torch.arange(len(record["ids"])).split(8):
-        logits = draft_logits(model, record, rows)
-        for part, p, at in _parts(record, rows, place, heat):
-            q = (logits[part].float() / heat).softmax(-1).gather(-1, at.clamp(min=0))
-            gap = gap_of(p, q, at >= 0)
-            gaps.append(torch.stack([gap.kl, 1 - gap.tv, 1 - gap.race]))
-    return torch.cat(gaps, -1)
-
-
-def draft_logits(model: LlamaForCausalLM, record: Record, rows: Tensor) -> Tensor:
-    """The draft's logits [positions, scored] along these rows, bfloat16."""
-    with torch.autocast("cpu", torch.bfloat16):
-        return model(record["ids"][rows][:, :-1].long(), use_cache=False).logits.flatten(0, 1)
-
-
-def _parts(record: Record, rows: Tensor, place: Place, heat: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Slices of n positions, p [n, kept] at this temperature, and the tokens' indices in the output."""
-    p, at = record["p"][rows].flatten(0, 1), place[record["top"][rows].long()].flatten(0, 1)
-    for start in range(0, len(p), CHUNK):
-        part = slice(start, min(start + CHUNK, len(p)))
-        yield part, tempered(p[part].float(), heat), at[part]
-
-
-def tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at a temperature. The other tokens are treated as equally likely as the last one in p."""
-    if heat == 1:
-        return p
-    last = p[..., -1:].clamp(min=1e-7)
-    others = (1 - p.sum(-1, keepdim=True)).clamp(min=0) / last
-    raised = p.pow(1 / heat)
-    return raised / (raised.sum(-1, keepdim=True) + others * last.pow(1 / heat))

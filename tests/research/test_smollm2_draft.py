@@ -11,9 +11,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import specdec
 from research.training.__main__ import main
 from research.training.gap import gap_of
+from research.training.learner import tempered
 from research.training.llama import Shape
 from research.training.loop import Rates
-from research.training.records import add_gradients, draft_logits, tempered
 from research.training.smollm2_draft import LESSONS, MEASURED, Recipe, begun, most_used, train
 from specdec.models import HFModel
 from specdec.models.partial import CONFIG, load_partial
@@ -84,10 +84,10 @@ def test_the_gradient_by_parts_is_the_gradient_of_the_loss(pair, trained, heat, 
     record, rows = learner.records[0], torch.tensor([0, 2])
     weight = torch.rand(2 * SMALL.length, generator=torch.Generator().manual_seed(1))
     weight /= weight.sum()
-    add_gradients(learner.model, learner.place, record, rows, late, weight, heat)
+    learner.add_gradients(record, rows, late, weight, heat)
     have = {name: p.grad.clone() for name, p in learner.model.named_parameters() if p.grad is not None}
     learner.model.zero_grad(set_to_none=True)
-    logits = draft_logits(learner.model, record, rows).float() / heat
+    logits = learner.logits(record, rows).float() / heat
     place = learner.place[record["top"][rows].long()].flatten(0, 1)
     q = logits.softmax(-1).gather(-1, place.clamp(min=0))
     gap = gap_of(tempered(record["p"][rows].flatten(0, 1).float(), heat), q, place >= 0)
