@@ -120,18 +120,17 @@ def _decoded(
     """The runs after they have ended, and the largest number that were decoded at once."""
     batch, step, most = Batch(pair), 0, 0
     runs = [stream(pair, plan.prompt, **plan.settings) for plan in planned]
-    waiting, leaving = dict(zip(runs, planned, strict=True)), dict(zip(runs, planned, strict=True))
-    while batch or waiting:
-        for run in [run for run, plan in waiting.items() if plan.joins <= step]:
+    plan_of = dict(zip(runs, planned, strict=True))
+    while batch or step <= max(plan.joins for plan in planned):
+        for run in [run for run, plan in plan_of.items() if plan.joins == step]:
             batch.add(run)
-            del waiting[run]
         if spoil is not None:
             spoil(batch)
         most, step = max(most, len(batch)), step + 1
         for member in batch.step():
             if member.error is not None:
                 raise member.error
-            if not member.ended and len(member.run.rounds) == leaving[member.run].leaves:
+            if not member.ended and len(member.run.rounds) == plan_of[member.run].leaves:
                 batch.remove(member.run)
     return runs, most
 
