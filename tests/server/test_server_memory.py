@@ -2,34 +2,23 @@
 processor."""
 
 import json
-import os
 import platform
-import subprocess
-import sys
 
 import pytest
 
-from tests.stress.leftovers import MANY
-from tests.stress.visitors import ROOT
+from tests.helpers.processes import printed
 
 
 @pytest.fixture(scope="module")
 def left():
     # in a separate process, because Gradio leaves event loops open
-    command = [sys.executable, "-m", "tests.stress.leftovers"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout.splitlines()[-1])
-
-
-def test_gradio_remembers_as_many_visitors_as_can_run_at_once(left):
-    assert left["remembered"] == {"sessions": left["threads"], "times": left["threads"]}
-    assert left["threads"] < MANY
+    return json.loads(printed("from tests.stress.leftovers import main; main()").splitlines()[-1])
 
 
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
+        ("remembered", 44),  # sessions that Gradio keeps: as many as there are threads
         ("remaining", {}),  # objects of runs, whether the runs were read to their end or not
         ("unheard", {"seated": 0, "waiting": 0, "kept": [], "events": 0}),
     ],
@@ -45,10 +34,7 @@ def test_an_idle_server_leaves_the_processor_alone(left):
 
 
 _COUNT_ARENAS = """
-import ctypes, sys, tempfile, threading
-if sys.argv[1] == "shared":
-    from components.server import memory
-    memory.share_arenas()
+import ctypes, tempfile, threading
 libc = ctypes.CDLL(None)
 libc.fopen.restype = ctypes.c_void_p
 met = threading.Barrier(7)
@@ -66,16 +52,12 @@ with tempfile.NamedTemporaryFile("r") as file:
     print(file.read().count("<heap "))
 met.wait()
 """
-
-
-def arenas(how, **chosen):
-    environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"} | chosen
-    command = [sys.executable, "-c", _COUNT_ARENAS, how]
-    return int(subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True).stdout)
+SHARED = "from components.server import memory; memory.share_arenas()"
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
-def test_six_threads_share_two_arenas_or_as_many_as_were_chosen():
-    assert arenas("as it is") > 3
-    assert arenas("shared") == 2
-    assert arenas("shared", MALLOC_ARENA_MAX="3") == 3
+def test_six_threads_share_two_arenas_or_as_many_as_were_chosen(monkeypatch):
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    assert int(printed(_COUNT_ARENAS)) > 3
+    assert int(printed(SHARED + _COUNT_ARENAS)) == 2
+    assert int(printed(SHARED + _COUNT_ARENAS, {"MALLOC_ARENA_MAX": "3"})) == 3

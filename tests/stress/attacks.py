@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import itertools
-import json
 import os
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,7 +31,7 @@ import httpx
 import psutil
 
 from tests.helpers.nginx import nginx
-from tests.stress.visitors import ROOT, Site, client, serving, write
+from tests.stress.visitors import PLAIN, Site, client, serving, write
 
 SECONDS = 20.0
 LEAD = 1.0
@@ -49,23 +47,29 @@ _sources = (f"127.0.{number // 200}.{number % 200 + 2}" for number in itertools.
 # ---------------------------------------------------------------- attacks
 
 
-def _repeated(clients: int, once: Callable[[httpx.AsyncClient, Got], Awaitable[None]]) -> Attack:
+async def _side_by_side(seconds: float, got: Got, clients: int, act: Callable[[], Awaitable[None]]) -> None:
+    """Let clients repeat an act for some seconds. Their errors are counted by type."""
+
+    async def repeated() -> None:
+        while True:
+            try:
+                await act()
+            except (OSError, httpx.HTTPError) as error:
+                got[type(error).__name__] += 1
+            await asyncio.sleep(0.1)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*(repeated() for _ in range(clients)))
+
+
+def _repeated(clients: int, once: Callable[[httpx.AsyncClient, Got], Awaitable[Any]]) -> Attack:
     """An attack by clients that repeat the same request and count the answers by their status."""
 
     async def attack(url: str, seconds: float) -> Got:
-        got, end = Got(), time.monotonic() + seconds
-
-        async def one(http: httpx.AsyncClient) -> None:
-            while time.monotonic() < end:
-                try:
-                    async with asyncio.timeout_at(asyncio.get_running_loop().time() + end - time.monotonic()):
-                        await once(http, got)
-                except (httpx.HTTPError, TimeoutError) as error:
-                    got[type(error).__name__] += 1
-                await asyncio.sleep(0.1)
-
+        got = Got()
         async with client(url) as http:
-            await asyncio.gather(*(one(http) for _ in range(clients)))
+            await _side_by_side(seconds, got, clients, lambda: once(http, got))
         return got
 
     return attack
@@ -76,8 +80,8 @@ def _written(begin: bytes, again: bytes, rate: float, connections: int, reads: b
     connections. reads: whether it reads the answers, whose statuses it counts."""
 
     async def attack(url: str, seconds: float) -> Got:
-        got, end = Got(), time.monotonic() + seconds
-        host, port = urlsplit(url).hostname, urlsplit(url).port
+        got, host, port = Got(), urlsplit(url).hostname, urlsplit(url).port
+        pause = max(0.05, len(again) * connections / rate)
 
         async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with suppress(OSError):
@@ -87,44 +91,24 @@ def _written(begin: bytes, again: bytes, rate: float, connections: int, reads: b
 
         async def one() -> None:
             # the buffers of this side add nothing to those of the kernel
-            reader, writer = await asyncio.open_connection(host, port, limit=1 if not reads else 65_536)
+            reader, writer = await asyncio.open_connection(host, port, limit=65_536 if reads else 1)
             got["connected"] += 1
             reading = asyncio.create_task(count(reader, writer)) if reads else None
             writer.write(begin)
-            start = time.monotonic()
-            for number in itertools.count(1):
-                if time.monotonic() > end or writer.is_closing():
-                    break
+            while not writer.is_closing():
                 writer.write(again)
-                await asyncio.sleep(number * len(again) * connections / rate - (time.monotonic() - start))
+                await asyncio.sleep(pause)
                 await writer.drain()
-            got["ended"] += writer.is_closing()
-            writer.transport.abort()
             if reading:
                 await reading
 
-        async def connection() -> None:
-            while time.monotonic() < end:
-                with suppress(OSError):
-                    await one()
-                await asyncio.sleep(0.1)
-
-        tasks = [asyncio.create_task(connection()) for _ in range(connections)]
-        await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            task.cancel()
+        await _side_by_side(seconds, got, connections, one)
         return got
 
     return attack
 
 
-_LONGEST = {
-    "prompt": "Once upon a time",
-    "topology": "batch",
-    "k": 64,
-    "max_new_tokens": 400,
-    "baseline": False,
-}
+_LONGEST = PLAIN | {"topology": "batch", "k": 64, "max_new_tokens": 400}
 """The longest run that the page offers."""
 
 
@@ -133,10 +117,6 @@ async def _start(http: httpx.AsyncClient, got: Got) -> str:
     answer = await http.post("/gradio_api/call/v2/decode", json=_LONGEST)
     got[str(answer.status_code)] += 1
     return f"/gradio_api/call/v2/decode/{answer.json()['event_id']}" if answer.is_success else ""
-
-
-async def _started(http: httpx.AsyncClient, got: Got) -> None:
-    await _start(http, got)
 
 
 async def _watched(http: httpx.AsyncClient, got: Got) -> None:
@@ -176,7 +156,7 @@ _POST = (
 _FILE = _get("/files/plotly.min.js")
 _HEADS, _FIELDS = _get("/", *["a:"] * 15_000), _get("/?" + "a&" * 16_000)
 ATTACKS: dict[str, tuple[str, Attack]] = {
-    "starts": ("the longest runs, which nobody watches, from 64 clients", _repeated(64, _started)),
+    "starts": ("the longest runs, which nobody watches, from 64 clients", _repeated(64, _start)),
     "streams": ("the longest runs, which 100 clients watch", _repeated(100, _watched)),
     "class": ("a room whose 40 students ask for news without waiting", _news),
     "slow bodies": ("200 bodies of which a byte a second comes", _written(_POST, b" ", 200, 200)),
@@ -216,42 +196,37 @@ async def wait(site: Site, visits: int) -> tuple[list[float], list[str]]:
     return waits, failures
 
 
-@contextmanager
-def attacked(name: str, url: str, seconds: float) -> Iterator[Got]:
-    """Run an attack in its own process. Its results are available after the block."""
-    command = [sys.executable, "-m", "tests.stress.attacks", "--only", name, url, str(seconds)]
-    got = Got()
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            process.stdout.readline()  # the attack begins
-            time.sleep(LEAD)
-            yield got
-            output, _ = process.communicate(timeout=seconds + 30)
-            got.update(json.loads(output))
-        finally:
-            process.kill()
+def _run(name: str, url: str, seconds: float) -> Got:
+    return asyncio.run(ATTACKS[name][1](url, seconds))
+
+
+def _lower_priority() -> None:
+    os.nice(10)  # the attacker's work must not slow down the server
 
 
 def measured(name: str, site: Site, server: psutil.Process, seconds: float, visits: int) -> dict[str, Any]:
     """The waits of normal visitors, in seconds, without an attack and with it, the ratio of their medians,
     the errors, and what the attacker got."""
     before, _ = asyncio.run(wait(site, visits))
-    with attacked(name, site.address, seconds) as got:
+    with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
+        attacker.submit(_lower_priority).result()  # the process has started
+        attack = attacker.submit(_run, name, site.address, seconds)
+        time.sleep(LEAD)
         during, failures = asyncio.run(wait(site, visits))
         megabytes = server.memory_info().rss >> 20
     after, _ = asyncio.run(wait(site, visits))
     without, with_it = median(before + after), median(during) if during else float("inf")
     figures = {"without": without, "with": with_it, "ratio": with_it / without, "megabytes": megabytes}
-    return {"attack": name, "what": ATTACKS[name][0]} | figures | {"failures": failures, "attacker": got}
+    outcome = {"failures": failures, "attacker": attack.result()}
+    return {"attack": name, "what": ATTACKS[name][0]} | figures | outcome
 
 
 @contextmanager
-def site(proxied: bool, *options: str) -> Iterator[tuple[Site, psutil.Process]]:
+def site(proxied: bool) -> Iterator[tuple[Site, psutil.Process]]:
     """A running server with loaded models, behind nginx or not."""
     behind = ["--proxy", "127.0.0.1", "--runs-per-address", "2"] if proxied else []
-    with contextlib.ExitStack() as stack:
-        address, process = stack.enter_context(serving(*behind, *options))
+    with ExitStack() as stack:
+        address, process = stack.enter_context(serving(*behind))
         asyncio.run(wait(Site(address), 2))
         if proxied:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -265,15 +240,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)} (default: all)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each (default: %(default)s)")
     parser.add_argument("--bare", action="store_true", help="without a proxy")
-    parser.add_argument("--only", nargs=3, metavar=("NAME", "URL", "SECONDS"), help=argparse.SUPPRESS)
     parser.add_argument("--out", help="JSON file for the report (default: none)")
     options = parser.parse_args(arguments)
-    if options.only:
-        name, url, seconds = options.only
-        os.nice(10)  # the attacker's work must not slow down the server
-        print("begins", flush=True)
-        print(json.dumps(asyncio.run(ATTACKS[name][1](url, float(seconds)))), flush=True)
-        return
     if unknown := set(options.names) - set(ATTACKS):
         parser.error(f"{', '.join(unknown)}: none of {', '.join(ATTACKS)}")
     rows = []

@@ -23,8 +23,6 @@ from components.visitors import limits
 from specdec.models.cache import cached_tree_masks
 from tests.stress.visitors import PLAIN, Site, client, stream
 
-MANY = 60
-"""Number of visitors. It is larger than the number of threads of a server with so few seats."""
 IDLE = 3.0
 """Seconds for which the server runs without any visitor."""
 PATIENCE = 60.0
@@ -42,14 +40,6 @@ async def leave(site: Site, http: httpx.AsyncClient) -> None:
     async for kind, said in stream(http, "decode", site.defaults | PLAIN | {"max_new_tokens": 400}):
         if kind == "generating" and '"number"' in said:
             return
-
-
-async def remembered(site: Site, http: httpx.AsyncClient, holder: Any) -> dict[str, Any]:
-    """How many of `MANY` visitors Gradio still remembers in either of its lists."""
-    for _ in range(MANY):
-        visit = await site.generate(http, length=1)
-        assert not visit.failure, visit.failure
-    return {"sessions": len(holder.session_data), "times": len(holder.time_last_used)}
 
 
 async def remaining(site: Site) -> Counter[str]:
@@ -118,8 +108,7 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
     """All counts. blocks: the Blocks object of Gradio behind the server."""
     async with client(site.address) as http:
         return {
-            "threads": blocks.max_threads,
-            "remembered": await remembered(site, http, blocks.app.state_holder),
+            "remembered": blocks.app.state_holder.capacity,
             "remaining": await remaining(site),
             "unheard": await unlistened(site, http, blocks._queue),
         }
