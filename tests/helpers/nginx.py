@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.stress.visitors import ROOT, free_port, wait_for
+
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 CADDY = shutil.which("caddy")
 _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -46,27 +45,16 @@ def configured(address: str, port: int, folder: Path) -> str:
 def nginx(address: str, folder: Path) -> Iterator[str]:
     """Run nginx in front of the server at `address`. Yields the address of the proxy."""
     assert NGINX, "nginx is missing"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
+    outside = f"http://127.0.0.1:{port}"
     (folder / "nginx.conf").write_text(configured(address, port, folder))
     folder.chmod(0o755)  # nginx's workers belong to another user
     error = folder / "error.log"
     settings = f"daemon off; pid {folder}/pid; error_log {error};"
     command = [NGINX, "-p", str(folder), "-c", "nginx.conf", "-e", str(error), "-g", settings]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command) as process:
         try:
-            _wait_for(port, process)
-            yield f"http://127.0.0.1:{port}"
+            wait_for(outside, process)
+            yield outside
         finally:
             process.terminate()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    assert process.stderr
-    raise RuntimeError(f"nginx did not start: {process.stderr.read().decode(errors='replace')}")

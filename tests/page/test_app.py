@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
@@ -81,6 +82,7 @@ def test_updates_carry_every_round_of_the_run_with_the_detail_that_the_panels_sh
     rounds = rounds_in(updates)
     assert emitted(rounds) == emitted(expected.rounds)
     assert updates[-1]["phase"] == "done"
+    assert updates[-1]["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
     assert all(len(round.steps) == len(round.tokens) for round in rounds)
     assert all(node.q is not None for round in rounds for node in round.nodes)
     # slow ones: the wait, the tree, the first rounds, then all other rounds if there are any, and the end

@@ -1,7 +1,6 @@
 """The address of a request: nobody can invent one, and nobody has several."""
 
 import asyncio
-import random
 
 import pytest
 import uvicorn
@@ -17,8 +16,8 @@ def _as_before(monkeypatch):
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "")
 
 
-def seen(*forwarded, peer="127.0.0.1", proxies="127.0.0.1"):
-    """The address of a request from this peer, in an app of a uvicorn with these trusted proxies.
+def seen(*forwarded, proxies="127.0.0.1"):
+    """The address of a request from this machine, in an app of a uvicorn with these trusted proxies.
 
     forwarded: the values of the headers X-Forwarded-For."""
     got = []
@@ -27,35 +26,25 @@ def seen(*forwarded, peer="127.0.0.1", proxies="127.0.0.1"):
         got.append(address(scope))
 
     headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
-    scope = {"type": "http", "client": (peer, 5000), "headers": headers}
+    scope = {"type": "http", "client": ("127.0.0.1", 5000), "headers": headers}
     asyncio.run(ProxyHeadersMiddleware(app, proxies)(scope, None, None))
     return got[0]
-
-
-def random_address(random):
-    return ".".join(str(random.randint(1, 254)) for _ in range(4))
 
 
 def test_without_proxies_nobody_is_believed():
     assert seen("198.51.100.1", proxies=options.proxies(options.parse([]), {})) == "127.0.0.1"
 
 
-def test_whoever_comes_past_the_proxy_is_not_believed():
-    assert seen("198.51.100.1", peer="203.0.113.9") == "203.0.113.9"
-
-
-@pytest.mark.parametrize("inner", [[], ["10.16.3.80"], ["10.16.3.80", "100.64.0.3"]])
-def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(inner):
-    drawn = random.Random(len(inner))
-    for _ in range(200):
-        invented = [
-            drawn.choice([random_address(drawn), "10.0.0.1", "", "x", "::1", "1.2.3.4:9", "é"])
-            for _ in range(drawn.randint(0, 6))
-        ]
-        headers = [",".join(invented), ", ".join(["8.8.4.4", *inner])]
-        if drawn.random() < 0.5:
-            headers = [", ".join([*invented, "8.8.4.4", *inner])]
-        assert seen(*headers, proxies=options.PRIVATE) == "8.8.4.4", headers
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["198.51.100.1, 8.8.4.4"],
+        ["10.0.0.1,,x,é", "8.8.4.4"],
+        ["::1, 198.51.100.1", "8.8.4.4, 10.16.3.80, 100.64.0.3"],
+    ],
+)
+def test_whatever_is_invented_the_address_stays_that_which_the_first_proxy_saw(headers):
+    assert seen(*headers, proxies=options.PRIVATE) == "8.8.4.4"
 
 
 @pytest.mark.parametrize(
@@ -73,12 +62,9 @@ def test_one_visitor_has_one_address_however_it_is_written(entry, shown):
     assert seen(entry) == shown
 
 
-def test_a_socket_of_this_machine_has_none():
-    assert address({"type": "http", "client": None, "headers": []}) == ""
-
-
-def test_a_visitor_whom_a_proxy_names_without_a_number_has_this_name():
-    assert address({"type": "http", "client": ("unknown", 0), "headers": []}) == "unknown"
+@pytest.mark.parametrize(("client", "shown"), [(None, ""), (("unknown", 0), "unknown")])
+def test_a_socket_of_this_machine_has_none_and_a_name_without_a_number_is_kept(client, shown):
+    assert address({"type": "http", "client": client}) == shown
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,7 @@ from tests.helpers.tokenizers import byte_level_tokenizer
 
 TOKENIZER = byte_level_tokenizer()
 SIZE = len(TOKENIZER)
-FAMILIES = ("llama", "gpt2", "lfm2")  # tests/models has all
+FAMILIES = ("llama", "gpt2")  # tests/models has all
 SERVICE_UNAVAILABLE = httpx.Response(503, request=httpx.Request("GET", "https://huggingface.co"))
 ON_HUB = Choice("the pair", "tests/target", "tests/draft", "cpu", "float32")
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
@@ -104,31 +105,16 @@ def load(page, target, draft, **more):
     return map(json.loads, page.streams["load_pair"](**(wanted | more)))
 
 
-@pytest.fixture(scope="module")
-def served(root, embedded):
-    """The whole page, at first with the embedded pair, and the pair that it shares."""
+def test_a_pair_is_loaded_through_the_page_and_decodes_exactly(root, embedded):
     pair = shared(embedded)
-    return app.build(pair, Access(OWN, root)), pair
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family):
-    page, pair = served
-    states = list(load(page, f"{family}-target", f"{family}-draft"))
-    assert states[0]["status"] == "loading"
-    assert states[-1]["status"] == "ready", states[-1]
-    assert [model["name"].split("/")[-1] for model in states[-1]["models"]] == [
-        f"{family}-target",
-        f"{family}-draft",
-    ]
-    texts = {}
-    for method in ("ar", "ersd", "gsd"):
-        settings = VisitorSettings("the cat", method=method, k=3, max_new_tokens=20, seed=5)
-        updates = [json.loads(update) for update in run.updates(pair, settings)]
-        assert updates[-1]["phase"] == "done", updates[-1]
-        texts[method] = [token["id"] for u in updates for r in u["rounds"] for token in r["tokens"]]
-    assert texts["ersd"] == texts["ar"]
-    assert texts["gsd"]
+    states = list(load(app.build(pair, Access(OWN, root)), "gpt2-target", "gpt2-draft"))
+    assert (states[0]["status"], states[-1]["status"]) == ("loading", "ready"), states[-1]
+    names = [Path(model["name"]).name for model in states[-1]["models"]]
+    assert names == ["gpt2-target", "gpt2-draft"]
+    settings = VisitorSettings("the cat", k=3, max_new_tokens=20, seed=5)
+    updates = [json.loads(update) for update in run.updates(pair, settings)]
+    plain = specdec.generate(pair.load(), "the cat", method="ar", max_new_tokens=20, seed=5)
+    assert [token["id"] for u in updates for r in u["rounds"] for token in r["tokens"]] == plain.token_ids
 
 
 def test_the_pair_before_is_freed_and_a_run_ends_with_what_it_began(root):
@@ -150,13 +136,9 @@ def test_the_pair_before_is_freed_and_a_run_ends_with_what_it_began(root):
 
 
 def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, embedded):
-    pair = shared(embedded)
-    state = loaded(own(root, "llama-target", "other"), pair)
+    state = loaded(own(root, "llama-target", "other"), shared(embedded))
     assert state["status"] == "ready"
     assert re.search(r"another tokenizer.* \d+% of its probability", state["models"][1]["note"])
-    settings = {"max_new_tokens": 30, "seed": 1}
-    texts = [specdec.generate(pair.load(), "the", method=m, **settings).text for m in ("ar", "ersd")]
-    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +208,6 @@ def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported(hub):
     weights = (hub.models["tests/target"] / "model.safetensors").stat().st_size
     assert weights < fetched[-1].done == fetched[-1].total < 2 * weights
     assert {progress.stage for progress in told} == {"asking", "fetching", "reading", "checking"}
-    a = specdec.generate(pair, "the cat", method="ar", max_new_tokens=12, seed=2)
-    assert specdec.generate(pair, "the cat", max_new_tokens=12, seed=2).token_ids == a.token_ids
 
 
 def test_what_was_fetched_serves_without_a_network(hub, monkeypatch):
@@ -282,11 +262,8 @@ def test_two_loads_at_once_report_their_own_weights(root):
         begun.wait(60)
         specdec.load_pair(name, report=report)
 
-    threads = [threading.Thread(target=load, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(load, names))
     for name in names:
         counted = told[name][1:]  # the first report only says that reading begins
         assert {progress.name for progress in told[name]} == {name}
@@ -492,11 +469,6 @@ def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(
 
 def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     pair = specdec.load_pair(root / "chat", root / "llama-draft")
-    assert pair.chats
-    assert pair.chat_text("the cat") == "<user>the cat<assistant>"
-    assert pair.chat_prompt("the cat") == TOKENIZER.encode("<user>the cat<assistant>")
-    whole = "<user>a dog<assistant>the cat<user>the cat<assistant>"
-    assert pair.chat_text("the cat", ("a dog", "the cat")) == whole
     settings = VisitorSettings("the cat", max_new_tokens=8, seed=3, chat=True)
     full = replace(settings, history=("a dog", "the cat") * 40)
     assert "This conversation is too long" in json.loads(list(run.updates(pair, full))[-1])["message"]
@@ -509,8 +481,6 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     assert setup["prompt_ids"] == pair.chat_prompt("the cat")
     plain = [json.loads(update) for update in run.updates(embedded, settings)][1]["setup"]
     assert (plain["prompt"], plain["chat"]) == ("the cat", False)
-    with pytest.raises(ValueError, match="no chat template"):
-        embedded.chat_prompt("the cat")
 
 
 def test_the_panel_tells_about_each_known_pair():

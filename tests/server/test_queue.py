@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import Counter
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -72,10 +73,6 @@ def decodes(queue):
     job = submitted(queue, specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=4))
     ended(job)
     return len(token_ids(job)) == 4
-
-
-def no_thread(_):
-    raise RuntimeError("can't start new thread")
 
 
 KINDS = (
@@ -175,30 +172,23 @@ class Failing:
         return [[7]]
 
 
-def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue):
+def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue, monkeypatch):
+    """One run fails in its third round, and one cannot begin."""
     prompt, settings = asked(0)
     drafters = {1: Failing()}
     runs = [
         specdec.stream(pair, prompt, drafter=drafters.get(seed), **settings | {"seed": seed})
         for seed in range(4)
     ]
+    monkeypatch.setattr(runs[2], "begin", lambda _trees: (_ for _ in ()).throw(MemoryError()))
     jobs = [submitted(queue, run) for run in runs]
     ended(*jobs)
-    assert [job.state for job in jobs] == [State.DONE, State.FAILED, State.DONE, State.DONE]
-    assert isinstance(jobs[1].error, MemoryError)
-    assert len(jobs[1].values) == 2
-    for seed in (0, 2, 3):
+    assert [job.state for job in jobs] == [State.DONE, State.FAILED, State.FAILED, State.DONE]
+    assert [type(jobs[seed].error) for seed in (1, 2)] == [MemoryError] * 2
+    assert [len(jobs[seed].values) for seed in (1, 2)] == [2, 0]
+    for seed in (0, 3):
         alone = specdec.generate(pair, prompt, **settings | {"seed": seed})
         assert token_ids(jobs[seed]) == alone.token_ids
-
-
-def test_a_run_that_can_not_begin_fails_alone(queue, monkeypatch):
-    pair = markov_pair(6)
-    broken, other = (specdec.stream(pair, [0], seed=seed, max_new_tokens=9) for seed in (1, 2))
-    monkeypatch.setattr(broken, "begin", lambda _trees: (_ for _ in ()).throw(MemoryError()))
-    jobs = [submitted(queue, run) for run in (broken, other)]
-    ended(*jobs)
-    assert [type(job.error) for job in jobs] == [MemoryError, type(None)]
 
 
 def test_a_step_that_fails_as_a_whole_ends_its_runs_and_the_next_one_is_decoded(queue, steps, caplog):
@@ -230,7 +220,7 @@ def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(q
 
 def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(queue, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         with pytest.raises(RuntimeError, match="new thread"):
             decodes(queue)
     assert decodes(queue)
@@ -243,12 +233,8 @@ def addresses_of_steps(queue, steps, asked, tokens=60):
     """The addresses and runs of each step in which all runs took part. asked: an address and a number of
     drafted tokens for each run."""
     pair = markov_pair(6)
-    runs = [
-        specdec.stream(pair, [0], topology=specinfer(drafted), seed=n, max_new_tokens=tokens)
-        if drafted
-        else specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=tokens)
-        for n, (_, drafted) in enumerate(asked)
-    ]
+    kinds = [{"topology": specinfer(drafted)} if drafted else {"method": "ar"} for _, drafted in asked]
+    runs = [specdec.stream(pair, [0], seed=n, max_new_tokens=tokens, **kind) for n, kind in enumerate(kinds)]
     address_of = {run: address for run, (address, _) in zip(runs, asked, strict=True)}
     there = []
     steps.before = lambda batch, _: there.append(len(batch) == len(runs))
@@ -456,73 +442,42 @@ def test_the_beginning_is_told_of_until_the_run_is_there(queue):
     assert len(ended(job)) == 3
 
 
-def test_a_job_that_is_closed_before_it_begins_is_not_decoded(queue):
-    trial, run = Trial("key"), short()
-    job = submitted(queue, trial.beginning(0, run))
-    job.close()
-    trial.go_on.set()
-    let_closed_runs_end()
-    assert not run.rounds
-
-
 # ---------------------------------------------------------------- turns
-
-
-def line_of(queue, **changes):
-    return Line(lambda: Bounds(4, 4, 4, 4)._replace(**changes), queue)
 
 
 def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
     prompt, settings = asked(0)
     run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
-    with line_of(queue).seat() as seat:
+    with Line(lambda: Bounds(4, 4, 4, 4), queue).seat() as seat:
         assert next(seat.do(made(run), begins_run=True).batches(0))
     let_closed_runs_end()
     assert run.rounds[-1].finish is None
 
 
-def test_a_measurement_gets_as_much_time_as_a_run_of_another_address(queue, monkeypatch):
-    """Both jobs are done in turn, so that neither waits for the end of the other."""
-    step = Batch.step
-
-    def slow_step(batch, runs):
-        time.sleep(0.005)
-        return step(batch, runs)
-
-    monkeypatch.setattr(Batch, "step", slow_step)
-    run = specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=10**6)
-    job = submitted(queue, run, "run")
-    next(job.batches(0))
+@pytest.mark.parametrize("runs", [1, 12])
+def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, monkeypatch, runs):
+    """They are done in turn, so that neither waits for the end of the other."""
+    step, pair = Batch.step, markov_pair(6)
+    monkeypatch.setattr(Batch, "step", lambda batch, runs: (time.sleep(0.005), step(batch, runs))[1])
+    endless = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=10**6) for n in range(runs)]
+    jobs = [submitted(queue, run, "runs") for run in endless]
+    next(jobs[-1].batches(0))
 
     def measuring():
         for number in range(20):
             time.sleep(0.01)
             yield number
 
+    def done():
+        return sum(len(job.values) for job in jobs), sum(job.owner.worked for job in jobs)
+
+    start, (rounds, worked) = time.monotonic(), done()
     check = queue.submit(owner("check"), measuring())
-    before, worked = len(job.values), job.owner.worked
     assert [value for values in check.batches(0) for value in values] == list(range(20))
-    assert job.state is State.RUNNING
-    assert len(job.values) - before >= 10, "rounds between the steps"
-    assert job.owner.worked - worked > 0.25 * check.owner.worked
-    job.close()
-    ended(job)
-
-
-def test_many_runs_of_one_address_do_not_slow_down_a_check_of_another(queue):
-    pair = markov_pair(6)
-    runs = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=10**6) for n in range(12)]
-    jobs = [submitted(queue, run, "flood") for run in runs]
-    next(jobs[-1].batches(0))
-
-    def measuring():
-        for _ in range(50):
-            time.sleep(0.002)
-            yield
-
-    start, check = time.monotonic(), queue.submit(owner("check"), measuring())
-    check.wait()
     assert check.owner.worked > 0.25 * (time.monotonic() - start)
+    assert {job.state for job in jobs} == {State.RUNNING}
+    assert done()[0] - rounds >= 10, "rounds between the steps"
+    assert done()[1] - worked > 0.25 * check.owner.worked
     for job in jobs:
         job.close()
     ended(*jobs)
@@ -611,35 +566,21 @@ def test_rounds_wait_for_their_time_but_not_beyond_the_end():
         next(batches)
 
 
-class Lent:
-    """A run in another process that gives these rounds. An exception among them is raised."""
-
-    def __init__(self, *rounds):
-        self.rounds, self.closed = iter(rounds), False
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        round = next(self.rounds)
-        if isinstance(round, Exception):
-            raise round
-        return round
-
-    def close(self):
-        self.closed = True
+def lent(*rounds, error=None):
+    """A run in another process that gives these rounds."""
+    yield from rounds
+    if error:
+        raise error
 
 
 def test_a_lent_run_is_read_in_the_same_way():
-    job = BorrowedJob(Lent(1, 2, 3))
+    job = BorrowedJob(lent(1, 2, 3))
     assert list(job.beginning(0)) == []
     assert list(job.batches(0)) == [[1], [2], [3]]
-    job.close()
-    assert job.run.closed
-    batches = BorrowedJob(Lent(1, 2, 3, ValueError("broken"))).batches(3600)
+    batches = BorrowedJob(lent(1, 2, 3, error=ValueError("broken"))).batches(3600)
     assert [next(batches), next(batches)] == [[1], [2, 3]]
     with pytest.raises(ValueError, match="broken"):
         next(batches)
-    unread = BorrowedJob(Lent(1))
+    unread = BorrowedJob(lent(1))
     unread.close()
-    assert unread.run.closed
+    assert list(unread.run) == []

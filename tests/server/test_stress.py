@@ -1,12 +1,9 @@
 """Short runs of the stress commands against one server with a single seat."""
 
 import asyncio
-import json
-from dataclasses import asdict
 
 import pytest
 
-import specdec
 from tests.stress import fuzz, load, soak
 from tests.stress.visitors import Site, client, serving, stream
 
@@ -127,47 +124,3 @@ def test_a_request_that_can_not_be_repeated_is_refused_in_words(site, body):
     answers = visiting(site, visit)
     assert {answer.status_code for answer in answers} <= {400, 422}
     assert all(answer.json()["detail"] for answer in answers)
-
-
-def test_the_endpoint_tells_mistakes_and_gives_rounds_and_acceptance(site, pair):
-    async def visit(http):
-        wanted = {"prompt": "Once upon a time", "seed": 0, "topology": "sequence", "k": 4}
-        return [
-            [said async for _, said in stream(http, "decode", wanted | {"max_new_tokens": length})]
-            for length in (8, 301)
-        ]
-
-    whole, refused = visiting(site, visit)
-    expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
-    updates = [json.loads(text) for text in whole[:-1]]
-    rounds = [specdec.Round.from_json(json.dumps(round)) for each in updates for round in each["rounds"]]
-    assert [round.tokens for round in rounds] == [round.tokens for round in expected.rounds]
-    assert updates[-1]["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
-    assert "length = 301 is not a whole number from 1 to 300" in refused[-2]
-
-
-FEW = ("--seats", "1", "--new-tokens", "300", "--runs-per-address", "2")
-
-
-def refused_of_three(address, forwarded):
-    """Three runs at once through the public endpoint. Returns how many are refused because of the other
-    two."""
-
-    async def ask(http, visitor):
-        headers = {"x-forwarded-for": visitor}
-        body = {"prompt": "Once upon a time", "method": "ar", "max_new_tokens": 100}
-        joined = await http.post("/gradio_api/call/v2/decode", json=body, headers=headers)
-        path = f"/gradio_api/call/v2/decode/{joined.json()['event_id']}"
-        return "runs from your network wait or run already" in (await http.get(path, headers=headers)).text
-
-    async def visit():
-        async with client(address) as http:
-            return await asyncio.gather(*(ask(http, visitor) for visitor in forwarded))
-
-    return sum(asyncio.run(visit()))
-
-
-def test_behind_a_proxy_its_last_word_tells_whose_runs_are_counted():
-    with serving(*FEW, "--proxy", "127.0.0.1") as (address, _):
-        assert refused_of_three(address, [f"192.0.2.{number}, 198.51.100.1" for number in range(3)]) == 1
-        assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 0
