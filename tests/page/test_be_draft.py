@@ -145,27 +145,6 @@ def test_a_story_ends_where_the_target_ends_it(pair, ask):
     assert answer["tokens"][0]["id"] == alone["ids"][-1]
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"written": [2048]}, "token id 2048 is not in the vocabulary, 0 to 2,047"),
-        ({"written": [-1]}, "written, entry 1 = -1"),
-        ({"written": [1] * 65}, "should have at most 64 items"),
-        ({"typed": "x" * 81}, "should have at most 80 characters"),
-        ({"typed": "🎉" * 20}, "The guess is too long: 81 tokens; at most 12 are allowed"),
-        ({"typed": "\ud800"}, "'\\ud800'"),
-        ({"prompt": "🎉" * 200}, "The opening is too long: 800 tokens; at most 200 are allowed"),
-        ({"seed": -1}, "seed = -1"),
-        ({"temperature": float("nan")}, "temperature = nan"),
-        ({"temperature": 1e9}, "temperature = 1000000000.0"),
-    ],
-)
-def test_what_does_not_fit_is_named(ask, changes, error):
-    answer = ask["guessed"]({**STORY, "written": [], "typed": "he"} | changes)
-    assert list(answer) == ["error"]
-    assert error in answer["error"]
-
-
 def test_the_longest_story_leaves_room_for_the_longest_guess(ask):
     ids = ask["alone"]({**STORY, "length": asking.MOST_WRITTEN})["ids"]
     longest = {"prompt": "🎉" * 49, "written": (ids * 4)[: asking.MOST_WRITTEN]}

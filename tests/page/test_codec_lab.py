@@ -113,31 +113,3 @@ def test_a_word_comes_back_from_its_phrases(weights, k, word):
     book = dict(view["codebook"]["rows"])
     assert all(book[phrase] == bits for phrase, bits in view["phrases"] if phrase in book)
     assert f"{code.rate:.3f}" in view["sentence"]
-
-
-@pytest.mark.parametrize(
-    ("function", "request_", "message"),
-    [
-        (lab.sent, {"sentence": 99}, "sentence = 99"),
-        (lab.sent, {"sentence": 0, "seed": -1}, "seed = -1"),
-        (lab.distributions, GREEDY | {"method": "gsd", "p": [1, 1], "q": [1, 1]}, "method = 'gsd': should"),
-        (lab.distributions, GREEDY | {"p": [1], "q": [1, 1]}, "p = [1]: list should have at least 2 items"),
-        (lab.distributions, GREEDY | {"p": [1, 1], "q": [1, -2]}, "q, entry 2 = -2"),
-        (lab.distributions, GREEDY | {"p": [1, 1], "q": [1, math.nan]}, "q, entry 2 = nan"),
-        (lab.distributions, GREEDY | {"p": [1, 1], "q": [0, 0]}, "all weights of Q are 0"),
-        (lab.distributions, GREEDY | {"p": [1, 1], "q": [1, 1, 1]}, "P has 2 tokens and Q has 3"),
-        (
-            lab.distributions,
-            {"method": "poisson_functional", "p": [1, 1], "q": [1, 0]},
-            "q[1] is 0 where p is 0.5",
-        ),
-        (lab.tunstall, {"weights": [1, 1], "k": 3, "word": "abc"}, "the word has 'c'"),
-        (lab.tunstall, {"weights": [1, 1], "k": 3, "word": ""}, "word = ''"),
-        (lab.tunstall, {"weights": [1, 1], "k": 65, "word": "a"}, "k = 65: should be"),
-        (lab.tunstall, {"weights": [1] * 9, "k": 1, "word": "a"}, "list should have at most 8 items, not 9"),
-    ],
-)
-def test_a_mistake_is_a_message_that_names_the_value(function, request_, message):
-    answer = function(request_)
-    assert list(answer) == ["error"]
-    assert message in answer["error"]

@@ -79,19 +79,3 @@ def test_measured_presets_are_the_embedded_pair_s():
         preset = PRESETS[f"Embedded pair, {method.upper()}"]
         assert preset.rates == acceptance[method]
         assert math.fsum(vector(preset)) <= 1
-
-
-@pytest.mark.parametrize(
-    ("acceptance", "part"),
-    [
-        ([0.9, 0.9], "sum to at most 1"),
-        ([0.0, 0.0], "acceptance = [0.0, 0.0]: no child is ever accepted"),
-        ([-0.1, 0.5], "must be in [0, 1]"),
-        ([], "acceptance = []: list should have at least 1 item"),
-        ("half", "acceptance = 'half': should be a valid list"),
-        ([0.001] * 65, "at most 64 items, not 65"),
-    ],
-)
-def test_what_is_no_acceptance_is_named(acceptance, part):
-    assert part in tree_lab.grown({"acceptance": acceptance})["error"]
-    assert part in tree_lab.best_tree({"acceptance": acceptance, "k": 3})["error"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,19 +22,21 @@ SECONDS = 30.0
 
 
 @pytest.fixture
-def started(tmp_path):
-    port = free_port()
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
-    server = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-    )
-    yield server, f"http://127.0.0.1:{port}"
-    server.kill()
-    server.wait()
+def start():
+    """Start the app with these options of `Popen`. Returns the process and its address."""
+    servers = []
+
+    def started(**options):
+        port = free_port()
+        command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        servers.append(subprocess.Popen(command, text=True, **pipes, **options))
+        return servers[-1], f"http://127.0.0.1:{port}"
+
+    yield started
+    for server in servers:
+        server.kill()
+        server.wait()
 
 
 def ended(server, number):
@@ -52,8 +55,8 @@ def _handles(pid, number):
 
 
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_at_its_start(started, number, expected):
-    server, _ = started
+def test_at_its_start(start, number, expected):
+    server, _ = start()
     while not _handles(server.pid, signal.SIGTERM):  # the first thing that it does; now it imports modules
         time.sleep(0.01)
     line, errors, code = ended(server, number)
@@ -61,8 +64,8 @@ def test_at_its_start(started, number, expected):
     assert errors == ""
 
 
-def test_while_visitors_wait_and_decode(started, tmp_path):
-    server, address = started
+def test_while_visitors_wait_and_decode(start, tmp_path):
+    server, address = start(env=os.environ | {"TMPDIR": str(tmp_path)})
     wait_for(address, server)
     busy = threading.Thread(target=lambda: asyncio.run(ATTACKS["streams"][1](address, 4.0)), daemon=True)
     busy.start()
@@ -74,19 +77,8 @@ def test_while_visitors_wait_and_decode(started, tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_full_temporary_folder_keeps_nobody_from_starting(tmp_path):
+def test_a_full_temporary_folder_keeps_nobody_from_starting(start):
     """No file may grow beyond a kilobyte, as on a full disk."""
-    with (tmp_path / "log").open("wb") as log:
-        port = free_port()
-        server = subprocess.Popen(
-            [sys.executable, str(ROOT / "app.py"), "--port", str(port)],
-            stdout=log,
-            stderr=log,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
-        )
-        try:
-            wait_for(f"http://127.0.0.1:{port}", server)
-        finally:
-            server.terminate()
-            server.wait(30)
-    assert "Traceback" not in (tmp_path / "log").read_text()
+    server, address = start(preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000)))
+    wait_for(address, server)
+    assert "Traceback" not in "".join(ended(server, signal.SIGTERM)[:2])

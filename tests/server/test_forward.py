@@ -4,13 +4,12 @@ limits."""
 import json
 import threading
 import time
-from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
 from components.lessons import forward
 from components.runs import seats
-from components.visitors import limits
 from tests.helpers.distributions import markov_pair
 
 
@@ -28,30 +27,19 @@ def test_a_measurement_tells_milliseconds_by_rows(pair):
 
 def test_each_pass_forwards_so_many_rows_and_keeps_none_of_them(pair):
     forwards = forward.Forwards(pair.target, pair.encode(forward.PROMPT), rows=(1, 4))
-    asked = []
     session = forwards._session
-    forwards._session = type(
-        "Watched",
-        (),
-        {
-            "forward": lambda _, ids, parents: asked.append((len(ids), list(parents))),
-            "commit": lambda _, nodes: session.commit(nodes),
-        },
-    )()
+    forwards._session = Mock(wraps=session)
     forwards.one_pass()
+    asked = [(len(call.args[0]), list(call.args[1])) for call in forwards._session.forward.call_args_list]
     assert asked == [(1, [-1]), (4, [-1, 0, 1, 2])]
     assert session.length == forward.PREFIX
 
 
-def test_a_measurement_ends_when_its_time_is_over(pair, monkeypatch):
-    before = limits.current()
-    limits.use(replace(before, forward_seconds=1))
+def test_a_measurement_ends_when_its_time_is_over(pair, bounds, monkeypatch):
+    bounds(forward_seconds=1)
     quick = forward.Forwards.one_pass
     monkeypatch.setattr(forward.Forwards, "one_pass", lambda self: (quick(self), time.sleep(1.1)))
-    try:
-        [found] = told(pair)
-    finally:
-        limits.use(before)
+    [found] = told(pair)
     assert found["passes"] == 1
 
 
@@ -91,7 +79,6 @@ def test_a_model_that_scores_one_token_a_forward_is_refused_in_words():
 
 
 def test_where_a_gpu_is_lent_to_runs_only_nothing_is_measured(pair, monkeypatch):
-    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     monkeypatch.setattr(forward.zero_gpu, "here", lambda: True)
     [refused] = told(pair)
     assert "shared GPU is for runs only" in refused["message"]

@@ -1,5 +1,6 @@
 """The time of a run and of plain decoding: measured in turns, block by block, at least three times."""
 
+from inspect import getgeneratorstate
 from itertools import count
 
 import pytest
@@ -8,25 +9,16 @@ from components.runs import timing
 from specdec.trace import Round, Seconds, Token
 
 
-class Counted:
+def counted(name, rounds, tokens, log):
     """A run with this many rounds of this many tokens. It records its name at each round."""
+    token = Token(0, "a", "sampled")
+    for _ in range(rounds):
+        log.append(name)
+        yield Round(0, 0, (token,) * tokens, (), (), Seconds(1.0, 2.0, 0.5, 9.0), "a" * tokens)
 
-    def __init__(self, name, rounds, tokens, log):
-        self.left, self.tokens, self.name, self.log, self.closed = rounds, tokens, name, log, False
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.left == 0:
-            raise StopIteration
-        self.left -= 1
-        self.log.append(self.name)
-        tokens = (Token(0, "a", "sampled"),) * self.tokens
-        return Round(0, 0, tokens, (), (), Seconds(1.0, 2.0, 0.5, 9.0), "a" * self.tokens)
-
-    def close(self):
-        self.closed = True
+def closed(run):
+    return getgeneratorstate(run) == "GEN_CLOSED"
 
 
 @pytest.fixture
@@ -37,7 +29,7 @@ def begun():
 def repeats(log, begun, alone=lambda: True, length=32):
     def beginning(name, tokens):
         def begin():
-            begun.append(Counted(name, length // tokens, tokens, log))
+            begun.append(counted(name, length // tokens, tokens, log))
             return begun[-1]
             yield
 
@@ -56,7 +48,7 @@ def test_both_are_decoded_in_turns_of_a_block(begun):
     assert timing.LEAST <= len(found.seconds) <= timing.MOST
     assert found.seconds[0] == {"run": [3.5] * 8, "plain": [3.5] * 32}
     assert len(found.plain_rounds) == 32
-    assert all(run.closed for run in begun)
+    assert all(map(closed, begun))
 
 
 def test_one_repeat_where_others_decode_too(begun):
@@ -83,4 +75,4 @@ def test_a_repeat_that_is_broken_off_closes_both(begun):
     steps = repeats([], begun).steps()
     next(steps)
     steps.close()
-    assert all(run.closed for run in begun)
+    assert all(map(closed, begun))
