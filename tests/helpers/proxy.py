@@ -4,11 +4,12 @@ answers."""
 from __future__ import annotations
 
 import http.client
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.helpers.servers import running
 
 _OF_ONE_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 _SECONDS = 60
@@ -59,7 +60,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def proxied(address: str, prefix: str) -> Iterator[str]:
     """The address at which the proxy serves a server."""
-    with Proxy(address, prefix) as proxy:
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{proxy.server_port}{prefix}"
-        proxy.shutdown()
+    with running(Proxy(address, prefix)) as outside:
+        yield f"{outside}{prefix}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.servers import running
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CHUNK = 4096
@@ -95,14 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
 def serving(models: dict[str, Path]) -> Iterator[Hub]:
     """A hub that serves until the block ends."""
     hub = Hub(models)
-    thread = threading.Thread(target=hub.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with running(hub):
         yield hub
-    finally:
-        hub.shutdown()
-        hub.server_close()
-        thread.join()
 
 
 def ask_only(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:

@@ -152,17 +152,11 @@ def test_the_longest_story_leaves_room_for_the_longest_guess(ask):
     assert len(answer["guess"]) == asking.MOST_GUESSED
 
 
-def test_stories_are_the_small_models_whatever_the_page_has(monkeypatch, pair):
-    """Another pair may be large, or on a shared GPU: neither is used."""
-    monkeypatch.setattr(zero_gpu, "embedded", lambda: pair)
-    guessed, alone = asking.questions(markov_pair(5))
-    assert alone({**STORY, "length": 2})["ids"]
-    assert guessed({**STORY, "written": [], "typed": "he"})["tokens"]
-
-
-def test_a_guess_does_not_wait_for_the_models_of_the_page(monkeypatch, pair):
+def test_stories_are_the_small_models_and_wait_for_no_others(monkeypatch, pair):
+    """Another pair may be large, on a shared GPU, or not loaded yet: none is used."""
     monkeypatch.setattr(zero_gpu, "embedded", lambda: pair)
     loads = []
-    guessed, _ = asking.questions(LazyPair(lambda: loads.append(1) or pair))
+    guessed, alone = asking.questions(LazyPair(lambda: loads.append(1) or markov_pair(5)))
+    assert alone({**STORY, "length": 2})["ids"]
     assert guessed({**STORY, "written": [], "typed": "he"})["tokens"]
     assert loads == []

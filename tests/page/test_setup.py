@@ -22,36 +22,26 @@ def fields():
 form = Form("part")
 
 
+def number(default, least=None, most=None, whole=False):
+    return {"kind": "number", "default": default, "least": least, "most": most, "whole": whole}
+
+
+def choice(default, choices):
+    return {"kind": "choice", "default": default, "choices": choices}
+
+
 @pytest.mark.parametrize(
     ("field", "described"),
     [
         (form.text("name", "hello", ""), {"kind": "text", "default": "hello"}),
         (form.hidden("name", "hello"), {"kind": "text", "default": "hello"}),
         (form.flag("name", True, ""), {"kind": "flag", "default": True}),
-        (
-            form.radio("name", "b", "", [("A", "a"), ("B", "b")]),
-            {"kind": "choice", "default": "b", "choices": ["a", "b"]},
-        ),
-        (
-            form.menu("name", "x", "", [("X", "x"), ("Y", "y")]),
-            {"kind": "choice", "default": "x", "choices": ["x", "y"]},
-        ),
-        (
-            form.slider("name", 8, "", least=1, most=64),
-            {"kind": "number", "default": 8, "least": 1, "most": 64, "whole": True},
-        ),
-        (
-            form.slider("name", 1.0, "", least=0, most=2, step=0.05),
-            {"kind": "number", "default": 1.0, "least": 0, "most": 2, "whole": False},
-        ),
-        (
-            form.number("name", 7, "", least=0, whole=True),
-            {"kind": "number", "default": 7, "least": 0, "most": None, "whole": True},
-        ),
-        (
-            form.number("name", 7, ""),
-            {"kind": "number", "default": 7, "least": None, "most": None, "whole": False},
-        ),
+        (form.radio("name", "b", "", [("A", "a"), ("B", "b")]), choice("b", ["a", "b"])),
+        (form.menu("name", "x", "", [("X", "x"), ("Y", "y")]), choice("x", ["x", "y"])),
+        (form.slider("name", 8, "", least=1, most=64), number(8, 1, 64, whole=True)),
+        (form.slider("name", 1.0, "", least=0, most=2, step=0.05), number(1.0, 0, 2)),
+        (form.number("name", 7, "", least=0, whole=True), number(7, 0, whole=True)),
+        (form.number("name", 7, ""), number(7)),
     ],
 )
 def test_a_field_says_what_an_address_may_hold_and_is_found_by_its_name(field, described):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import specdec
+from tests.helpers.processes import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -39,11 +40,8 @@ print(len(generation.token_ids))
 def wheel(tmp_path_factory):
     """Built without a network by the installed packages, outside the checkout, which is not changed."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = "import hatchling.build, sys; print(hatchling.build.build_wheel(sys.argv[1]))"
-    command = [sys.executable, "-c", build, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    return folder / done.stdout.split()[-1]
+    built = printed(f"import hatchling.build; print(hatchling.build.build_wheel({str(folder)!r}))")
+    return folder / built.split()[-1]
 
 
 @pytest.mark.slow
@@ -126,13 +124,11 @@ for module in ("channel", "figures"):
 
 @pytest.mark.slow
 def test_without_extras_the_core_decodes_and_the_rest_names_what_it_needs():
-    command = [sys.executable, "-c", WITHOUT_EXTRAS]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == [
+    assert printed(WITHOUT_EXTRAS).splitlines() == [
         "5",
         "specdec.channel needs constriction: pip install 'specdec-races[channel]'",
         "specdec.figures needs plotly: pip install 'specdec-races[figures]'",
-    ], done.stderr
+    ]
 
 
 def test_the_newest_changes_are_this_versions():

@@ -1,6 +1,7 @@
 """As many runs at once as there are time and memory for. If that can't be measured, only a few."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -82,16 +83,13 @@ def test_the_pair_that_is_present_last_is_the_one_that_is_measured(monkeypatch):
 
     monkeypatch.setattr(capacity, "measuring", measuring)
     served = shared(pairs[20])
-    measured_first = threading.Thread(target=capacity.measure, args=(served, Queue()))
-    measured_first.start()
-    assert first.wait(10)
-    served.exchange(pairs[30])
-    second = threading.Thread(target=capacity.measure, args=(served, Queue()))
-    second.start()
-    second.join(0.2)
-    release.set()
-    for thread in (measured_first, second):
-        thread.join(10)
+    with ThreadPoolExecutor() as threads:
+        threads.submit(capacity.measure, served, Queue())
+        assert first.wait(10)
+        served.exchange(pairs[30])
+        second = threads.submit(capacity.measure, served, Queue())
+        wait([second], 0.2)
+        release.set()
     assert capacity.known() == 30
 
 

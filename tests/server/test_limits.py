@@ -89,6 +89,7 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"temperature": -1}, "temperature = -1 is not"),
         ({"top_p": 3}, "top-p = 3 is not a number from 0 to 1"),
         ({"prompt": "the " * 600}, "the prompt has 602 tokens"),
+        ({"prompt": "the " * 600, "topology": "optimal"}, "the prompt has 602 tokens"),
         ({"seed": 10**400}, f"seed = 1{'0' * 59} is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": 1e99}, "seed = 1e+99 is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": -1}, "seed = -1 is not a whole number from 0 up"),
@@ -104,7 +105,8 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
 )
 def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
     settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4} | asked))
-    last = json.loads(list(run.updates(pair, settings))[-1])
+    updates = [json.loads(update) for update in run.updates(pair, settings)]
+    [last] = [update for update in updates if not update.get("waits")]
     assert last["phase"] == "error"
     assert last["message"].startswith(message)
     assert len(last["message"]) < 200

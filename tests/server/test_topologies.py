@@ -107,21 +107,14 @@ def test_the_shipped_acceptance_is_that_of_the_embedded_pair(method):
     assert topologies._shipped(markov_pair(6), settings) is None
 
 
-SAMPLINGS = [
-    {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    for temperature in (0.0, 0.7, 1.0, 1.6)
-    for top_p in (0.05, 0.5, 0.9, 1.0)
-    for top_k in (0, 1, 5)
-]
-
-
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 @pytest.mark.parametrize("name", [name for name in topologies.NAMES if name != "context"])
 def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
     """48 samplings each. Under ERSD and at temperature 0 the text is that of autoregressive decoding."""
     monkeypatch.setattr(acceptance, "_TOKENS", 48)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
-    for sampling in SAMPLINGS:
+    for values in itertools.product((0.0, 0.7, 1.0, 1.6), (0.05, 0.5, 0.9, 1.0), (0, 1, 5)):
+        sampling = dict(zip(("temperature", "top_p", "top_k"), values, strict=True))
         tree = topologies.topology(pair, name, 5, method=method, **sampling)
         run = {"max_new_tokens": 6, "seed": 3, **sampling}
         g = specdec.generate(pair, [1], method=method, topology=tree, **run)

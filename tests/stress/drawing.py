@@ -18,7 +18,8 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
@@ -67,6 +68,16 @@ _PLAY = """async (milliseconds) => {
   document.querySelector("#stepper .play").click();
   await new Promise((done) => setTimeout(done, milliseconds));
 }"""
+
+
+@contextmanager
+def chromium(pair: str = "stories") -> Iterator[tuple[Browser, str]]:
+    """A browser, and the address of a server that decodes on one thread: the other core is the browser's."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with serving(pair=pair) as (address, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser, address
+        browser.close()
 
 
 def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
@@ -132,13 +143,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=5, help="visits (default: 5)")
     parser.add_argument("--out", default=RESULTS / "drawing.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
-    os.environ["OMP_NUM_THREADS"] = "1"  # threads of the server; the other core belongs to the browser
-    with serving() as (address, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as (browser, address):
         load = os.getloadavg()[0]
         figures = medians([visit(browser, address) for _ in range(options.repeats)])
         write(options.out, {"load": load, "repeats": options.repeats, "now": figures})
-        browser.close()
 
 
 if __name__ == "__main__":

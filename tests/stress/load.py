@@ -26,19 +26,16 @@ from tests.stress.visitors import PROMPT, RESULTS, ROOT, Site, Visit, client, se
 METHODS = ("ersd", "gsd", "ersd", "ar")
 
 
+def as_opened(visitor: int, length: int) -> dict[str, Any]:
+    """The request of a student who presses Generate on the opened page; the seeds differ."""
+    return {"method": "ersd", "topology": "optimal", "k": 8, "length": length, "seed": visitor}
+
+
 def asked(visitor: int, length: int) -> dict[str, Any]:
     """The settings of one visitor: prompts, seeds and methods differ, the length does not."""
     prompts = [PROMPT, *(ROOT / "assets" / "prompts.txt").read_text().splitlines()[:39]]
-    method = METHODS[visitor % len(METHODS)]
-    prompt = prompts[visitor % len(prompts)]
-    return {
-        "prompt": prompt,
-        "method": method,
-        "length": length,
-        "seed": visitor,
-        "topology": "optimal",
-        "k": 8,
-    }
+    drawn = {"prompt": prompts[visitor % len(prompts)], "method": METHODS[visitor % len(METHODS)]}
+    return as_opened(visitor, length) | drawn
 
 
 def alone(pair: Any, visit: Visit) -> list[int]:
@@ -48,11 +45,6 @@ def alone(pair: Any, visit: Visit) -> list[int]:
     topology = specdec.Topology(setup["paths"])
     settings = {name: setup[name] for name in names}
     return specdec.generate(pair, setup["prompt"], topology=topology, **settings).token_ids
-
-
-def as_opened(visitor: int, length: int) -> dict[str, Any]:
-    """The request of a student who presses Generate on the opened page; the seeds differ."""
-    return {"method": "ersd", "topology": "optimal", "k": 8, "length": length, "seed": visitor}
 
 
 async def together(

@@ -30,14 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "assets" / "results"
 PATIENCE = httpx.Timeout(30, read=600, pool=600)
 PROMPT = "Once upon a time"
-PLAIN = {
-    "prompt": PROMPT,
-    "topology": "sequence",
-    "k": 4,
-    "max_new_tokens": 32,
-    "baseline": False,
-    "seed": 7,
-}
+PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "max_new_tokens": 32, "baseline": False, "seed": 7}
 """The settings of a short run. All other settings are those of the page."""
 
 
@@ -48,32 +41,28 @@ def serving(
     pair: str | None = "stories",
     python: Sequence[str] = (sys.executable,),
     port: int | None = None,
-    log: Any = None,
 ) -> Iterator[tuple[str, psutil.Process]]:
     """Run the app in its own process and yield its address and the process.
 
-    pair: None leaves the choice to the app. port: None takes a free one. log: a file for the process's
-    output. Without one, the output is in the error of an app that does not answer.
+    pair: None leaves the choice to the app. port: None takes a free one. An error, also of the block, has the
+    process's output as its note.
     """
     port = port or free_port()
     chosen = ["--pair", pair] if pair else []
     command = [*python, str(app), "--port", str(port), *chosen, *options]
-    with tempfile.TemporaryFile() as own:
-        server = subprocess.Popen(command, stdout=log or own, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
             address = f"http://127.0.0.1:{port}"
             wait_for(address, server)
             yield address, psutil.Process(server.pid)
-        except NoAnswerError as error:
-            own.seek(0)
-            raise NoAnswerError(f"{error}: {own.read().decode(errors='replace')}") from None
+        except Exception as error:
+            log.seek(0)
+            error.add_note(f"The app said: {log.read().decode(errors='replace')}")
+            raise
         finally:
             server.terminate()
             server.wait(30)
-
-
-class NoAnswerError(RuntimeError):
-    """The app ended before it answered, or did not answer in time."""
 
 
 def free_port() -> int:
@@ -84,14 +73,14 @@ def free_port() -> int:
 
 
 def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    """Wait until the app answers at this address; NoAnswerError if it ends or takes five minutes."""
+    """Wait until the app answers at this address; RuntimeError if it ends or takes five minutes."""
     end = time.monotonic() + 300
     while time.monotonic() < end and server.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
             httpx.get(address, timeout=5).raise_for_status()
             return
         time.sleep(0.2)
-    raise NoAnswerError(f"the app at {address} did not answer")
+    raise RuntimeError(f"the app at {address} did not answer")
 
 
 def write(path: Any, figures: dict[str, Any]) -> None:

@@ -28,11 +28,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import torch
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 import specdec
-from tests.conftest import CHROMIUM, FLAGS, SLOW
-from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, serving, write
+from tests.conftest import DESKTOP, SLOW
+from tests.stress.drawing import chromium
+from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, write
 
 K = 4
 
@@ -58,16 +59,9 @@ _WATCH = """() => {
 
 def watched(page: Page, address: str, method: str, length: int, seed: int) -> float:
     """Tokens per second of a run that the page shows."""
-    setup = {
-        "prompt": PROMPT,
-        "method": method,
-        "topology": "sequence",
-        "k": K,
-        "length": length,
-        "seed": seed,
-        "temperature": 1,
-    }
-    page.goto(f"{address}/?{urlencode(setup | {'baseline': 0})}")
+    setup = {"prompt": PROMPT, "topology": "sequence", "k": K, "temperature": 1, "baseline": 0}
+    setup |= {"method": method, "length": length, "seed": seed}
+    page.goto(f"{address}/?{urlencode(setup)}")
     page.wait_for_function("window.specdec && document.querySelector('#text .token')")
     page.wait_for_timeout(SETTLED)
     page.evaluate(_WATCH)
@@ -117,17 +111,11 @@ def compare(page: Page, address: str, name: str, repeats: int, length: int) -> d
     figures: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
         alone(pair, method, length, 0)  # the first run of a process is slower
-        here, elsewhere, by_itself = zip(
-            *(
-                (
-                    watched(page, address, method, length, seed),
-                    received(site, method, length, seed),
-                    alone(pair, method, length, seed),
-                )
-                for seed in range(1, repeats + 1)
-            ),
-            strict=True,
-        )
+        here, elsewhere, by_itself = [], [], []
+        for seed in range(1, repeats + 1):
+            here.append(watched(page, address, method, length, seed))
+            elsewhere.append(received(site, method, length, seed))
+            by_itself.append(alone(pair, method, length, seed))
         figures[method] = {
             "alone_tokens_per_second": statistics.median(by_itself),
             "here": _beside(here, by_itself),
@@ -154,14 +142,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", help="JSON file (default: watched.json or watched.smollm2.json)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: one, because both sides decode on one thread
     out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
-    with serving(pair=options.pair) as (address, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(bypass_csp=True, viewport={"width": 1280, "height": 900})
+    with chromium(options.pair) as (browser, address):
+        context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
         context.set_default_timeout(SLOW)
         write(out, compare(context.new_page(), address, options.pair, options.repeats, options.length))
-        browser.close()
 
 
 if __name__ == "__main__":
