@@ -347,11 +347,3 @@ def test_limit():
     assert facts["tokens_largest"] < facts["lemma"] < facts["theorem"]
     assert facts["wish"] > facts["lemma"]
     assert facts["reachable"] == 1
-
-
-def test_limits_are_those_that_the_laboratory_shows():
-    facts = FACTS["limit"]
-    grown = tree_lab.grown({"acceptance": list(lesson_facts.measured())})
-    k, lemma, theorem = grown["bounds"][-1]
-    assert (k, lemma, theorem) == (384, pytest.approx(facts["lemma"]), pytest.approx(facts["theorem"]))
-    assert grown["tokens"]["optimal"][384] == pytest.approx(facts["tokens_largest"])

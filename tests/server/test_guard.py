@@ -9,6 +9,7 @@ import re
 import socket
 import time
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -363,11 +364,9 @@ def test_what_starts_work_is_paid_and_what_is_looked_at_is_not():
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
 def test_an_error_is_one_line_of_the_log_and_its_traceback_is_asked_for(caplog, level):
-    async def app(scope, receive, send):
-        raise OSError("disk\nfull " * 100)
-
+    fence = guard.Guard(AsyncMock(side_effect=OSError("disk\nfull " * 100)))
     with caplog.at_level(level):
-        answer = asyncio.run(asked(guard.Guard(app)))
+        answer = asyncio.run(asked(fence))
     assert answer.status_code == 500
     assert b"disk" not in answer.content
     [line] = [record.getMessage() for record in caplog.records if record.name == guard.__name__]

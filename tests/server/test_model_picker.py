@@ -427,11 +427,8 @@ def test_a_load_ends_when_its_visitor_leaves(public):
 
 
 def test_where_no_thread_is_left_a_load_is_refused_and_the_next_one_begins(public, monkeypatch):
-    def no_thread(_):
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         [told] = load(public, *WANTED, key="open-sesame")
     assert "no thread left" in told["error"]
     assert next(load(public, *WANTED, key="open-sesame"))["status"] == "loading"

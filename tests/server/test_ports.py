@@ -3,6 +3,7 @@
 import ipaddress
 import socket
 import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -52,9 +53,5 @@ def test_others_are_told_an_address_only_if_the_server_listens_for_them(monkeypa
     assert ports.for_others(None) is None
     address = ports.for_others("0.0.0.0")
     assert address is None or ipaddress.ip_address(address)
-
-    def fails(*_):
-        raise OSError("no network")
-
-    monkeypatch.setattr(ports.socket, "socket", fails)
+    monkeypatch.setattr(ports.socket, "socket", Mock(side_effect=OSError("no network")))
     assert ports.for_others("0.0.0.0") is None

@@ -8,6 +8,8 @@ import sys
 import threading
 from argparse import Namespace
 from dataclasses import asdict
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -150,23 +152,15 @@ def test_marks_are_explained_as_far_as_they_are_there(decoded, method, kinds):
 
 
 def test_ctrl_c_ends_without_a_traceback(decoded, monkeypatch):
-    def interrupted(*arguments, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command, "Run", interrupted)
+    monkeypatch.setattr(command, "Run", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(SystemExit) as ended:
         decoded()
     assert ended.value.code == 130
 
 
 def test_other_commands_get_their_arguments(monkeypatch):
-    class Other:
-        @staticmethod
-        def main(arguments):
-            return len(arguments)
-
-    asked = []
-    monkeypatch.setattr(command, "import_module", lambda name: asked.append(name) or Other)
+    asked, other = [], SimpleNamespace(main=len)
+    monkeypatch.setattr(command, "import_module", lambda name: asked.append(name) or other)
     for name in command.COMMANDS:
         with pytest.raises(SystemExit) as ended:
             main([name, "--smoke", "x"])
@@ -186,15 +180,12 @@ def test_the_page_is_served_from_a_checkout(monkeypatch, tmp_path):
 
 
 def test_colours_are_for_terminals_alone(monkeypatch):
-    class Stream:
-        def isatty(self):
-            return True
-
+    terminal = SimpleNamespace(isatty=lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert in_colours(Stream())
+    assert in_colours(terminal)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not in_colours(Stream())
+    assert not in_colours(terminal)
     kinds = ("accepted", "correction", "bonus", "sampled")
     assert len({painted(Token(0, "x", kind), True) for kind in kinds}) == 4
     assert [painted(Token(0, " x", kind), False) for kind in kinds] == [" x", " ‹x›", " «x»", " x"]
