@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from inspect import getgeneratorstate
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -492,21 +493,13 @@ def test_the_result_and_the_error_of_steps_reach_who_waits_for_them(queue):
 
 
 def test_steps_of_a_closed_job_are_closed(queue):
-    closed = threading.Event()
-
-    def endless():
-        try:
-            while True:
-                yield
-        finally:
-            closed.set()
-
-    job = queue.submit(owner(), endless())
+    steps = (None for _ in itertools.count())
+    job = queue.submit(owner(), steps)
     while job.state is State.WAITING:
         time.sleep(0.001)
     job.close()
-    assert closed.wait(PATIENCE)
     job.wait()
+    assert getgeneratorstate(steps) == "GEN_CLOSED"
 
 
 def test_the_tree_that_is_planted_is_what_an_address_pays_for(queue, steps, monkeypatch):
