@@ -17,7 +17,6 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -170,24 +169,12 @@ async def taught(address: str, number: int, places: list[Place], every: float | 
     }
 
 
-@contextlib.asynccontextmanager
-async def generating(address: str, visitors: int) -> AsyncIterator[None]:
-    """Let this many visitors generate one text after the other."""
+async def generating(address: str, number: int) -> None:
+    """Let one visitor generate one text after the other."""
     site = Site(address)
-
-    async def visit(number: int) -> None:
-        async with client(address, source=f"127.0.1.{number + 1}") as http:
-            while True:
-                await site.generate(http, length=100, seed=number)
-
-    tasks = [asyncio.create_task(visit(number)) for number in range(visitors)]
-    await asyncio.sleep(5)
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with client(address, source=f"127.0.1.{number + 1}") as http:
+        while True:
+            await site.generate(http, length=100, seed=number)
 
 
 async def measured(address: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -196,8 +183,11 @@ async def measured(address: str, options: argparse.Namespace) -> dict[str, Any]:
     async with client(address) as http:
         await Site(address).generate(http, length=2)  # this loads the models
     figures = {"every_second": await taught(address, options.students, places, every=1.0)}
-    async with generating(address, options.generating):
-        busy = await taught(address, options.students, places)
+    visitors = [asyncio.create_task(generating(address, number)) for number in range(options.generating)]
+    await asyncio.sleep(5)
+    busy = await taught(address, options.students, places)
+    for visitor in visitors:
+        visitor.cancel()
     figures["while_visitors_generate"] = busy | {"visitors": options.generating}
     return figures | {"load_average": os.getloadavg()[0]}
 
