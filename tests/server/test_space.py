@@ -124,9 +124,13 @@ def lent(spaces, pairs):
     return zero_gpu.Lender(pair, run.start)
 
 
-def updates(pair, **changes):
+def received(pair, **changes):
     settings = VisitorSettings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
-    return [json.loads(update) for update in run.updates(pair, settings, 0.0)]
+    return map(json.loads, run.updates(pair, settings, 0.0))
+
+
+def updates(pair, **changes):
+    return [*received(pair, **changes)]
 
 
 def texts(updates):
@@ -176,15 +180,12 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
     assert texts(told)[0]
 
 
+USED_UP = ("quota exceeded", "illegal duration", "pending credits exceeded")
+
+
 @pytest.mark.parametrize(
     ("title", "words"),
-    [
-        ("quota exceeded", "used up"),
-        ("illegal duration", "used up"),
-        ("pending credits exceeded", "used up"),
-        ("queue timeout", "not free"),
-        ("client error", "not free"),
-    ],
+    [*((title, "used up") for title in USED_UP), ("queue timeout", "not free"), ("client error", "not free")],
 )
 def test_refusals_are_told_in_plain_words(lent, spaces, title, words):
     spaces.refusal = said(title)
@@ -207,10 +208,8 @@ def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs
     """The GPU is refused when it is requested, or fails during the run."""
     wanted, told = {"baseline": True, "method": "ersd"}, []
     whole = texts(updates(pairs[1], **wanted))
-    for update in run.updates(
-        lent, VisitorSettings("Once upon a time", max_new_tokens=12, seed=3, **wanted), 0.0
-    ):
-        told.append(json.loads(update))
+    for update in received(lent, **wanted):
+        told.append(update)
         if told[-1]["phase"] == "baseline":
             setattr(spaces, what, error)
     assert told[-1]["phase"] == "done"
