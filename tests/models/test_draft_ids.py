@@ -52,7 +52,7 @@ def test_the_draft_s_logits_are_those_of_all_ids_and_no_others(paths):
     whole = specdec.load_pair(*files, **options).draft
     some = specdec.load_pair(*files, **options, draft_ids=SOME).draft
     assert some.vocab_size == whole.vocab_size
-    have, want = (scored(model, IDS, range(-1, len(IDS) - 2)) for model in (some, whole))
+    have, want = (scored(model) for model in (some, whole))
     assert torch.equal(have[:, SOME], want[:, SOME])
     assert have.isfinite().sum() == len(SOME) * len(have)
 
@@ -61,7 +61,7 @@ def test_a_number_of_ids_is_the_first_ones_and_the_ends(paths):
     assert chosen_ids(3, 50, [40, 60]).tolist() == [0, 1, 2, 40]
     files, options = paths
     draft = specdec.load_pair(*files, **options, draft_ids=20).draft
-    there = scored(draft, IDS, range(-1, len(IDS) - 2))[0].isfinite().nonzero()[:, 0]
+    there = scored(draft)[0].isfinite().nonzero()[:, 0]
     assert there.tolist() == sorted({*range(20), *ends_of(draft)})
 
 
@@ -76,7 +76,7 @@ def test_ersd_keeps_the_text_of_plain_decoding(paths):
 
 def chances(path):
     """Probabilities [tokens of IDS] of the likeliest of the first 32 tokens among these."""
-    logits = scored(specdec.load_pair(path).target, IDS, range(-1, len(IDS) - 2))
+    logits = scored(specdec.load_pair(path).target)
     return logits[:, :32].softmax(-1).amax(-1)
 
 
@@ -94,16 +94,16 @@ def in_parts(monkeypatch, tmp_path):
 def test_other_tokens_are_scored_only_where_no_frequent_one_stands_out(in_parts):
     whole = specdec.load_pair(*in_parts).target  # a target scores all tokens
     assert not isinstance(whole.decoder, packed_decoder.FrequentFirst)
-    want = scored(specdec.load_pair(in_parts[1]).target, IDS, range(-1, len(IDS) - 2))
+    want = scored(specdec.load_pair(in_parts[1]).target)
     draft = specdec.load_pair(*in_parts).draft
     assert isinstance(pickle.loads(pickle.dumps(draft)).decoder, packed_decoder.FrequentFirst)
-    have = scored(draft, IDS, range(-1, len(IDS) - 2))
+    have = scored(draft)
     assert torch.equal(have[:, :32], want[:, :32])
     missing = have[:, 32:].isneginf().all(-1)
     assert missing.tolist() == (chances(in_parts[1]) > packed_decoder.SURE).tolist()
     assert 0 < missing.sum() < len(missing)
     assert torch.equal(have[~missing], want[~missing])
-    alone = torch.cat([scored(draft, IDS[: n + 2], range(-1, n))[n:] for n in range(len(have))])
+    alone = torch.cat([scored(draft, IDS[: n + 2])[n:] for n in range(len(have))])
     assert torch.equal(alone, have)
 
 
@@ -124,7 +124,7 @@ def test_every_rule_keeps_the_target_s_distribution(in_parts, method, has_ids):
     Negative control: a decoder that takes every second token only from these ids."""
     sampling = Sampling(0.7, top_k=16)
     target = specdec.load_pair(in_parts[0]).target
-    logits = scored(target, IDS[:5], range(-1, 3))[-1:]
+    logits = scored(target, IDS[:5])[-1:]
     p = log_probs(logits, sampling, target.vocab_size)[0].exp()
     likely = p.nonzero()[:, 0]
     ids = likely[::2].tolist()

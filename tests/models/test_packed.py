@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import gguf
 import numpy as np
@@ -29,7 +28,7 @@ from specdec.models.kernels.layout import QUANTISED
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault
-from specdec.models.packed_file import EMBEDDING, FILE
+from specdec.models.packed_file import EMBEDDING
 from specdec.models.selfcheck import relative_error
 from specdec.theory import total_variation
 from specdec.topology import Topology
@@ -108,10 +107,11 @@ def unpacked(path):
         return model(torch.tensor([IDS])).logits[0]
 
 
-def scored(model, ids, parents):
+def scored(model, ids=IDS, parents=None):
+    """Logits of all tokens but the first, which is prefilled. parents: of the nodes; None for a line."""
     session = model.session()
     session.prefill(ids[:1])
-    return session.forward(torch.tensor(ids[1:]), parents)
+    return session.forward(torch.tensor(ids[1:]), range(-1, len(ids) - 2) if parents is None else parents)
 
 
 @pytest.mark.parametrize(("architecture", "kinds", "sizes"), MODELS.values(), ids=list(MODELS))
@@ -126,7 +126,7 @@ def test_a_file_is_near_its_weights_and_keeps_plain_decoding_s_text(tmp_path, ar
     want = unpacked(path)
     exact = exact_logits(pair.target._prepared.module.config, pair.target.decoder.matrices, IDS)
     assert relative_error(exact, want) < 1e-5
-    have = scored(pair.target, IDS, range(-1, len(IDS) - 2))
+    have = scored(pair.target)
     assert 1e-4 < relative_error(have, want[1:]) < 0.05
     assert total_variation(have.softmax(-1), want[1:].softmax(-1)).max() < 0.05
     check_texts(pair)
@@ -134,30 +134,26 @@ def test_a_file_is_near_its_weights_and_keeps_plain_decoding_s_text(tmp_path, ar
 
 def test_a_node_has_the_same_bits_in_every_tree(tmp_path):
     model = specdec.load_pair(file(tmp_path / "model.gguf")).target
-    line = scored(model, IDS[:6], range(-1, 4))
+    line = scored(model, IDS[:6])
     tree = [IDS[0], IDS[1], 99, IDS[2], 98, IDS[3], 97, IDS[4], IDS[5]]
     parents = [-1, -1, 0, 0, 2, 2, 4, 6]
     have = scored(model, tree, parents)
     assert torch.equal(have[[0, 2, 4, 6, 7]], line)
-    alone = [scored(model, [*IDS[:count], 97], range(-1, count - 1))[-1] for count in (1, 2)]
+    alone = [scored(model, [*IDS[:count], 97])[-1] for count in (1, 2)]
     assert not torch.equal(alone[0], alone[1])  # the control
 
 
-def test_ersd_writes_the_text_of_plain_decoding_alone_and_beside_others(tmp_path):
-    path = file(tmp_path / "model.gguf")
-    draft = file(tmp_path / "draft.gguf", num_hidden_layers=1)
+def test_runs_beside_others_write_what_each_writes_alone(tmp_path):
+    path, draft = file(tmp_path / "model.gguf"), file(tmp_path / "draft.gguf", num_hidden_layers=1)
     pair = specdec.load_pair(path, draft)
     pair.eos_ids = frozenset()
-    prompts, seeds = [[3, 4], [5] * 40, [6, 7, 8]], [1, 2, 3]
-    together_as_alone(pair, prompts, seeds, max_new_tokens=30, topology=TREE)
-    for prompt, seed in zip(prompts, seeds, strict=True):
-        [run] = ersd_as_plain(pair, prompt, [TREE], [seed], max_new_tokens=30)
-        assert "int8 inputs" in run.arithmetic
+    prompts = [[3, 4], [5] * 40, [6, 7, 8]]
+    together_as_alone(pair, prompts, [1, 2, 3], max_new_tokens=30, topology=TREE)
 
 
 def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
     path = file(tmp_path / "model.gguf")
-    first = scored(specdec.load_pair(path).target, IDS, range(-1, len(IDS) - 2))
+    first = scored(specdec.load_pair(path).target)
 
     def never(*_):
         raise AssertionError("a second start repeats the work")
@@ -166,26 +162,7 @@ def test_the_file_is_packed_once_and_checked_once(tmp_path, monkeypatch):
     monkeypatch.setattr(conversion, "_convert", never)
     monkeypatch.setattr(source, "read_header", never)
     again = specdec.load_pair(path, dtype="packed").target
-    assert torch.equal(scored(again, IDS, range(-1, len(IDS) - 2)), first)
-
-
-def test_several_first_starts_pack_once_and_a_damaged_file_is_packed_again(tmp_path):
-    path, steps = file(tmp_path / "model.gguf"), []
-    with ThreadPoolExecutor(4) as pool:
-        folders = {
-            *pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n), "packed"), range(4))
-        }
-    (folder,) = folders
-    assert [number for number, _ in steps] == list(range(steps[0][1]))
-    good = (folder / FILE).read_bytes()
-    turned = bytearray(good)
-    turned[-100] ^= 1
-    for damage in (b"", good[: len(good) // 2], bytes(turned)):
-        (folder / FILE).write_bytes(damage)
-        assert not cached_folders.whole(folder)
-        specdec.load_pair(path, dtype="packed")
-        assert (folder / FILE).read_bytes() == good
-    assert all(each.stat().st_mode & 0o077 == 0 for each in folder.iterdir())
+    assert torch.equal(scored(again), first)
 
 
 def test_the_check_notices_matrices_in_the_wrong_place(tmp_path):
@@ -230,7 +207,7 @@ def test_a_file_without_few_bits_is_read_as_before(tmp_path, kind):
 def test_the_model_of_transformers_is_made_when_it_is_asked_for(tmp_path):
     pair = specdec.load_pair(file(tmp_path / "model.gguf"))
     again = pickle.loads(pickle.dumps(pair.target))
-    assert torch.equal(*(scored(m, IDS, range(-1, len(IDS) - 2)) for m in (pair.target, again)))
+    assert torch.equal(*(scored(m) for m in (pair.target, again)))
     assert "module" not in vars(pair.target)
     assert pair.target.module.dtype == torch.bfloat16
     assert 0 in pair.eos_ids
@@ -273,7 +250,7 @@ def test_a_file_replaced_under_its_size_and_time_is_packed_anew(tmp_path):
     path.write_bytes(other.read_bytes())
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     second, want = specdec.load_pair(path, dtype="packed").target, specdec.load_pair(other).target
-    rows = [scored(model, IDS, range(-1, len(IDS) - 2)) for model in (first, second, want)]
+    rows = [scored(model) for model in (first, second, want)]
     assert torch.equal(rows[1], rows[2])
     assert not torch.equal(rows[0], rows[1])
     folders = [each for each in cached_folders._cache().iterdir() if each.is_dir()]
@@ -326,7 +303,7 @@ def test_two_processes_may_start_first_at_once(tmp_path, own_cache):  # noqa: F8
 
 def digest(model):
     """SHA-256 of some logits."""
-    rows = scored(model, IDS, range(-1, len(IDS) - 2))
+    rows = scored(model)
     return hashlib.sha256(rows.numpy().tobytes()).hexdigest()
 
 

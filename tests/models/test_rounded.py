@@ -66,7 +66,7 @@ def test_a_folder_is_near_its_weights_and_keeps_the_text_of_plain_decoding(tmp_p
     pair = specdec.load_pair(path, path, dtype=dtype)
     assert type(pair.target) is type(pair.draft) is PackedModel
     assert ROUNDED_KINDS[dtype] in pair.target.arithmetic
-    have, want = (scored(model, IDS, range(-1, len(IDS) - 2)) for model in (pair.target, whole))
+    have, want = (scored(model) for model in (pair.target, whole))
     assert 1e-4 < relative_error(have, want) < NEAR[dtype]
     check_texts(pair)
 
@@ -101,15 +101,15 @@ def test_a_rounded_draft_changes_no_text_and_its_target_keeps_its_bits(tmp_path)
 
 def test_a_folder_is_rounded_once_and_again_after_damage_or_a_change(tmp_path, monkeypatch):
     path = folder(tmp_path / "model")
-    first = scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2))
+    first = scored(specdec.load_pair(path, dtype="int4").target, IDS[:4])
     with monkeypatch.context() as patched:
         patched.setattr("specdec.models.rounded_folder.write_packed", None)
-        assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
+        assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
     (made,) = (each for each in cached_folders._cache().iterdir() if each.is_dir())
     (made / FILE).write_bytes((made / FILE).read_bytes()[:-1])
-    assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
+    assert torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
     folder(path, num_hidden_layers=1)
-    assert not torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4], range(-1, 2)))
+    assert not torch.equal(first, scored(specdec.load_pair(path, dtype="int4").target, IDS[:4]))
     assert sum(each.is_dir() for each in cached_folders._cache().iterdir()) == 1
 
 
@@ -209,8 +209,8 @@ OTHERWISE = {
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_a_folder_may_name_or_store_its_weights_otherwise(tmp_path, change, dtype):
     path = folder(tmp_path / "model", dtype=torch.float32)
-    before = scored(specdec.load_pair(path, dtype=dtype).target, IDS, range(-1, len(IDS) - 2))
+    before = scored(specdec.load_pair(path, dtype=dtype).target)
     weights = dict(change(*each) for each in load_file(path / "model.safetensors").items())
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
-    after = scored(specdec.load_pair(path, dtype=dtype).target, IDS, range(-1, len(IDS) - 2))
+    after = scored(specdec.load_pair(path, dtype=dtype).target)
     assert torch.equal(before, after)
