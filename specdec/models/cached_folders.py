@@ -53,8 +53,6 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
         if whole(folder):
             return folder
         for old in cache.glob(f"{of_model}-*"):  # damaged, half written, or of other files or versions
-            if old.is_file():
-                old.unlink()  # of the versions that wrote verdicts as files
             shutil.rmtree(old, ignore_errors=True)
         new = Path(tempfile.mkdtemp(prefix=f"{of_model}-", dir=cache))
         try:
