@@ -29,8 +29,9 @@ import specdec
 from research.audit.writing import write
 from specdec.models import cached_folders
 from specdec.models.gguf import conversion, source
+from specdec.models.gguf.fields import PLAIN, rows_of
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, read_header
-from specdec.models.gguf.weights import Stored, config_of
+from specdec.models.gguf.weights import config_of
 from specdec.models.source import find_source
 from tests.helpers.compiled_code import compiled_code
 
@@ -123,15 +124,13 @@ def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
     assert found.dtype == (torch.float16 if kind == "F16" else torch.bfloat16)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BLOCKS if kind != "F32"])
-def test_blocks_of_every_type_are_read_as_gguf_reads_them(kind):
-    number, count, size = BLOCKS[kind]
-    assert gguf.GGMLQuantizationType[kind] == number
-    assert gguf.constants.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]] == (count, size)
-    data = np.random.default_rng(0).integers(0, 60, 4 * 2 * size, dtype=np.uint8)
-    want = gguf.quants.dequantize(data.reshape(4, -1), gguf.GGMLQuantizationType[kind])
-    have = Stored("x", kind, (4, 2 * count), data.reshape(4, -1)).values().numpy()
-    assert np.array_equal(have, want, equal_nan=True)
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_blocks_of_every_type_have_gguf_s_sizes_and_plain_ones_its_numbers(kind):
+    number = gguf.GGMLQuantizationType[kind]
+    assert BLOCKS[kind] == (number, *gguf.constants.GGML_QUANT_SIZES[number])
+    if kind in PLAIN:
+        data = np.random.default_rng(0).integers(0, 60, (4, 16), dtype=np.uint8)
+        assert np.array_equal(rows_of(data, kind), gguf.quants.dequantize(data, number), equal_nan=True)
 
 
 def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):

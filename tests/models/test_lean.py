@@ -138,47 +138,30 @@ def test_every_process_computes_the_same_bits():
     assert printed(_BUSY) == f"{logits()}\n"
 
 
-def _subclass() -> transformers.PreTrainedModel:
-    class Own(transformers.LlamaForCausalLM):
-        """A hook that might do anything."""
+class Own(transformers.LlamaForCausalLM):
+    """A subclass that might do anything."""
 
+
+class Quantised(torch.nn.Linear):
+    """A layer that does not multiply with its `weight`."""
+
+
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+CHANGES = {
+    "a subclass": lambda m: setattr(m, "__class__", Own),
+    "a hook": lambda m: m.model.layers[0].register_forward_hook(lambda module, inputs, output: output),
+    "a strange matrix": lambda m: setattr(m.model.layers[0].mlp.up_proj, "__class__", Quantised),
+    "two dtypes": lambda m: m.lm_head.to(torch.bfloat16),
+    "stretched by length": lambda m: setattr(m.config, "rope_parameters", DYNAMIC),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_what_is_not_as_its_class_makes_it_is_refused(change):
     model = tiny_model("llama")
-    model.__class__ = Own
-    return model
-
-
-def _with_a_hook() -> transformers.PreTrainedModel:
-    model = tiny_model("llama")
-    model.model.layers[0].register_forward_hook(lambda module, inputs, output: output)
-    return model
-
-
-def _with_a_strange_matrix() -> transformers.PreTrainedModel:
-    class Quantised(torch.nn.Linear):
-        """A layer that does not multiply with its `weight`."""
-
-    model = tiny_model("llama")
-    model.model.layers[0].mlp.up_proj.__class__ = Quantised
-    return model
-
-
-def _in_two_dtypes() -> transformers.PreTrainedModel:
-    model = tiny_model("llama")
-    model.lm_head.to(torch.bfloat16)
-    return model
-
-
-def _stretched_by_length() -> transformers.PreTrainedModel:
-    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-    return tiny_model("llama", rope_parameters=rope)
-
-
-@pytest.mark.parametrize(
-    "make", [_subclass, _with_a_hook, _with_a_strange_matrix, _in_two_dtypes, _stretched_by_length]
-)
-def test_what_is_not_as_its_class_makes_it_is_refused(make):
+    change(model)
     with pytest.raises(ValueError, match=r"no lean forward|not its class's|several|changes with"):
-        LeanDecoder(make())
+        LeanDecoder(model)
 
 
 def test_a_forward_that_differs_is_not_used(monkeypatch):
