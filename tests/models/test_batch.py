@@ -213,14 +213,10 @@ def test_generate_many_takes_one_setting_for_all_or_one_for_each():
     many = together_as_alone(pair, [[0], [1], [2]], [5, 6, 7], at_once=2, **settings)
     assert [g.method for g in many] == settings["method"]
     assert [g.seed for g in specdec.generate_many(pair, [[0], [1]], seed=8, max_new_tokens=2)] == [8, 8]
-    assert specdec.generate_many(pair, []) == []
-
-
-def test_generate_many_takes_one_tree_for_all_or_one_for_each():
-    pair = markov_pair(6)
     for topology in (sequence(2), [sequence(2)] * 2, (sequence(2), sequence(2))):
         many = specdec.generate_many(pair, [[0], [1]], seeds=[5, 6], topology=topology)
         assert [g.paths for g in many] == [sequence(2).paths] * 2
+    assert specdec.generate_many(pair, []) == []
 
 
 def test_a_tree_is_planted_on_runs_whose_draft_has_no_room(monkeypatch):

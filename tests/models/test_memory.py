@@ -133,14 +133,8 @@ _SIZES = {
 }
 """Entries of their config.json: the family, and values of `_NAMES`."""
 _NAMES = (
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "tie_word_embeddings",
+    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "head_dim", "tie_word_embeddings"),
 )
 
 

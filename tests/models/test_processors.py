@@ -73,6 +73,7 @@ import hashlib, json, os, torch
 import specdec
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.kernels.product import product
+from specdec.models.session_kinds import COMPILED, unchecked
 from specdec.race.exponentials import log_exponentials
 from specdec.race.splitmix import blocks
 from tests.helpers.tiny_checkpoints import tiny_model
@@ -82,13 +83,9 @@ def bits(tensor):
 
 def logits(module):
     \"\"\"Of a tree behind a prompt of 130 tokens, which is longer than a block of any sum.\"\"\"
-    from specdec.models.base import PreparedModel
-    from specdec.models.session_kinds import COMPILED
-    config = module.config
-    sizes = {"vocab_size": config.vocab_size, "context_length": 4096}
-    about = {"config": config, "device": torch.device("cpu"), "dtype": module.dtype, "kind": COMPILED}
-    session = COMPILED.on(PreparedModel(name="", module=module, **about, **sizes)).session()
-    session.prefill([(17 + 7919 * i) % config.vocab_size for i in range(130)])
+    vocab_size = module.config.vocab_size
+    session = COMPILED.on(unchecked(module, "", torch.device("cpu"), vocab_size)).session()
+    session.prefill([(17 + 7919 * i) % vocab_size for i in range(130)])
     return session.forward(torch.arange(5), [-1, 0, 0, 1, 3])
 
 found = {}
