@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import converted_folder, made
+from specdec.models.gguf.fields import PLAIN
 from specdec.models.gguf.header import BrokenFileError
 from specdec.models.gguf.weights import Stored, check_shapes
 from specdec.models.kernels.compiled import expected
@@ -26,7 +27,7 @@ NEEDED = (
     "compiled forward on a CPU"
 )
 """The models that can be rounded, in words."""
-_TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+_TYPES = {getattr(torch, name): kind for kind, name in PLAIN.items()}
 
 
 def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:

@@ -13,8 +13,8 @@ from specdec.models.gguf.header import BLOCKS
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.kernels.quantised import Fields
 
-PLAIN = ("F32", "F16", "BF16")
-"""Types that store one number after the other."""
+PLAIN = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""Types that store one number after the other, and the names of their numbers in torch."""
 
 
 def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
