@@ -15,7 +15,7 @@ from research.batched import compared, plans
 from specdec.decoding.auto import repeated_tokens
 from specdec.ecosystem.processors import ProcessedModel
 from specdec.models import HFModel
-from specdec.models.selfcheck import LIMITS, relative_error
+from specdec.models.selfcheck import LIMITS
 from specdec.models.session_kinds import STATES
 from specdec.models.sessions.states import MOST_REPEATED, StateSession
 from specdec.topology import sequence
@@ -32,30 +32,17 @@ def model_of(family: str, seed: int = 0) -> HFModel:
     return HFModel(tiny_model(family, seed=seed), name=family)
 
 
-def largest_error(replay: Replay, rounds: int, most_accepted: int) -> float:
-    """The largest error in random rounds of one to three forward passes each."""
-    errors = []
-    for _ in range(rounds):
-        count = 0
-        for _ in range(replay.rng.randrange(1, 4)):
-            more = replay.rng.randrange(1, 5)
-            errors.append(relative_error(*replay.forward(list(range(count - 1, count - 1 + more)))))
-            count += more
-        replay.commit(list(range(replay.rng.randrange(min(count, most_accepted) + 1))))
-    return max(errors)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("most_accepted", [2, 12], ids=["mostly rejected", "partly accepted"])
 def test_after_any_rejections_logits_are_those_of_plain_forwards(family, most_accepted):
     """The texts grow beyond 64 tokens, the length of a chunk."""
     replay = Replay(model_of(family), seed=most_accepted, prefix=45)
     assert type(replay.session) is StateSession
-    assert largest_error(replay, 30, most_accepted) < LIMIT
+    assert replay.largest_error(30, most_accepted) < LIMIT
     assert len(replay.committed) > 64
     replay.session.prefill(tokens := replay._tokens(70))
     replay.committed += tokens
-    assert largest_error(replay, 2, most_accepted) < LIMIT
+    assert replay.largest_error(2, most_accepted) < LIMIT
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -64,7 +51,7 @@ def test_a_state_that_is_not_restored_gives_other_logits(family):
     replay = Replay(model_of(family), seed=0, prefix=11)
     replay.session = STATES.control(replay.model._prepared)
     replay.session.prefill(replay.committed)
-    assert largest_error(replay, 8, 12) > 100 * LIMIT
+    assert replay.largest_error(8, 12) > 100 * LIMIT
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -101,7 +88,7 @@ def test_short_chunks_change_nothing_but_time_and_end_with_the_forward():
     assert model.capability == "sequence"
     replay = Replay(model, seed=0, prefix=40)
     seen.clear()
-    assert largest_error(replay, 6, 3) < LIMIT
+    assert replay.largest_error(6, 3) < LIMIT
     replay.session.forward(torch.arange(3, 23), range(-1, 19))
     assert {16, 32} <= set(seen), "plain forwards of the comparison have the model's own"
     assert mixer.chunk_size == 64
