@@ -45,6 +45,7 @@ MODELS = {
     "mistral": lambda: tiny_model("mistral", sliding_window=None),
     "qwen2, with biases": qwen2,
     "as many keys as queries": lambda: tiny_model("llama", num_key_value_heads=4),
+    "a window that its class ignores": lambda: tiny_model("llama", sliding_window=40),
     "yarn": lambda: tiny_model("llama", rope_parameters=YARN),
     "float64": lambda: tiny_model("llama", torch.float64),
     "biases everywhere": lambda: tiny_model("llama", attention_bias=True, mlp_bias=True),

@@ -123,17 +123,6 @@ def test_a_prefill_over_a_rotary_switch_equals_one_forward(monkeypatch, chunk):
         assert relative_error(have, want) < 2e-5, prefix
 
 
-def test_masks_are_found_by_trying_not_by_a_key():
-    heeded = HFModel(tiny_model("mistral", sliding_window=40))
-    ignored = HFModel(tiny_model("llama", sliding_window=40))
-    for model in (heeded, ignored):
-        replay = Replay(model, seed=0, prefix=90)
-        have, want = replay.forward([-1, 0, 0, 1, 3])
-        assert relative_error(have, want) < 2e-5
-    assert ignored.decoder is not None
-    assert heeded.decoder is None
-
-
 def test_a_length_in_a_dictionary_is_one_too():
     config = tiny_config("llama", max_position_embeddings=4096)
     config.sliding_window = 300

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pickle
 import subprocess
@@ -13,13 +12,12 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
 from specdec.bench import bandwidth
 from specdec.bench.contestants import Contestant
-from specdec.models import HFModel, cached_folders, packed, packed_check, partial, prepare
+from specdec.models import HFModel, cached_folders, packed, packed_check, prepare
 from specdec.models.gguf import conversion, source
 from specdec.models.gguf.header import BLOCKS, read_header
 from specdec.models.gguf.weights import config_of, weights_of
@@ -36,6 +34,7 @@ from tests.helpers.compiled_code import copy_code
 from tests.helpers.file_blocks import random_blocks
 from tests.helpers.texts import ersd_as_plain, together_as_alone
 from tests.models.test_gguf import IDS, K_SIZES, KINDS, model_of, own_cache, written  # noqa: F401
+from tests.models.test_partial import write_partial
 
 MIXED = {
     "embed_tokens": "Q5_0",
@@ -269,13 +268,8 @@ def test_a_draft_of_a_part_of_the_vocabulary_reads_the_embedding_of_a_packed_tar
     torch.manual_seed(1)
     sizes = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
     sizes |= {"num_attention_heads": 2, "num_key_value_heads": 1}
-    weights = dict(LlamaForCausalLM(LlamaConfig(**sizes)).state_dict())
-    del weights["model.embed_tokens.weight"]
-    weights["lm_head.weight"] = weights["lm_head.weight"][:70].clone()
-    weights |= {partial.PROJECTION: torch.randn(32, 256), partial.IDS: torch.arange(0, 210, 3).int()}
-    (tmp_path / "draft").mkdir()
-    save_file(weights, tmp_path / "draft" / partial.WEIGHTS)
-    (tmp_path / "draft" / partial.CONFIG).write_text(json.dumps(sizes))
+    model = LlamaForCausalLM(LlamaConfig(**sizes))
+    write_partial(tmp_path / "draft", model, sizes, torch.randn(32, 256), range(0, 210, 3))
     pair = specdec.load_pair(file(tmp_path / "model.gguf"), tmp_path / "draft", dtype=dtype)
     assert "module" not in vars(pair.target)  # the model was not converted to a module
     check_texts(pair)
