@@ -110,19 +110,24 @@ def shrunken(config: PretrainedConfig) -> PretrainedConfig:
 def small_model(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrainedModel:
     """A model of this class by a shrunken configuration, in float32 on the CPU; raises what the class raises.
 
-    Its weights are so large that the logits depend strongly on the tokens that are attended to. The global
-    random state stays as it was.
+    The global random state stays as it was.
     """
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model: Any = kind(shrunken(config))
         model = model.to("cpu", torch.float32).eval()
-        for name, parameter in model.named_parameters():
-            # a state space model's own parameters keep their scales
-            if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
-                gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
-                parameter.normal_(std=gain)
+        draw_matrices(model)
     return model
+
+
+@torch.no_grad()
+def draw_matrices(model: PreTrainedModel) -> None:
+    """Draws matrices so large that the logits depend strongly on the tokens that are attended to."""
+    for name, parameter in model.named_parameters():
+        # a state space model's own parameters keep their scales
+        if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
+            gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
+            parameter.normal_(std=gain)
 
 
 def _is_length(key: str, value: Any) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 import transformers
 
+from specdec.models.shrink import draw_matrices
+
 VOCAB_SIZE = 61
 WINDOW = 8
 """Sliding window of the families that have one; tests use longer prefixes."""
@@ -136,7 +138,7 @@ def tiny_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = _causal_class(prefix)(config)
-        _scale_up(model)
+        draw_matrices(model)
     return model.to(dtype).eval()
 
 
@@ -169,12 +171,3 @@ def change_config(folder: Path, **changes) -> None:
 def _causal_class(prefix: str) -> type[transformers.PreTrainedModel]:
     name = "GPT2LMHeadModel" if prefix == "GPT2" else f"{prefix}ForCausalLM"
     return getattr(transformers, name)
-
-
-@torch.no_grad()
-def _scale_up(model: transformers.PreTrainedModel) -> None:
-    for name, parameter in model.named_parameters():
-        # Random matrices have unit gain; a state space model's own parameters have other scales.
-        if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
-            gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
-            parameter.normal_(std=gain)

@@ -134,13 +134,11 @@ def letters_tokenizer(pieces):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def letters_pair(draft=None):
+def letters_pair():
     """Ten tokens each, seven of them shared. The draft gives the other three a part of its probability."""
-    ours = letters_tokenizer(OURS)
-    theirs = letters_tokenizer(THEIRS)
     target = MarkovModel(random_table(10, 1, seed=1, concentration=2.0), "target")
-    draft = draft or MarkovModel(random_table(10, 1, seed=2), "draft")
-    return specdec.ModelPair(target, draft, ours, theirs)
+    draft = MarkovModel(random_table(10, 1, seed=2), "draft")
+    return specdec.ModelPair(target, draft, letters_tokenizer(OURS), letters_tokenizer(THEIRS))
 
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])

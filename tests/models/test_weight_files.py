@@ -5,12 +5,11 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 import specdec
 from specdec.models import load_hf_model
 from tests.helpers.small_hub import COMMIT, ask_only, serving
-from tests.helpers.tiny_checkpoints import change_config, save_checkpoint
+from tests.helpers.tiny_checkpoints import change_config, save_checkpoint, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 TOKENIZER = byte_level_tokenizer()
@@ -37,28 +36,21 @@ def opened(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     """A model in two shards, with pickled weights beside them and in the parent folder."""
-    folder = tmp_path / "model"
-    save_checkpoint(folder, "llama", vocab_size=len(TOKENIZER))
+    folder, model = tmp_path / "model", tiny_model("llama", vocab_size=len(TOKENIZER))
+    model.save_pretrained(folder, max_shard_size=3 * model.num_parameters())
     TOKENIZER.save_pretrained(folder)
-    tensors = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    for shard, names in zip(SHARDS, (list(tensors)[:9], list(tensors)[9:]), strict=True):
-        save_file({name: tensors[name] for name in names}, folder / shard, {"format": "pt"})
     for place in (folder, tmp_path):
-        torch.save(tensors, place / "weights.bin")
-        torch.save(tensors, place / "adapter_model.bin")
+        torch.save(model.state_dict(), place / "weights.bin")
+        torch.save(model.state_dict(), place / "adapter_model.bin")
     shutil.copy(folder / SHARDS[1], tmp_path / "outside.safetensors")
-    write_index(folder, SHARDS[1], {name: number >= 9 for number, name in enumerate(tensors)})
     return folder
 
 
-def write_index(folder, second, is_second=None):
+def write_index(folder, second):
     """Put the tensors of the second shard into a file of this name."""
     index = folder / "model.safetensors.index.json"
-    if is_second is None:
-        named = json.loads(index.read_text())["weight_map"]
-        is_second = {name: file == SHARDS[1] for name, file in named.items()}
-    named = {name: second if second_one else SHARDS[0] for name, second_one in is_second.items()}
+    named = json.loads(index.read_text())["weight_map"]
+    named = {name: second if file == SHARDS[1] else file for name, file in named.items()}
     index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": named}))
 
 
