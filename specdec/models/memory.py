@@ -2,9 +2,9 @@
 
 weights    every parameter once, in its dtype
 packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
-cache      keys and values of `TOKENS` tokens, twice: a buffer that grows is copied. Recurrent and
-           convolution states, twice: a forward runs on a copy of them
-round      logits, probabilities and noise of one target call over `ROWS` tokens
+run        keys and values of `TOKENS` tokens, twice: a buffer that grows is copied. Recurrent and
+           convolution states, twice: a forward runs on a copy of them. Logits, probabilities and noise of
+           one target call over `ROWS` tokens
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ class Need(NamedTuple):
 
     weights: int
     packed: int
-    cache: int
-    round: int
+    run: int
 
     @property
     def total(self) -> int:
@@ -139,9 +138,9 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     """Bytes that a model of this shape takes in this dtype, by its name."""
     size = getattr(torch, dtype).itemsize
     weights = shape.parameters * size
-    cache, round = _of_run(shape.cached, shape.states, shape.vocab_size, shape.context_length, size)
+    run = _of_run(shape.cached, shape.states, shape.vocab_size, shape.context_length, size)
     packs = on_cpu and dtype in lean.PACKED_DTYPES
-    return Need(weights=weights, packed=shape.matrices * size if packs else 0, cache=cache, round=round)
+    return Need(weights, shape.matrices * size if packs else 0, run)
 
 
 def need_of_run(model: HFModel, vocab_size: int) -> int:
@@ -152,16 +151,15 @@ def need_of_run(model: HFModel, vocab_size: int) -> int:
         with suppress(ValueError):  # a class of the user's own
             states = shape_of(model.module.config).states
     size = torch.float32.itemsize if isinstance(model.decoder, CompiledDecoder) else model.dtype.itemsize
-    return sum(_of_run(cached, states, vocab_size, model.context_length, size))
+    return _of_run(cached, states, vocab_size, model.context_length, size)
 
 
-def _of_run(cached: int, states: int, vocab_size: int, context_length: int, size: int) -> tuple[int, int]:
-    """Bytes of a run's cache, and of the logits of its rounds.
+def _of_run(cached: int, states: int, vocab_size: int, context_length: int, size: int) -> int:
+    """Bytes of a run's cache and of the logits of its rounds.
 
     cached: cached numbers per token. size: bytes per number. states: bytes of the model's states.
     """
-    cache = 2 * min(TOKENS, context_length) * cached * size + 2 * states
-    return cache, ROWS * vocab_size * BYTES_PER_LOGIT
+    return 2 * min(TOKENS, context_length) * cached * size + 2 * states + ROWS * vocab_size * BYTES_PER_LOGIT
 
 
 def _state_bytes(model: PreTrainedModel) -> int:

@@ -49,7 +49,7 @@ def test_the_states_of_a_session_have_the_size_that_was_counted(family):
     shape = shape_of(tiny_config(family))
     assert held == shape.states > 0
     without = need_of(shape._replace(states=0), "float32", on_cpu=True)
-    assert need_of(shape, "float32", on_cpu=True).cache == without.cache + 2 * held
+    assert need_of(shape, "float32", on_cpu=True).run == without.run + 2 * held
 
 
 def test_what_a_cpu_packs_counts_twice():

@@ -15,6 +15,8 @@ from specdec.models.selfcheck import PlainForwards, relative_error
 from specdec.models.sessions.cached import SequenceSession
 from specdec.models.sessions.own_forward import CompiledSession
 from specdec.models.sessions.stepping import PlainSession
+from specdec.topology import batch, sequence, specinfer
+from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import (
     FAMILIES,
     VOCAB_SIZE,
@@ -306,3 +308,18 @@ def test_the_check_shows_a_bar_where_nothing_else_tells_the_progress(reported, t
     save_checkpoint(tmp_path, "llama")
     load_hf_model(tmp_path, "cpu", **({"report": lambda progress: None} if reported else {}))
     assert (f"Checking {tmp_path.parent.name}/{tmp_path.name}: 100%" in capsys.readouterr().err) != reported
+
+
+def test_the_embedded_pair_loads_offline_in_float32_and_takes_trees(pair):
+    assert (str(pair.target.dtype), str(pair.draft.dtype)) == ("torch.float32", "torch.float32")
+    assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_ersd_on_the_embedded_pair_is_drafter_invariant(dtype):
+    """Also in bfloat16, in which rounding once made two of three texts differ: now nothing depends on the
+    tree."""
+    pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
+    trees = (sequence(4), batch(4), specinfer(8), "auto")
+    for temperature in (0.0, 0.8, 1.0):
+        ersd_as_plain(pair, "Once upon a time", trees, range(2), max_new_tokens=80, temperature=temperature)

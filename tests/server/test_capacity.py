@@ -57,7 +57,7 @@ def test_what_a_run_needs_is_what_was_planned_before_loading():
     pair = specdec.load_pair("stories")
     shape = memory.shape_of(pair.target.module.config)
     planned = memory.need_of(shape, "float32", on_cpu=True)
-    assert memory.need_of_run(pair.target, pair.target.vocab_size) == planned.cache + planned.round
+    assert memory.need_of_run(pair.target, pair.target.vocab_size) == planned.run
 
 
 def test_a_real_measurement_leaves_nothing_behind_and_bounds_the_line(monkeypatch):
