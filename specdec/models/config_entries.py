@@ -37,7 +37,7 @@ def check_entries(entries: Any, name: str) -> None:
     """
     layers: float = 1
     experts: float = 1
-    for key, value in _all_entries(entries):
+    for key, value in all_entries(entries):
         _check_leads_nowhere(key, value, name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             continue
@@ -90,10 +90,10 @@ def check_quantisation(config: Any, name: str) -> None:
         ) from error
 
 
-def _all_entries(entries: Any) -> Iterator[tuple[str, Any]]:
-    """All keys and values, including those of the parts of a composite model."""
+def all_entries(entries: Any) -> Iterator[tuple[str, Any]]:
+    """All keys and values, also of the dictionaries in them, such as the parts of a composite model."""
     if not isinstance(entries, Mapping):
         return
     for key, value in entries.items():
         yield key, value
-        yield from _all_entries(value)
+        yield from all_entries(value)

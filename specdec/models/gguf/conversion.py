@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +39,20 @@ SHARD = 1 << 30
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
     """The configuration of the model in a file; BrokenFileError if a key is neither used nor ignored."""
-    if header.architecture in CONFIGS:
-        config = _transformers(lambda: _checked_config(path, header), header)
-    else:
-        options = {"gguf_file": path.name}
-        config = _transformers(lambda: AutoConfig.from_pretrained(path.parent, **options), header)
-        window = header.keys.get(f"{header.architecture}.attention.sliding_window")
-        if header.architecture == "phi3" and window is not None:
-            config.sliding_window = window  # transformers' reader leaves it out
-    _transformers(lambda: check_keys(header, config), header)
-    _transformers(lambda: check_tokenizer(header), header)
+    with _explained(header):
+        if header.architecture in CONFIGS:
+            config = config_of(path, header)
+            names = names_of(header, config)
+            check_shapes(
+                {names[each.name]: each.shape for each in header.tensors if each.name in names}, config
+            )
+        else:
+            config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+            window = header.keys.get(f"{header.architecture}.attention.sliding_window")
+            if header.architecture == "phi3" and window is not None:
+                config.sliding_window = window  # transformers' reader leaves it out
+        check_keys(header, config)
+        check_tokenizer(header)
     return config
 
 
@@ -79,22 +83,14 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         own = dtype_of(header)
         # activations of some of these architectures, such as Gemma's, are too large for float16
         dtype = torch.bfloat16 if own is torch.float16 else own
-        read = partial(AutoModelForCausalLM.from_pretrained, path.parent, gguf_file=path.name, dtype=dtype)
-        as_numbers = GgufConfig(dequantize=True)
-        with READING:
-            model = _transformers(lambda: read(config=config, quantization_config=as_numbers), header)
+        options = {"dtype": dtype, "config": config, "quantization_config": GgufConfig(dequantize=True)}
+        with READING, _explained(header):
+            model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, **options)
         model.save_pretrained(folder, max_shard_size=SHARD)
     GenerationConfig(eos_token_id=ends_of(header) or None).save_pretrained(folder)
-    _transformers(lambda: tokenizer_of(header), header).save_pretrained(folder)
-
-
-def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
-    config = config_of(path, header)
-    names = names_of(header, config)
-    have = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
-    check_shapes(have, config)
-    return config
+    with _explained(header):
+        tokenizer = tokenizer_of(header)
+    tokenizer.save_pretrained(folder)
 
 
 def _write_weights(
@@ -119,10 +115,11 @@ def _write_weights(
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": files}))
 
 
-def _transformers(read: Any, header: Header) -> Any:
-    """The result of transformers' own code; BrokenFileError with its error in one line."""
+@contextmanager
+def _explained(header: Header) -> Iterator[None]:
+    """Turns errors of transformers' own code into a BrokenFileError with the error in one line."""
     try:
-        return read()
+        yield
     except (BrokenFileError, ImportError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:

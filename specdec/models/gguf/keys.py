@@ -8,12 +8,12 @@ effect (`IGNORED`). Any other key is refused. This holds for our configurations 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from transformers import PreTrainedConfig
 
+from specdec.models.config_entries import all_entries
 from specdec.models.gguf.header import BrokenFileError, Header
 
 _EPSILONS = ("layer_norm_epsilon", "layer_norm_eps", "norm_epsilon", "norm_eps", "rms_norm_eps")
@@ -74,7 +74,7 @@ _OTHERS = tuple(key for key in ENTRIES if not key.startswith(("rope.", "attentio
 
 def check_keys(header: Header, config: PreTrainedConfig) -> None:
     """Raise BrokenFileError for the first key that affects the computation and is not in `config`."""
-    entries = list(_entries(config.to_dict()))
+    entries = list(all_entries(config.to_dict()))
     if not any(name == "head_dim" and value for name, value in entries):
         width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
         entries += [("head_dim", width // heads)] if heads else []
@@ -121,15 +121,6 @@ def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
     heads = {entry for name, entry in entries if name == "head_dim" and entry}
     whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
     return {int(head * share) for head in heads for share in shares} | whole
-
-
-def _entries(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values of a configuration, with those of the dictionaries in it."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _entries(value)
-        else:
-            yield name, value
 
 
 def _same(value: Any, entry: Any) -> bool:
