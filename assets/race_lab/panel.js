@@ -91,7 +91,7 @@ class RaceLab {
       onFrame(() => {
         button.disabled = !usable();
         button.title = usable()
-          ? "Copies the selected position, or the last drafted one before it: its likeliest tokens, and all others as one token"
+          ? "Copies the likeliest tokens at the selected position, or at the last one before it with drafts. All others become one token"
           : "First generate a text in the Decode tab, and select a position with drafts";
       }),
     );

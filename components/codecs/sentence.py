@@ -109,8 +109,8 @@ def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method
             [bound(token["kl"]) for token in tokens],
         ),
         (
-            f"H[R], if proposals are drawn without replacement: R is {RELATIVES[method]}'s child index"
-            + (", which is the index sent here" if method == "poisson_functional" else ""),
+            f"H[R], the entropy of {RELATIVES[method]}'s child index R, if proposals are drawn without "
+            "replacement" + ("; R is the index sent here" if method == "poisson_functional" else ""),
             [token["entropy_without"] for token in tokens],
         ),
         ("ideal length by Zipf's law", [token["ideal"] for token in tokens]),

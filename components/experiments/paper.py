@@ -88,7 +88,7 @@ def increments(summary: Summary, method: str) -> dict[str, Any]:
     columns = ["topology", "k", "measured", "95% interval", "predicted"]
     return view(
         "What one more drafted token adds",
-        "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
+        "Paper: Figure 4; bound of Lemma 4.2, with one m for all k",
         sentence if parts else "There are too few points to compute a change between them.",
         "Marks: measured, with 95% intervals. Dotted lines: predicted from the acceptance R. Grey line: the "
         "growth of the upper bound. The bound limits the tokens, not their growth, so marks may lie above "

@@ -1,8 +1,8 @@
 """The small models of the losslessness check: they predict tomorrow's weather from today's.
 
-The default draft's table makes every fault of `specdec.exactness` visible within a few thousand decodes. Two
-faults show only if the draft favours an unlikely token and if several alternatives share the residual
-probability.
+The default draft's table makes every deliberate mistake in `specdec.exactness.faults` visible within a few
+thousand decodes. Two of the mistakes need both of these: the draft favours an unlikely token, and several
+alternatives share the residual probability.
 """
 
 from __future__ import annotations

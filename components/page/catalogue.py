@@ -56,7 +56,7 @@ _LISTS: tuple[tuple[str, str, Callable[[Entry], bool]], ...] = (
     ("whose drafts are independent draws", "INDEPENDENT", lambda entry: entry.independent),
     ("that decide on several positions at once", "JOINT", lambda entry: entry.noise is RoundNoise),
 )
-"""Lists of methods for the scripts: what their methods have in common, the list's name, and the condition."""
+"""Lists of methods for the scripts: each one's description, its name, and the test for being in it."""
 
 
 def method_menu() -> list[tuple[str, str]]:

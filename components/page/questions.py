@@ -64,7 +64,7 @@ async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """A value of pydantic's report, and the value that would be right."""
+    """Text about one error of pydantic: the wrong value, unless it is missing, and what it should be."""
     shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
     return f"{shown}: {right[:1].lower()}{right[1:]}"

@@ -39,7 +39,7 @@ def presets() -> list[Preset]:
         Preset(
             "equal",
             "Identical, P = Q",
-            "Both models run the same race, so every draft is accepted.",
+            "Both distributions are the same, so every draft is accepted.",
             four,
             [0.4, 0.3, 0.2, 0.1],
             [0.4, 0.3, 0.2, 0.1],

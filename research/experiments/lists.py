@@ -40,7 +40,7 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 
 def measured(pair: ModelPair, text: Text) -> Record:
-    """Sums over `POSITIONS` tokens, by number of drafts."""
+    """Acceptance at `POSITIONS` tokens of a text, summed, for each number of drafts."""
     log_p, log_q = distributions(pair, text)
     positions = spread_positions(len(log_p), POSITIONS)
     return sums(log_p[positions].exp(), log_q[positions].exp())

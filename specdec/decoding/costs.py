@@ -80,7 +80,7 @@ class JointCost:
         return known
 
     def _seconds(self, texts: int, more: float) -> float:
-        """more: the number of rows beyond one of each text."""
+        """`seconds`, computed afresh. more: the number of rows minus the number of texts."""
         if len(self._texts) == 1:
             return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)

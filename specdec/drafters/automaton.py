@@ -56,7 +56,7 @@ class SuffixAutomaton:
     def after(self, match: Occurring) -> Iterator[int]:
         """Yields, without end, the tokens that followed the last occurrence but one of these strings.
 
-        At the text's end, copying continues with the copied tokens.
+        A copy that reaches the text's end continues with the tokens it has copied.
         """
         copied: list[int] = []
         for place in count(match.before + 1):

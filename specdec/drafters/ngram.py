@@ -26,9 +26,9 @@ class NGram:
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
-        """At most one continuation, as long as the topology's path of first children.
+        """At most one continuation. Its length is that of the topology's path of first children.
 
-        At the text's end, copying continues with the copied tokens.
+        A copy that reaches the text's end continues with the tokens it has copied.
         """
         self._index.follow(text_ids)
         match = self._index.whole.shorter

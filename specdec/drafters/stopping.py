@@ -77,7 +77,7 @@ class Stopping:
         return gain > self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
 
     def rename(self, rows: Mapping[int, int]) -> None:
-        """Name the rows of the tree by these rows from now on, and forget the others."""
+        """Renumber the tree's rows. rows: the new number by old number; rows without one are forgotten."""
         self._firsts = {
             rows[row]: (rows[child], kind) for row, (child, kind) in self._firsts.items() if row in rows
         }

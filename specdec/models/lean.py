@@ -188,7 +188,7 @@ def _packs(model: PreTrainedModel) -> bool:
 
 
 def has_room(model: PreTrainedModel) -> bool:
-    """Whether a second copy of a model's weights fits into main memory, and leaves half as much free."""
+    """Whether a second copy of a model's weights fits into main memory, with half its size to spare."""
     return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= free_memory.free("cpu")
 
 

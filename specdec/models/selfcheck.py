@@ -207,8 +207,8 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 class Check(NamedTuple):
     """A check of kinds of sessions on one model.
 
-    model: the model before it has a kind. scripts: those for a capability, each with the length of the text
-    that is prefilled before it. limit: the largest error that passes.
+    model: the model before a kind is set. scripts: lists of test forwards for a capability, each with the
+    length of the text that is prefilled before it. limit: the largest error that passes.
     """
 
     model: PreparedModel

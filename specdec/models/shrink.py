@@ -1,15 +1,15 @@
 """Small copies of models: same classes and switches, so small that a check can run over a whole context.
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
-embedding it uses, not its weights. So a copy has the same classes and switches, a layer of each kind, narrow
-matrices and random weights. Lengths at which something changes are made small; their order is kept, and equal
-lengths stay equal.
+embedding it uses; its weights do not. So a copy has the same classes and switches, a layer of each kind,
+narrow matrices and random weights. Lengths at which something changes are made small; their order is kept,
+and equal lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
 
-`NAMES` says what an integer counts. Integers that it does not name stay as they are, so that a length among
-them is not tried.
+`NAMES` says what an integer counts. Integers that it does not name stay as they are, so a check does not
+reach a large length among them.
 """
 
 from __future__ import annotations

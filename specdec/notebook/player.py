@@ -35,7 +35,7 @@ start();
 def empty(script: str = "offline") -> str:
     """The offline page without a run. The page's own Save puts a run into the element `trace`.
 
-    script: "embedded" for a page in a frame of any other page, which fetches the run that its address names.
+    script: "embedded" for a page that others show in a frame; it fetches the run that its own address names.
     """
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
