@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from components.be_draft.questions import MOST_TYPED, questions
-from components.decode import text
 from components.decode.controls import STORIES
 from components.page import frame
+from components.page.catalogue import legend
 from specdec.pair import Pair
 
 LENGTH = 40
@@ -27,7 +25,7 @@ def panel(pair: Pair) -> frame.Part:
             stories=[*enumerate(_OPENINGS, 1)],
             heat=[(value, f"T = {value}") for value in TEMPERATURES],
             most_typed=MOST_TYPED,
-            legend=Markup(text.legend("residual")),
+            legend=legend("residual"),
         ),
         functions=[*questions(pair)],
         openings=_OPENINGS,

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 from gradio import Request
 
 from components.compare import run as compare_run
 from components.compare.drafts import LABELS, Drafts
-from components.decode import controls, text
+from components.decode import controls
 from components.page import frame
 from components.page.assets import ASSETS
-from components.page.catalogue import method_menu
+from components.page.catalogue import legend, method_menu
 from components.page.questions import Answer, answers
 from components.runs import seats, topologies
 from components.visitors import limits
@@ -49,52 +48,10 @@ RECORDED = {
 """The comparisons with which the tab can open, by whether the page's pair is a chat model.
 `record_columns` writes them."""
 
-_OPTIONS = "".join(
-    f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
-)
-
-_TEMPLATE = f"""
-<section class="lab compare" aria-labelledby="compare-title">
-  <form novalidate>
-    <h2 class="visually-hidden" id="compare-title">Compare</h2>
-    <div class="shared">
-      <label class="prompt"><span>Prompt</span>
-        <textarea name="prompt" rows="1">{{prompt}}</textarea></label>
-      <label><span>Seed</span><span class="with-dice">
-        <input name="seed" type="number" min="0" step="1" value="{{seed}}">
-        <button type="button" class="dice" aria-label="New seed">new</button></span></label>
-      <label><span>Length, tokens</span>
-        <input name="length" type="number" min="1" step="1" value="{{length}}"></label>
-      <label><span>Temperature</span>
-        <input name="temperature" type="number" min="0" max="2" step="0.05" value="{{temperature}}"></label>
-      <label><span>Columns</span>
-        <select class="example"><option value="">own choice</option>{_OPTIONS}</select></label>
-      <div class="buttons">
-        <button type="button" class="add" aria-label="Add a column" title="Add a column">+</button>
-        <button type="submit" class="run primary">Run</button>
-        <button type="button" class="stop" disabled>Stop</button>
-      </div>
-    </div>
-    <p class="standing"></p>
-    <p class="run-error" role="alert" hidden></p>
-    <p class="visually-hidden summary" role="status"></p>
-  </form>
-  <p class="promise">All columns have the same prompt and seed. Exponential-race speculative decoding (ERSD)
-  writes exactly what the large model alone would write, <b>whatever the draft is</b>: change the draft, the
-  topology or k. Greedy speculative decoding (GSD) writes another text, drawn from the same distribution.</p>
-  <div class="side"></div>
-  <p class="beside"></p>
-  {text.legend("rejected")}
-  <details><summary>Table of these numbers</summary><div class="scroll">
-    <p class="note">There are no numbers yet: press Run.</p></div></details>
-</section>
-"""
-
 
 def panel(pair: Pair) -> frame.Part:
     """The comparison. `assets/compare/panel.js` draws it and receives the updates of each run."""
     chats = pair.chats
-    values = {name: escape(str(value)) for name, value in SHARED[chats].items()}
 
     @answers
     def recorded(_: Any) -> Answer:
@@ -111,7 +68,7 @@ def panel(pair: Pair) -> frame.Part:
 
     return frame.panel(
         "compare",
-        _TEMPLATE.format(**values),
+        frame.template("compare/panel", examples=EXAMPLES, legend=legend("rejected"), **SHARED[chats]),
         functions=[recorded],
         streams={"compare": compare},
         choices={

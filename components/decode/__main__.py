@@ -1,7 +1,14 @@
-"""`python -m components.decode` serves this panel alone."""
+"""`python -m components.decode` serves this tab alone, and `python -m components.decode tree race` only the
+named panels, with a short run."""
+
+import sys
 
 import specdec
 from components.decode.panel import panel
-from components.server.standalone import serve
+from components.decode.panels import of_run
+from components.server.standalone import alone, serve
 
-serve(panel(specdec.load_pair("stories")))
+if names := sys.argv[1:]:
+    alone(*map(of_run, names))
+else:
+    serve(panel(specdec.load_pair("stories")))

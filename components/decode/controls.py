@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
 from gradio import Request
+from markupsafe import Markup
 
 from components.decode import models as models_panel
 from components.decode import traces
@@ -36,23 +36,9 @@ CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
 """Questions to ask a model that writes code."""
 _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
 _CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
-_LABELS = dict(zip(QUESTIONS + CODE, _WORDS + _CODE_WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
 
-_TURNS = """
-<fieldset class="turns" hidden><legend class="visually-hidden">The next question</legend>
-  <label title="The next question continues this conversation"
-    ><input type="radio" name="turns" checked>Follow-up</label>
-  <label title="The next question begins a new conversation"><input type="radio" name="turns">New chat</label>
-</fieldset>
-"""
-_CHIP = '<button type="button" data-prompt="{0}" title="{0}">{1}</button>'
-_SETTINGS = """
-<label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
-<label class="open-more" title="Method, settings, recorded runs, saving and statistics"
-  ><input type="checkbox">More</label>
-"""
 
 MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
 """The fields that a measured tree depends on, in addition to the models."""
@@ -69,9 +55,12 @@ def panel(pair: Pair) -> frame.Part:
     """
     pair = shared(pair)
     opening = traces.opening(pair.chats)
-    asked = 'Ask <span class="family">the model</span>:'
-    chips = _chips("Begin with:", STORIES, "stories")
-    chips += _chips(asked, QUESTIONS, "questions") + _chips(asked, CODE, "programs")
+    asked = Markup('Ask <span class="family">the model</span>:')
+    chips = [
+        ("stories", "Begin with:", zip(STORIES, STORIES)),
+        ("questions", asked, zip(QUESTIONS, _WORDS, strict=True)),
+        ("programs", asked, zip(CODE, _CODE_WORDS, strict=True)),
+    ]
     return frame.joined(
         frame.box(
             "controls",
@@ -87,82 +76,48 @@ def panel(pair: Pair) -> frame.Part:
             button("generate", "Generate", "primary"),
             button("stop", "Stop", disabled=True),
         ),
-        frame.panel("drawer", _SETTINGS),
-        frame.panel("prompts", f'{_TURNS}<p class="chips">{chips}</p>', chats=pair.chats),
-        frame.box(
-            "settings",
-            _decoding(opening),
-            _sampling(opening),
-            models_panel.settings(pair),
-        ),
+        frame.panel("drawer", frame.template("decode/drawer")),
+        frame.panel("prompts", frame.template("decode/prompts", chips=chips), chats=pair.chats),
+        frame.box("settings", _fields(opening), models_panel.settings(pair)),
         _form.hidden("tree", "", id="measured-tree"),
         _form.hidden("history", "", id="history"),
         _feed(pair),
     )
 
 
-def _chips(label: str, prompts: list[str], kind: str) -> str:
-    """A label in HTML, and buttons that each run one prompt."""
-    buttons = (_CHIP.format(escape(text), escape(_LABELS.get(text, text))) for text in prompts)
-    return f'<span class="{kind}"><span class="asked">{label}</span>{"".join(buttons)}</span>'
+_FIRST = ("topology", "k", "max_new_tokens")
+_LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
+_ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
 
 
-def _decoding(opening: dict[str, Any]) -> frame.Part:
-    """The fields for topology, k, length and plain decoding, and for all settings that are not in
-    `_PLACED`."""
-    drafted = {"k": len(opening["paths"]), "max_new_tokens": opening["max_new_tokens"]}
-    named = [*("topology", "k", "max_new_tokens"), *(name for name in TABLE if name not in _PLACED)]
-    return frame.joined(*(_input(name, drafted.get(name)) for name in named), _input("baseline"))
-
-
-def _sampling(opening: dict[str, Any]) -> frame.Part:
-    return frame.joined(
-        _input("seed", opening["seed"], after=button("dice", "New seed")),
-        _input("temperature", opening["temperature"]),
-        _input("top_p"),
-        _input("top_k"),
-    )
-
-
-_PLACED = {
-    *("prompt", "method", "topology", "k", "max_new_tokens", "baseline", "chat", "history", "tree"),
-    *("seed", "temperature", "top_p", "top_k"),
-}
-"""The settings that have a place of their own in the form."""
+def _fields(opening: dict[str, Any]) -> frame.Part:
+    """The fields of all settings but `_ELSEWHERE`. A setting without a place of its own is in the middle."""
+    values = {name: opening[name] for name in ("max_new_tokens", "seed", "temperature")}
+    values["k"] = len(opening["paths"])
+    others = [name for name in TABLE if name not in (*_FIRST, *_LAST, *_ELSEWHERE)]
+    return frame.joined(*(_input(name, values.get(name)) for name in (*_FIRST, *others, *_LAST)))
 
 
 def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
     """The field of the setting with this name, as its row describes it. value: the field's first value."""
     row, setting = TABLE[name], TABLE[name].setting
-    address, label, least = setting.address, setting.label, setting.least
     # a script can't hold larger numbers exactly
-    most = None if row.most is None else min(row.most, MOST_WHOLE)
+    least, most = setting.least, None if row.most is None else min(row.most, MOST_WHOLE)
+    looks: dict[str, dict[str, Any]] = {
+        "slider": {"least": least, "most": most, "shown": row.shown, "step": row.step or 1},
+        "number": {"least": least, "most": most, "whole": setting.kind == "whole"},
+        "radio": {"choices": row.menu},
+        "menu": {"choices": row.menu},
+    }
     value = row.first if value is None else value
-    look = {"info": setting.help, "id": address} | look
-    match row.form:
-        case "slider":
-            assert least is not None, "a slider has two ends"
-            assert most is not None, "a slider has two ends"
-            first = min(max(least if value is None else value, least), most)
-            look |= {"shown": row.shown, "step": row.step or 1}
-            return _form.slider(address, first, label, least=least, most=most, **look)
-        case "number":
-            whole = setting.kind == "whole"
-            return _form.number(address, value, label, least=least, most=most, whole=whole, **look)
-        case "checkbox":
-            return _form.flag(address, value, label, **look)
-        case "radio":
-            return _form.radio(address, value, label, row.menu, **look)
-        case "menu":
-            return _form.menu(address, value, label, row.menu, **look)
-    return _form.text(address, value, label, **look)
-
-
-_FEED = """
-<p class="run-status" role="status"></p>
-<p class="run-error" role="alert" hidden></p>
-<p class="go-on" hidden><button type="button">Go on</button></p>
-"""
+    if row.form == "slider":
+        assert least is not None, "a slider has two ends"
+        assert most is not None, "a slider has two ends"
+        value = min(max(value, least), most)
+    if name == "seed":
+        look["after"] = button("dice", "New seed")
+    look = {"info": setting.help, "id": setting.address} | looks.get(row.form, {}) | look
+    return getattr(_form, row.form)(setting.address, value, setting.label, **look)
 
 
 def _feed(pair: Pair) -> frame.Part:
@@ -174,15 +129,8 @@ def _feed(pair: Pair) -> frame.Part:
 
     return frame.panel(
         "feed",
-        _FEED,
+        frame.template("decode/feed"),
         streams={"decode": declared(decode, Request, feed.DESCRIPTION)},
         measuredFor=MEASURED_FOR,
         withoutK=list(topologies.WITHOUT_K),
     )
-
-
-if __name__ == "__main__":
-    import specdec
-    from components.server.standalone import serve
-
-    serve(panel(specdec.load_pair("stories")))

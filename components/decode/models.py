@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from markupsafe import Markup
+
 from components.page import frame
 from components.page.forms import Form, button
 from components.page.questions import Answer, Question, answers
@@ -35,17 +37,6 @@ _DTYPE_INFO = (
 )
 _CHAT_INFO = "The prompt is formatted as a user's message, which these models were trained to answer."
 _KEY_INFO = "The key is printed in the terminal in which the server was started."
-_TEMPLATE = """
-<section class="card" data-slide="The pair" aria-labelledby="models-title">
-  <header><h2 id="models-title">Two models</h2></header>
-  <ul class="now" aria-label="In use"></ul>
-  {inside}
-  <div class="loading" hidden><p class="stage"></p><progress></progress></div>
-  <p class="outcome" role="status"></p>
-  <p class="models-error" role="alert" hidden></p>
-  <p class="shared">{shared}</p>
-</section>
-"""
 _LINK = '<p class="field"><a href="?tab=payoff">Load other models</a></p>'
 
 _form = Form("live")
@@ -56,21 +47,18 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
     """The panel. `assets/page/models.js` runs it. loading: the load that it shows."""
     loading = loading or Loading(pair)
     may_load = access.rule != FIXED
-    inside = frame.joined(
-        _choice(access, loading.name) if may_load else "",
-        _KEY if may_load and access.key is not None else "",
-        f'<p class="buttons">{button("load-models", _LOAD)} '
-        f"{button('cancel-load', 'Cancel', disabled=True)}</p>"
-        if may_load
-        else "",
-    )
-    template = _TEMPLATE.format(
-        inside=inside.html,
+    fields = _choice(access, loading.name) if may_load else frame.Part()
+    template = frame.template(
+        "decode/models",
+        may_load=may_load,
+        fields=Markup(fields.html),
+        key=_KEY_INFO if access.key is not None else None,
+        buttons=Markup(f"{button('load-models', _LOAD)} {button('cancel-load', 'Cancel', disabled=True)}"),
         shared=_SHARED if may_load else _SHARED_FIXED,
     )
     streams = {"load_pair": loads(loading, access)}
     models = frame.panel("models", template, functions(loading, access), streams, own=OWN)
-    return frame.Part(fields=inside.fields) + models
+    return frame.Part(fields=fields.fields) + models
 
 
 def settings(pair: LazyPair) -> frame.Part:
@@ -78,14 +66,6 @@ def settings(pair: LazyPair) -> frame.Part:
     shown = {} if pair.chats else {"shown": False}
     chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, id="chat", **shown)
     return chat + frame.Part(_LINK)
-
-
-_KEY = (
-    '<div id="models-key" class="block field text"><label><span class="title">Key</span>'
-    '<input type="password" autocomplete="off"></label>'
-    f'<p class="info">{_KEY_INFO}</p></div>'
-)
-"""No link may contain the key, so the key is not a field of the form."""
 
 
 class Cancel(Question):

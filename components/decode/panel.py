@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.decode import controls, race, replay, result, statistics, stepper, text, tree
+from components.decode import controls, replay
+from components.decode.panels import of_run
 from components.page import frame
-from components.runs.lazy import shared
+from components.runs import lazy, run
 
 _CLAIM = (
     "A small model guesses ahead, a large one checks all guesses at once: "
@@ -21,7 +22,7 @@ _PAIR = (
 
 def panel(pair: Any) -> frame.Part:
     """The whole tab."""
-    pair = shared(pair)
+    pair = lazy.shared(pair)
     form = controls.panel(pair)
     return frame.box(
         "page",
@@ -29,9 +30,9 @@ def panel(pair: Any) -> frame.Part:
         frame.panel("shown_pair", _PAIR),
         form,
         replay.panel(list(form.fields[controls.PART]), pair.chats),
-        text.panel(),
-        frame.box("figures", result.panel(), tree.panel(), race.panel()),
-        stepper.panel(),
-        statistics.panel(pair),
+        of_run("text"),
+        frame.box("figures", *map(of_run, ("result", "tree", "race"))),
+        of_run("stepper"),
+        of_run("statistics", models=run.models(pair) if lazy.is_loaded(pair) else []),
         class_="simple",
     )

@@ -1,4 +1,4 @@
-"""The empty panels of a run as HTML, for the page that plays a run offline.
+"""The panels of a run, and the same panels as HTML for the page that plays a run offline.
 
 `python -m components.decode.panels` writes them for `specdec.notebook.player`, which needs no package of
 the page.
@@ -7,25 +7,31 @@ the page.
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from components.decode import race, statistics, stepper, text, tree
 from components.page import frame
+from components.page.catalogue import legend
 from specdec.notebook.player import PANELS
 
 
-def panels() -> str:
+def of_run(name: str, **props: Any) -> frame.Part:
+    """A panel that follows the run: text, tree, race, result, stepper or statistics.
+
+    The script `assets/decode/NAME.js` fills it from the browser's store, and never calls the server.
+    """
+    return frame.panel(name, frame.template(f"decode/{name}", legend=legend()), **props)
+
+
+def offline() -> str:
     """The panels as HTML in the layout of the tab."""
-    figures = "".join(map(_block, (tree.panel(), race.panel())))
-    return (
-        f'<div id="page">\n{_block(text.panel())}<div id="figures">\n{figures}</div>\n'
-        f"{_block(stepper.panel())}{_block(statistics.panel())}</div>\n"
-    )
+    text, tree, race, stepper, statistics = map(_block, ("text", "tree", "race", "stepper", "statistics"))
+    return f'<div id="page">\n{text}<div id="figures">\n{tree}{race}</div>\n{stepper}{statistics}</div>\n'
 
 
-def _block(panel: frame.Part) -> str:
-    html = re.sub(r"\n\s+", "\n", panel.html)
+def _block(name: str) -> str:
+    html = re.sub(r"\n\s+", "\n", of_run(name).html)
     return html.replace(' href="?lesson=faster"', "")  # an offline page has no lessons
 
 
 if __name__ == "__main__":
-    PANELS.write_text(panels(), encoding="utf-8")
+    PANELS.write_text(offline(), encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from components.decode import traces
 from components.page import assets, frame
@@ -18,28 +17,6 @@ _SAVE = [
     ("race-svg", "Race (SVG)"),
     ("race-png", "Race (PNG)"),
 ]
-
-_TEMPLATE = """
-<section aria-labelledby="replay-title">
-  <header>
-    <h2 id="replay-title" class="visually-hidden">Recorded runs</h2>
-    <select class="choose" aria-labelledby="replay-title">{options}</select>
-    <details class="save"><summary>Save</summary><div class="menu">{save}
-      <button type="button" class="link">Copy link to this moment</button>
-      <button type="button" class="embed" title="HTML that plays this run in your own page">Embed</button>
-      <label class="open">Open a trace …<input type="file" accept=".json,application/json"></label>
-    </div></details>
-  </header>
-  <p class="look-line"><button type="button" class="chat" hidden>Show a chat answer</button>
-    <span class="look"></span>
-    <button type="button" class="go" hidden>Run it</button>
-    <button type="button" class="there" hidden>Show it</button>
-    <button type="button" class="twin" hidden>The same with the other method</button></p>
-  <p class="replay-error" role="alert" hidden></p>
-</section>
-"""
-
-
 _OTHER = f"For a chat model: {smollm2.INSTALL}, and start again."
 
 
@@ -52,12 +29,9 @@ def panel(settings: Sequence[str] = (), chats: bool = True) -> frame.Part:
     entries = traces.entries(chats)
     own = [("own", "Your own run"), ("file", "From a file")]
     names = [(entry["name"], entry["title"]) for entry in entries] + own
-    options = "".join(f'<option value="{escape(name)}">{escape(title)}</option>' for name, title in names)
-    save = "".join(f'<button type="button" data-save="{kind}">{label}</button>' for kind, label in _SAVE)
-    template = _TEMPLATE.format(options=options, save=save)
     return frame.panel(
         "replay",
-        template,
+        frame.template("decode/replay", runs=names, save=_SAVE),
         folder=assets.file_url(traces.FOLDER),
         entries=entries,
         mostBytes=limits.current().trace_bytes,
@@ -65,10 +39,3 @@ def panel(settings: Sequence[str] = (), chats: bool = True) -> frame.Part:
         settings=list(settings),
         note="" if chats or smollm2.installed() else _OTHER,
     )
-
-
-if __name__ == "__main__":
-    from components.decode import race, stepper, text, tree
-    from components.server.standalone import serve
-
-    serve(panel(), text.panel(), stepper.panel(), tree.panel(), race.panel())

@@ -11,7 +11,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from components.page.assets import ASSETS
+from components.page.frame import template
 from specdec.drafters.catalogue import DRAFTERS
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
@@ -46,6 +49,8 @@ STATUSES = {
 }
 """Statuses of drafted tokens, `specdec.trace.Status`."""
 
+_ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
+
 
 _LISTS: tuple[tuple[str, str, Callable[[Entry], bool]], ...] = (
     (
@@ -57,6 +62,13 @@ _LISTS: tuple[tuple[str, str, Callable[[Entry], bool]], ...] = (
     ("that decide on several positions at once", "JOINT", lambda entry: entry.noise is RoundNoise),
 )
 """Lists of methods for the scripts: each one's description, its name, and the test for being in it."""
+
+
+def legend(*left_out: str) -> Markup:
+    """The meanings of the marks of tokens, as a list in HTML. left_out: kinds that the list leaves out."""
+    meanings = STATUSES | KINDS
+    shown = [(kind, meanings[kind].sentence) for kind in _ORDER if kind not in left_out]
+    return Markup(template("page/legend", meanings=shown))
 
 
 def method_menu() -> list[tuple[str, str]]:

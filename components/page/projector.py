@@ -20,4 +20,4 @@ def panel() -> frame.Part:
 if __name__ == "__main__":
     from components.server.standalone import alone
 
-    alone(panel)
+    alone(panel())

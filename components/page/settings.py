@@ -32,7 +32,7 @@ class Row:
     """One setting of the page.
 
     setting: its name, kind, default, range and words. longest: the largest number that visitors may send, or
-    for a text the most characters. form: the kind of its input; "hidden" if the page fills it in. shown: the
+    for a text the most characters. form: the method of `forms.Form` that writes its input. shown: the
     ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label and
     value of each choice. opening: the input's first value if it is not the default. remote: the default of
     the server's endpoint if it differs. used: whether a run with these settings uses this setting; if not,
@@ -42,7 +42,7 @@ class Row:
 
     setting: Setting
     longest: Limit = None
-    form: Literal["text", "slider", "number", "checkbox", "radio", "menu", "hidden"] = "text"
+    form: Literal["text", "slider", "number", "flag", "radio", "menu", "hidden"] = "text"
     shown: tuple[float | None, float | None] = (None, None)
     step: float | None = None
     menu: Sequence[tuple[str, str]] = ()
@@ -164,9 +164,9 @@ class VisitorSettings:
             "baseline", "flag", False, label="Measure plain decoding too", recorded=False,
             help="The same prompt and seed without a small model, timed in turns with the run.",
         ),
-        form="checkbox", opening=True,
+        form="flag", opening=True,
     )  # fmt: skip
-    chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="checkbox")
+    chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="flag")
     history: Sequence[str] | str = _row(
         Setting("history", "text", (), label="Conversation"),
         form="hidden", remote="", check=_conversation, used=lambda it: bool(it.chat), unused=(),

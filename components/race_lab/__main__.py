@@ -3,4 +3,4 @@
 from components.race_lab.panel import panel
 from components.server.standalone import alone
 
-alone(panel)
+alone(panel())

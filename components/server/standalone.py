@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import specdec
 from components.page import frame, serving
 from components.page.settings import VisitorSettings
@@ -15,8 +13,8 @@ def serve(*panels: frame.Part) -> None:
     serving.launch(serving.server(frame.joined(*panels)))
 
 
-def alone(panel: Callable[[], frame.Part], **changes: object) -> None:
-    """Serve one panel together with a short real run of the embedded pair."""
+def alone(*panels: frame.Part) -> None:
+    """Serve panels together with a short real run of the embedded pair."""
     pair = specdec.load_pair("stories")
-    settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)  # type: ignore[arg-type]
-    serve(panel(), frame.panel("shown", "", updates=list(run.updates(pair, settings))))
+    settings = VisitorSettings(prompt="Once upon a time", topology="specinfer", k=12, max_new_tokens=48)
+    serve(*panels, frame.panel("shown", "", updates=list(run.updates(pair, settings))))

@@ -3,4 +3,4 @@
 from components.server.standalone import alone
 from components.tree_lab.panel import panel
 
-alone(panel)
+alone(panel())

@@ -3,4 +3,4 @@
 from components.server.standalone import alone
 from components.watermark.panel import panel
 
-alone(panel)
+alone(panel())

@@ -21,7 +21,7 @@ from components.coin.panel import panel
 from components.server.standalone import alone
 
 if __name__ == "__main__":
-    alone(panel)
+    alone(panel())
 """
 SCRIPT = """
 export function mount(element, props) {

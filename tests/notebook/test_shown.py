@@ -9,8 +9,7 @@ from html import unescape
 import pytest
 
 import specdec
-from components.decode import traces
-from components.decode.panels import panels
+from components.decode import panels, traces
 from specdec.notebook import player, tree
 from specdec.notebook.bundle import bundled
 from specdec.notebook.shown import MOST_BYTES
@@ -42,7 +41,7 @@ def framed_page(shown):
 
 
 def test_the_panels_are_those_of_the_page():
-    assert player.PANELS.read_text() == panels(), "run python -m components.decode.panels"
+    assert player.PANELS.read_text() == panels.offline(), "run python -m components.decode.panels"
 
 
 def test_a_page_asks_for_nothing(generation):

@@ -191,15 +191,18 @@ def test_where_a_model_lies_is_not_shown(pair):
     assert {model["role"] for model in run.models(pair)} == {"target", "draft"}
 
 
-@pytest.mark.parametrize("module", [".".join(path.parts) for path in ALONE])
-def test_every_panel_runs_alone(pair, module, monkeypatch):
+@pytest.mark.parametrize(
+    "command", [[".".join(path.parts)] for path in ALONE] + [["components.decode.__main__", "race", "tree"]]
+)
+def test_every_panel_runs_alone(pair, command, monkeypatch):
     launched = []
     monkeypatch.setattr(serving, "server", lambda content: content)
     monkeypatch.setattr(serving, "launch", launched.append)
     monkeypatch.setattr(specdec, "load_pair", lambda *_: pair)
-    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "argv", command)
+    monkeypatch.delitem(sys.modules, command[0], raising=False)
 
-    runpy.run_module(module, run_name="__main__")
+    runpy.run_module(command[0], run_name="__main__")
     [content] = launched
     assert 'data-panel="' in content.html
 
