@@ -112,16 +112,17 @@ def write_json(path: Path, value: Any) -> None:
 
     A list of measurements then has one line for each measurement, and a changed measurement changes one line.
     """
-    path.write_text(_spread(value, 2) + "\n", encoding="utf-8")
+    path.write_text(spread(value) + "\n", encoding="utf-8")
 
 
-def _spread(value: Any, levels: int, indent: str = "") -> str:
+def spread(value: Any, levels: int = 2, indent: str = "") -> str:
+    """The text that `write_json` writes. levels: the number of outer levels with one line for each entry."""
     if not levels or not value or not isinstance(value, (dict, list, tuple)):
         return json.dumps(value, ensure_ascii=False)
     deeper = indent + " "
     if isinstance(value, dict):
-        entries = [f"{json.dumps(str(k))}: {_spread(v, levels - 1, deeper)}" for k, v in value.items()]
+        entries = [f"{json.dumps(str(k))}: {spread(v, levels - 1, deeper)}" for k, v in value.items()]
     else:
-        entries = [_spread(item, levels - 1, deeper) for item in value]
+        entries = [spread(item, levels - 1, deeper) for item in value]
     first, last = "{}" if isinstance(value, dict) else "[]"
     return f"{first}\n{deeper}" + f",\n{deeper}".join(entries) + f"\n{indent}{last}"

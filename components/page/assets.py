@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import brotli
@@ -17,6 +18,7 @@ import plotly
 from fastapi.requests import Request
 from fastapi.responses import FileResponse, Response
 
+from specdec.commands import spread
 from specdec.notebook import bundle, player
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
@@ -73,6 +75,13 @@ def made(name: str, text: str) -> str:
 def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path]) -> None:
     """Make a text public that is made from other files. address: relative to the public files."""
     _public[f"{FILES}/{address}"] = _Made(make, tuple(sources))
+
+
+def constants(about: str, **tables: Any) -> str:
+    """The text of a script that exports these tables by name. about: the script's first comment."""
+    lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
+    lines += [f"export const {name} = {spread(table)};" for name, table in tables.items()]
+    return "\n".join([*lines, ""])
 
 
 @cache

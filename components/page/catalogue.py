@@ -7,13 +7,12 @@ Menus, figures and the endpoint's documentation read this module. The scripts re
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from components.page.assets import ASSETS
+from components.page.assets import ASSETS, constants
 from components.page.frame import template
 from specdec.drafters.catalogue import DRAFTERS
 from specdec.figures.topologies import TOPOLOGIES
@@ -22,7 +21,6 @@ from specdec.methods.catalogue import Entry
 from specdec.race import RoundNoise
 
 SCRIPT = ASSETS / "shared" / "catalogue.js"
-_WIDTH = 120  # line width of the scripts
 
 
 class Meaning(NamedTuple):
@@ -48,20 +46,7 @@ STATUSES = {
     "unvisited": Meaning("not used", "guessed, never checked", "○"),
 }
 """Statuses of drafted tokens, `specdec.trace.Status`."""
-
 _ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
-
-
-_LISTS: tuple[tuple[str, str, Callable[[Entry], bool]], ...] = (
-    (
-        "whose text for a seed does not depend on the draft",
-        "INVARIANT",
-        lambda entry: entry.drafter_invariant,
-    ),
-    ("whose drafts are independent draws", "INDEPENDENT", lambda entry: entry.independent),
-    ("that decide on several positions at once", "JOINT", lambda entry: entry.noise is RoundNoise),
-)
-"""Lists of methods for the scripts: each one's description, its name, and the test for being in it."""
 
 
 def legend(*left_out: str) -> Markup:
@@ -92,30 +77,22 @@ def topology_menu(*names: str) -> list[tuple[str, str]]:
 def script() -> str:
     """The names as the text of a module for the browser."""
     tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
-    lines = [
-        "// Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.",
-        "",
-    ]
-    for table, entries in tables.items():
-        rows = [f'  {key}: "{entry.name}",' for key, entry in entries.items()]
-        lines += [f"export const {table} = {{", *rows, "};"]
-    lines += [
-        "// One sentence about each method, by its short name.",
-        "export const METHOD_SENTENCES = {",
-        *(_in_words(entry) for entry in METHODS.values()),
-        "};",
-    ]
-    for comment, table, holds in _LISTS:
-        names = [name for name, entry in METHODS.items() if holds(entry)]
-        lines += [f"// Methods {comment}.", f"export const {table} = {json.dumps(names)};"]
-    return "\n".join([*lines, ""])
+    return constants(
+        "Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.\n"
+        "// METHOD_SENTENCES: by the method's short name. INVARIANT: methods whose text for a seed does not\n"
+        "// depend on the draft. INDEPENDENT: methods whose drafts are independent draws. JOINT: methods\n"
+        "// that decide on several positions at once.",
+        **{name: {key: entry.name for key, entry in table.items()} for name, table in tables.items()},
+        METHOD_SENTENCES={entry.name: _in_words(entry) for entry in METHODS.values()},
+        INVARIANT=[name for name, entry in METHODS.items() if entry.drafter_invariant],
+        INDEPENDENT=[name for name, entry in METHODS.items() if entry.independent],
+        JOINT=[name for name, entry in METHODS.items() if entry.noise is RoundNoise],
+    )
 
 
 def _in_words(entry: Entry) -> str:
     long_name, sentence = entry.long_name, entry.sentence
-    words = json.dumps(f"{long_name[0].upper()}{long_name[1:]}: {sentence[0].lower()}{sentence[1:]}")
-    row = f"  {entry.name}: {words},"
-    return row if len(row) <= _WIDTH else f"  {entry.name}:\n    {words},"
+    return f"{long_name[0].upper()}{long_name[1:]}: {sentence[0].lower()}{sentence[1:]}"
 
 
 if __name__ == "__main__":

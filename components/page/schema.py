@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from specdec.shipped import ASSETS
+from components.page.assets import ASSETS, constants
 from specdec.trace import MOST_WHOLE, json_schema
 
 SCRIPT = ASSETS / "shared" / "record.js"
@@ -20,18 +20,12 @@ _SIMPLE = {"integer": "number", "number": "number", "string": "string", "boolean
 
 def script() -> str:
     """The schema as a browser module: the fields of each record without the docstrings."""
-    lines = [
-        "// The records of `specdec.trace` as JSON schema. Written by `python -m components.page.schema`.",
-        "// biome-ignore-all format: generated",
-        "",
-        "export const RECORD = {",
-    ]
-    for name, record in _records().items():
-        fields = {field: _bare(value) for field, value in record["properties"].items()}
-        lines += [f"  {name}: {{"]
-        lines += [f"    {field}: {_javascript(value)}," for field, value in fields.items()]
-        lines += ["  },"]
-    return "\n".join([*lines, "};", ""])
+    records = {
+        name: {field: _bare(value) for field, value in record["properties"].items()}
+        for name, record in _records().items()
+    }
+    about = "The records of `specdec.trace` as JSON schema. Written by `python -m components.page.schema`."
+    return constants(about, RECORD=records)
 
 
 def types() -> str:
@@ -70,11 +64,6 @@ def _bare(value: dict[str, Any]) -> dict[str, Any]:
         bare["wanted"] = value["description"]
     limits = {key: value[key] for key in ("minimum", "maximum") if value.get(key, MOST_WHOLE) < MOST_WHOLE}
     return bare | limits | {key: value[key] for key in ("default",) if key in value}
-
-
-def _javascript(value: Any) -> str:
-    """A value in the notation of the scripts: keys without quotes."""
-    return re.sub(r'"(\w+)": ', r"\1: ", json.dumps(value)).replace(".0,", ",")
 
 
 def _type(value: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from components.page.assets import ASSETS
+from components.page.assets import ASSETS, constants
 from components.page.catalogue import drafter_menu, method_menu, topology_menu
 from components.page.values import LARGEST, number, whole, words
 from components.visitors import limits
@@ -234,20 +234,20 @@ SCRIPT = ASSETS / "shared" / "settings.js"
 def script() -> str:
     """The text of a script for the browser with the rows of the table. Limits that differ between servers are
     left out."""
-    comment = "// The settings of a run, in their order. Written by `python -m components.page.settings`."
-    lines = [comment, "", "export const SETTINGS = ["]
-    for name, row in TABLE.items():
-        setting = row.setting
-        fields = {
-            "name": name,
-            "kind": "number" if setting.kind == "whole" else setting.kind,
-            "default": row.first,
-            "address": setting.address,
-            "recorded": setting.recorded,
-            "remote": row.default_of_endpoint,
-        }
-        lines += ["  {", *(f"    {key}: {json.dumps(value)}," for key, value in fields.items()), "  },"]
-    return "\n".join([*lines, "];", ""])
+    return constants(
+        "The settings of a run, in their order. Written by `python -m components.page.settings`.",
+        SETTINGS=[
+            {
+                "name": name,
+                "kind": "number" if row.setting.kind == "whole" else row.setting.kind,
+                "default": row.first,
+                "address": row.setting.address,
+                "recorded": row.setting.recorded,
+                "remote": row.default_of_endpoint,
+            }
+            for name, row in TABLE.items()
+        ],
+    )
 
 
 if __name__ == "__main__":

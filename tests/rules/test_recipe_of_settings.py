@@ -57,7 +57,7 @@ def test_a_new_setting_takes_one_row(project):  # noqa: F811 - the fixture
         "record": 0.5,
     }
     script = (project / "assets" / "shared" / "settings.js").read_text()
-    assert 'address: "draft-temperature"' in script
+    assert '"address": "draft-temperature"' in script
 
 
 def test_every_setting_of_the_decoder_is_an_argument_with_the_default_of_its_row():
