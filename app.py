@@ -43,7 +43,7 @@ from components.experiments import views as results
 from components.guard import hosts
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
-from components.page import embed, frame, paper, projector, serving, setup
+from components.page import embed, frame, projector, serving, setup
 from components.payoff import panel as payoff
 from components.race_lab import panel as race_lab
 from components.runs import capacity, lazy, queue, run, zero_gpu
@@ -88,7 +88,7 @@ def build(
         "Paper": [
             ("experiments", "Experiments", experiments.panel()),
             ("codecs", "Codecs", codecs.panel()),
-            ("paper", "The paper", paper.panel()),
+            ("paper", "The paper", frame.Part(frame.template("page/paper"))),
         ],
     }
     content = frame.places(places)

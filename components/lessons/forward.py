@@ -43,6 +43,9 @@ class Forwards:
         self._session = model.session()
         self._session.prefill(self._ids[:PREFIX])
         self._seconds: dict[int, list[float]] = {count: [] for count in rows}
+        self.one_pass()
+        for seconds in self._seconds.values():  # the first pass of each size may compile code or load memory
+            seconds.clear()
 
     def one_pass(self) -> None:
         """Time one forward over each number of rows."""
@@ -52,12 +55,6 @@ class Forwards:
             self._session.forward(ids, range(-1, count - 1))
             seconds.append(self._now() - start)
             self._session.commit([])
-
-    def forget(self) -> None:
-        """Drop the times so far, because the first forward pass of each size may compile code or load
-        memory."""
-        for seconds in self._seconds.values():
-            seconds.clear()
 
     def fastest(self) -> list[list[float]]:
         """[rows, milliseconds] of the fastest pass. Other work on the machine only makes passes slower."""
@@ -87,8 +84,6 @@ def _steps(pair: Pair, seat: seats.Seat) -> Generator[None, None, tuple[Forwards
     number of passes."""
     use_threads(pair)
     forwards = Forwards(present(pair).target, pair.encode(PROMPT))
-    forwards.one_pass()
-    forwards.forget()
     yield
     end = seat.worked + limits.current().forward_seconds
     done = 0

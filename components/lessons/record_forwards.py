@@ -34,8 +34,6 @@ def main() -> None:
 def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
     """Measure the pair's target. The record's `target` is the result of `Forwards.fastest`."""
     forwards = Forwards(pair.target, pair.encode(PROMPT))
-    forwards.one_pass()
-    forwards.forget()
     for _ in range(passes):
         forwards.one_pass()
     about: dict[str, Any] = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from statistics import median_high
 from typing import Any
 
 from components.decode import traces
@@ -73,13 +74,9 @@ def _medians(repeats: Sequence[Sequence[float]]) -> list[float]:
     A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
     """
     least, most = (pick(map(len, repeats)) for pick in (min, max))
-    medians = [_median([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]
-    scale = _median([math.fsum(repeat[:least]) for repeat in repeats]) / math.fsum(medians[:least])
+    medians = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]
+    scale = median_high([math.fsum(repeat[:least]) for repeat in repeats]) / math.fsum(medians[:least])
     return [scale * seconds for seconds in medians]
-
-
-def _median(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def _many() -> Facts:

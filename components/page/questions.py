@@ -48,8 +48,7 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
     """
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "the whole request"
-    message = f"{name}{_wrong(first)}"
-    return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
+    return JSONResponse({"detail": _shown(f"{name}{_wrong(first)}")}, 422)
 
 
 async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
@@ -59,8 +58,7 @@ async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
     """
     if "/call/v2/" not in request.url.path:
         raise error
-    message = str(error).partition(" Please ")[0]
-    return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
+    return JSONResponse({"detail": _shown(str(error).partition(" Please ")[0])}, 422)
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
@@ -81,9 +79,9 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
             return _sendable(function(adapter.validate_python(question)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            return _error(f"{_in_words(first['loc'])}{_wrong(first)}")
+            return {"error": _shown(f"{_in_words(first['loc'])}{_wrong(first)}")}
         except ValueError as error:
-            return _error(str(error))
+            return {"error": _shown(str(error))}
         except Exception:
             logging.getLogger(__name__).exception("%s failed", function.__name__)
             return {"error": _FAILED}
@@ -91,9 +89,9 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     return answer
 
 
-def _error(error: str) -> Answer:
-    """An error as an answer. Half a surrogate pair can't be sent, so its number is shown instead."""
-    return {"error": error.encode(errors="backslashreplace").decode()}
+def _shown(error: str) -> str:
+    """An error's message for the visitor. Half a surrogate pair can't be sent, so its number is shown."""
+    return error.encode(errors="backslashreplace").decode()
 
 
 def _in_words(path: _Path) -> str:

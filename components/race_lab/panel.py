@@ -7,7 +7,6 @@ The race that is drawn and dragged is decided in the browser (`assets/race_lab/p
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import torch
@@ -131,7 +130,7 @@ def panel() -> frame.Part:
             + [name for name, _ in drafts.OPTIMA.values()],
         ),
         functions=[exact, simulated],
-        presets=[asdict(preset) for preset in presets()],
+        presets=[preset._asdict() for preset in presets()],
         convergence=looks.skeleton(labs.convergence()),
         by_index=looks.skeleton(labs.by_index()),
         drafts=looks.skeleton(drafts.figure()),
