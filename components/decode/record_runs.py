@@ -18,7 +18,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,10 @@ class Wanted:
         """Whether the prompt is a question."""
         return self.pair != "stories"
 
-    @property
-    def temperature(self) -> float:
-        """The temperature of the pair's runs on the page."""
-        return {"smollm2": 0.7, "coder": 0.3}.get(self.pair, 1.0)
+    def settings(self, seed: int) -> dict[str, Any]:
+        """The settings of a run with this seed, with the temperature of the pair's runs on the page."""
+        temperature = {"smollm2": 0.7, "coder": 0.3}.get(self.pair, 1.0)
+        return {"max_new_tokens": self.max_new_tokens, "temperature": temperature, "seed": seed}
 
     def names(self) -> list[str]:
         """File names, one per method."""
@@ -163,16 +163,13 @@ def undrafted(run: Generation) -> Moment | None:
     for round in run.rounds:
         step = round.steps[-1]
         winner = next(a for a in step.leading if a.token_id == step.token_id)
-        order = sum(_time(a.arrival_q) < _time(winner.arrival_q) for a in step.leading)
+        # a token of probability 0 never arrives
+        times = {a.token_id: math.inf if a.arrival_q is None else a.arrival_q for a in step.leading}
+        order = sum(time < times[winner.token_id] for time in times.values())
         if step.kind == "correction" and step.path == () and order >= 8 and winner.p > 0.05:
             score = winner.p / max(winner.q, 1e-4) / 100 + run.block_efficiency
             moments.append(Moment(round.number, 0, score))
     return max(moments, key=lambda moment: moment.score, default=None)
-
-
-def _time(arrival: float | None) -> float:
-    """An arrival time; a token of probability 0 never arrives."""
-    return math.inf if arrival is None else arrival
 
 
 def _wide(levels: tuple[int, ...]) -> Topology:
@@ -287,35 +284,24 @@ def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generatio
 
 def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Generation:
     """One run with all data that the page shows. The models have their short names."""
-    topology = wanted.topology or _measured(pair, wanted)
     ids = pair.chat_prompt(prompt) if wanted.chat else pair.encode(prompt)
-    settings = _settings(wanted, seed)
+    settings, topology = wanted.settings(seed), wanted.topology
+    if topology is None:  # the pair keeps its measurement
+        sampling: dict[str, Any] = {"temperature": settings["temperature"], "top_k": 0, "top_p": 1.0}
+        k = OPENING_DRAFTS[wanted.pair]
+        topology = topologies.topology(pair, "optimal", k, method=wanted.methods[0], **sampling)
     run = specdec.generate(pair, ids, method=method, topology=topology, detail=True, **settings)
     target, draft = NAMES[wanted.pair]
     return replace(run, target=target, draft=draft, prompt=prompt, chat=wanted.chat)
-
-
-def _settings(wanted: Wanted, seed: int) -> dict[str, Any]:
-    return {"max_new_tokens": wanted.max_new_tokens, "temperature": wanted.temperature, "seed": seed}
-
-
-def _measured(pair: Any, wanted: Wanted) -> Topology:
-    """The optimal tree for the acceptance measured at this run's settings. The pair keeps the measurement."""
-    sampling: dict[str, Any] = {"temperature": wanted.temperature, "top_k": 0, "top_p": 1.0}
-    return topologies.topology(
-        pair, "optimal", OPENING_DRAFTS[wanted.pair], method=wanted.methods[0], **sampling
-    )
 
 
 def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
     """The run and plain decoding of the same prompt and seed, decoded in turns several times."""
 
     def beginning(method: Any, topology: Topology | None) -> Steps[Any]:
-        settings = _settings(wanted, run.seed)
+        options = {"method": method, "topology": topology, "detail": False, **wanted.settings(run.seed)}
         yield
-        return specdec.stream(
-            pair, run.prompt_ids, method=method, topology=topology, detail=False, **settings
-        )
+        return specdec.stream(pair, run.prompt_ids, **options)
 
     repeats = Repeats(
         partial(beginning, run.method, Topology(run.paths)),
@@ -348,16 +334,11 @@ def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation
 
 def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
     """The recorded runs decoded again. None if they no longer show their subject, or if there are none."""
-    paths = [traces.FOLDER / f"{name}.json" for name in wanted.names()]
-    if not all(path.exists() for path in paths):
+    path = traces.FOLDER / f"{wanted.names()[0]}.json"
+    if not path.exists() or (old := Generation.from_json(path.read_text())).chat != wanted.chat:
         return None
-    old = Generation.from_json(paths[0].read_text())
-    same = replace(
-        wanted, prompt=wanted.prompt or old.prompt, seed=old.seed if wanted.seed is None else wanted.seed
-    )
-    if old.chat != wanted.chat:
-        return None
-    (runs,) = candidates(pair, same, 1)
+    seed = old.seed if wanted.seed is None else wanted.seed
+    (runs,) = candidates(pair, replace(wanted, prompt=wanted.prompt or old.prompt, seed=seed), 1)
     moment = wanted.find(*runs)
     return None if moment is None else (moment, runs)
 
@@ -382,20 +363,18 @@ def write(
         _write(folder / f"{name}.json", text)
         twin = next((other for other in wanted.names() if other != name), None)
         title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
-        entry = {"name": name, "title": title, "look": wanted.look, "twin": twin, **asdict(moment)}
-        entry.pop("score")
-        entries.append(entry)
+        place = {"round": moment.round, "step": moment.step}
+        entries.append({"name": name, "title": title, "look": wanted.look, "twin": twin, **place})
     return entries
 
 
 def with_times(run: Generation, repeats: Repeats) -> str:
     """The run's JSON with plain decoding and the times of all repeats."""
-    timings = tuple(Timing(**{name: _rounded(each) for name, each in one.items()}) for one in repeats.seconds)
+    timings = tuple(
+        Timing(**{name: tuple(round(each, 6) for each in seconds) for name, seconds in repeat.items()})
+        for repeat in repeats.seconds
+    )
     return replace(run, baseline=tuple(repeats.plain_rounds), timings=timings).to_json()
-
-
-def _rounded(seconds: list[float]) -> tuple[float, ...]:
-    return tuple(round(each, 6) for each in seconds)
 
 
 def _write(path: Path, text: str) -> None:
@@ -421,14 +400,13 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = [each for each in WANTED if not options.names or each.name in options.names]
     try:
         for name in NAMES:
-            if not any(wanted.pair == name for wanted in chosen):
+            if not (of_pair := [wanted for wanted in chosen if wanted.pair == name]):
                 continue
             pair = specdec.load_pair(name)
             lazy.use_threads(pair)
-            for wanted in chosen:
-                if wanted.pair == name:
-                    shown = again(pair, wanted) if options.again else None
-                    _record(pair, wanted, *(shown or best(pair, wanted, options.tries)))
+            for wanted in of_pair:
+                shown = again(pair, wanted) if options.again else None
+                _record(pair, wanted, *(shown or best(pair, wanted, options.tries)))
         if not options.names:  # Compare's panel imports this folder, so its recording is a separate command
             subprocess.run([sys.executable, "-m", "components.compare.record_columns"], check=True)
             screenshots.take()
@@ -437,12 +415,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _record(pair: Any, wanted: Wanted, moment: Moment, runs: list[Generation]) -> None:
-    with_repeats = [(run, timed(pair, wanted, run)) for run in runs]
-    _index(write(wanted, moment, with_repeats, traces.FOLDER))
+    written = write(wanted, moment, [(run, timed(pair, wanted, run)) for run in runs], traces.FOLDER)
     print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
-
-
-def _index(written: list[dict[str, Any]]) -> None:
     entries = {entry["name"]: entry for entry in [*traces.entries(), *written]}
     ordered = [entries[name] for wanted in WANTED for name in wanted.names() if name in entries]
     _write(traces.INDEX, json.dumps(ordered, indent=1, ensure_ascii=False))
