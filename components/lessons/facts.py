@@ -1,14 +1,14 @@
 """Every number that the lessons state, computed by the core or read from the recorded runs.
 
-Each lesson has one function. It returns the lesson's facts by the names that `assets/lessons.json` uses. A
-fact whose name ends in `_list` is a value for the page's address. The answer to a choice is the index of the
-right choice, from 0.
+Each lesson has one function. It returns the lesson's facts by the names that `assets/lessons.json` uses;
+`written` adds texts for tuples of numbers. The answer to a choice is the index of the right choice, from 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from components.lessons.recorded import faster, referee, rejection, yourself
 from components.lessons.tables import (
@@ -16,13 +16,11 @@ from components.lessons.tables import (
     Facts,
     P,
     Q,
-    distributions,
-    listed,
     measured,
     recorded_run,
     rejecting,
     residual_of,
-    words,
+    written,
 )
 from components.losslessness import run as lossless_run
 from components.race_lab import panel as race_lab
@@ -53,15 +51,12 @@ def race() -> Facts:
         "names": "mat,floor,sofa",
         "p": p,
         "e": e,
-        "p_list": listed(p),
-        "e_list": listed(e),
-        "same_e_list": listed((1, 1, 1)),
+        "same_e": (1, 1, 1),
         "times": times,
         "winner": _first(times),
-        "always_floor_list": listed(always_floor),
+        "always_floor": always_floor,
         "share": float(theory.ersd_acceptance(p, always_floor)),
         "doubled_p": doubled,
-        "doubled_list": listed(doubled),
         "doubled_time": _arrivals(e, doubled)[2],
     }
 
@@ -69,7 +64,9 @@ def race() -> Facts:
 def noise() -> Facts:
     """The agreement of two races, with shared noise and with independent noise."""
     p, q = (0.5, 0.3, 0.15, 0.05), (0.3, 0.5, 0.15, 0.05)
-    return distributions(p, q) | {
+    return {
+        "p": p,
+        "q": q,
         "equal": float(theory.ersd_acceptance(p, p)),
         "equal_apart": _together(p, p),
         "squares": " + ".join(f"{value:g}²" for value in p),
@@ -86,7 +83,9 @@ def acceptance() -> Facts:
     lead_gsd, lead_ersd = (
         float(rate(lead.p, lead.q)) for rate in (theory.gsd_acceptance, theory.ersd_acceptance)
     )
-    return distributions(P, Q) | {
+    return {
+        "p": P,
+        "q": Q,
         "tv": float(theory.total_variation(P, Q)),
         "gsd": gsd,
         "ersd": ersd,
@@ -110,7 +109,6 @@ def trees() -> Facts:
     return {
         "coin": coin,
         "good": good,
-        "good_list": listed(good),
         "pair": pair,
         **_in_a_row_or_not("coin", coin),
         **_in_a_row_or_not("good", good),
@@ -135,12 +133,9 @@ def drafter() -> Facts:
     return {
         "names": ",".join(names),
         "p": p,
+        "e": e,
+        "good_q": good,
         "bad_q": bad,
-        "p_list": listed(p),
-        "good_list": listed(good),
-        "bad_list": listed(bad),
-        "bad_words": words(bad),
-        "e_list": listed(e),
         "written": _first(times),
         "target_time": min(times),
         "proposed": names[_first(_arrivals(e, bad))],
@@ -235,7 +230,9 @@ def traversal() -> Facts:
     accepted_two = math.fsum(q[i] * q[j] * second[i][j] for i in (0, 1) for j in (0, 1))
     gsd = float(theory.gsd_acceptance(p, q))
     yields = {"gsd": 1 + gsd + gsd * gsd, "traversal": 1 + accepted + accepted_two}
-    return distributions(p, q) | {
+    return {
+        "p": p,
+        "q": q,
         "ratio": ratios[0],
         "ratio_b": ratios[1],
         "weight": both,
@@ -256,7 +253,7 @@ def _order(value: float, other: float) -> int:
 
 
 LESSONS: dict[str, Callable[[], Facts]] = {
-    function.__name__: function
+    function.__name__: partial(written, function)
     for function in (
         *(faster, race, noise, acceptance, rejection, trees, drafter, lossless, limit),
         *(traversal, referee, yourself),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,27 +22,16 @@ DRAFTS_A = (0.2, 0.9, 0.9)
 REJECTING_U = 0.9
 
 
-def listed(values: Sequence[float]) -> str:
-    """Numbers in the notation of the page's address."""
-    return ",".join(f"{value:g}" for value in values)
-
-
-def words(shares: Sequence[float]) -> str:
-    """Probabilities in words, such as "10%, 50% and 40%"."""
-    *first, last = [f"{value:.0%}" for value in shares]
-    return f"{', '.join(first)} and {last}"
-
-
-def distributions(p: Distribution, q: Distribution) -> Facts:
-    """The probabilities of target and draft: as numbers, as text for the address, and in words."""
-    return {
-        "p": p,
-        "q": q,
-        "p_list": listed(p),
-        "q_list": listed(q),
-        "p_words": words(p),
-        "q_words": words(q),
-    }
+def written(lesson: Callable[[], Facts]) -> Facts:
+    """The lesson's facts, and two texts for each tuple of numbers: in the notation of the page's address, and
+    in words such as "10%, 50% and 40%". Their names end in `_list` and `_words`."""
+    facts, texts = lesson(), Facts()
+    for name, values in facts.items():
+        if isinstance(values, tuple):
+            *first, last = [f"{value:.0%}" for value in values]
+            texts[f"{name}_list"] = ",".join(f"{value:g}" for value in values)
+            texts[f"{name}_words"] = f"{', '.join(first)} and {last}"
+    return facts | texts
 
 
 def residual_of(p: Distribution, q: Distribution) -> list[float]:
@@ -52,7 +41,7 @@ def residual_of(p: Distribution, q: Distribution) -> list[float]:
 
 def rejecting() -> Facts:
     """A set-up of the race laboratory in which token a is drafted and GSD rejects it."""
-    return distributions(P, Q) | {"e_list": listed(DRAFTS_A), "lab_u": f"{REJECTING_U:g}"}
+    return {"p": P, "q": Q, "e": DRAFTS_A, "lab_u": f"{REJECTING_U:g}"}
 
 
 @cache

@@ -293,7 +293,7 @@ def test_trees():
 
 def test_drafter():
     facts = FACTS["drafter"]
-    p, good, bad, e = (distribution(facts[name]) for name in ("p_list", "good_list", "bad_list", "e_list"))
+    p, good, bad, e = (distribution(facts[f"{name}_list"]) for name in ("p", "good_q", "bad_q", "e"))
     assert first(p, e) == first(good, e) == facts["written"]
     assert facts["names"].split(",")[first(bad, e)] == facts["proposed"] == "sofa"
     assert facts["target_time"] == pytest.approx(e[0] / p[0])
