@@ -9,14 +9,6 @@ from components.page import assets, frame
 from components.visitors import limits
 from specdec import smollm2
 
-_SAVE = [
-    ("html", "Page that plays offline (HTML)"),
-    ("json", "Trace (JSON)"),
-    ("tree-svg", "Draft tree (SVG)"),
-    ("tree-png", "Draft tree (PNG)"),
-    ("race-svg", "Race (SVG)"),
-    ("race-png", "Race (PNG)"),
-]
 _OTHER = f"For a chat model: {smollm2.INSTALL}, and start again."
 
 
@@ -31,7 +23,7 @@ def panel(settings: Sequence[str] = (), chats: bool = True) -> frame.Part:
     names = [(entry["name"], entry["title"]) for entry in entries] + own
     return frame.panel(
         "replay",
-        frame.template("decode/replay", runs=names, save=_SAVE),
+        frame.template("decode/replay", runs=names),
         folder=assets.file_url(traces.FOLDER),
         entries=entries,
         mostBytes=limits.current().trace_bytes,

@@ -7,8 +7,8 @@ moving picture of the opening.
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -42,20 +42,18 @@ def take() -> None:
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         raise ValueError("the screenshots need Chromium; if it is not on the path, set CHROMIUM to its place")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(ASSETS.parent / "app.py"), "--pair", "smollm2", "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-u", str(ASSETS.parent / "app.py"), "--pair", "smollm2"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
+        address = _address(server)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             look = {"viewport": SIZE, "reduced_motion": "reduce", "color_scheme": "light"}
             # Playwright waits by scripts that the page's policy forbids
             context = browser.new_context(**look, bypass_csp=True)
-            _shoot(context.new_page(), f"http://127.0.0.1:{port}/")
+            _shoot(context.new_page(), address)
             new = browser.new_context(viewport=_MOVING_SIZE, color_scheme="light", bypass_csp=True)
-            _film(new.new_page(), f"http://127.0.0.1:{port}/")
+            _film(new.new_page(), address)
             browser.close()
     finally:
         server.terminate()
@@ -64,7 +62,6 @@ def take() -> None:
 
 def _shoot(page: Any, address: str) -> None:
     page.set_default_timeout(_MOST)
-    _open(page, address)
     for name, (query, there) in PICTURES.items():
         page.goto(address + query)
         page.wait_for_function(there)
@@ -98,17 +95,12 @@ def _film(page: Any, address: str) -> None:
     print(f"written: {MOVING}, {len(frames)} frames, {size:,} bytes", flush=True)
 
 
-def _open(page: Any, address: str) -> None:
-    """Wait until the server answers."""
-    from playwright.sync_api import Error
-
-    for _ in range(600):
-        try:
-            page.goto(address)
-            return
-        except Error:
-            page.wait_for_timeout(200)
-    raise ValueError("the page did not answer within two minutes")
+def _address(server: subprocess.Popen[str]) -> str:
+    """The address that the server prints as soon as it answers. ValueError if it ends before."""
+    for line in server.stdout or ():
+        if found := re.search(r"http://\S+", line):
+            return f"{found[0].rstrip('/')}/"
+    raise ValueError("the server ended before it answered")
 
 
 if __name__ == "__main__":

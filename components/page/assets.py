@@ -16,7 +16,7 @@ from urllib.parse import quote
 import brotli
 import plotly
 from fastapi.requests import Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 from specdec.commands import spread
 from specdec.notebook import bundle, player
@@ -43,38 +43,36 @@ PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.j
 
 FILES = "files"
 """The folder of the public files, relative to the page. Addresses do not show where the server keeps them."""
-_PACKED = re.compile("html|css|javascript|json|svg|text")
-_LARGEST = 8_000_000
-"""Files of more bytes are sent uncompressed."""
 _FOREVER = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True)
-class _Made:
-    """A text that is made from files. It is made again when one of them changes."""
+class _File:
+    """A public file that is made from others, or read from its only source. It is made again when one of
+    them changes."""
 
-    make: Callable[[], str]
-    sources: tuple[Path, ...]
+    make: Callable[[], bytes]
+    sources: tuple[Path, ...] = ()
 
 
-_public: dict[str, Path | bytes | _Made] = {}
+_public: dict[str, _File] = {}
 
 
 def publish(*files: Path) -> None:
     """Make files public, so that a browser finds them by `file_url`. No other file of the disk is served."""
-    _public.update({_address(file): file for file in files})
+    _public.update({_address(file): _File(file.read_bytes, (file,)) for file in files})
 
 
 def made(name: str, text: str) -> str:
     """Make a text public as a file of this name. Returns its address relative to the page."""
     address = f"{FILES}/made/{name}"
-    _public[address] = text.encode()
+    _public[address] = _File(text.encode)
     return address
 
 
 def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path]) -> None:
     """Make a text public that is made from other files. address: relative to the public files."""
-    _public[f"{FILES}/{address}"] = _Made(make, tuple(sources))
+    _public[f"{FILES}/{address}"] = _File(lambda: make().encode(), tuple(sources))
 
 
 def constants(about: str, **tables: Any) -> str:
@@ -129,15 +127,6 @@ def _address(path: Path) -> str:
     return f"{FILES}/{path.name if path == PLOTLY else path.relative_to(ASSETS).as_posix()}"
 
 
-def changed(path: str) -> float | None:
-    """The time of the last change of the file at this path. None if there is no such file or its text was
-    made in memory."""
-    file = _public.get(path.removeprefix("/"))
-    if isinstance(file, _Made):
-        return max(source.stat().st_mtime for source in file.sources)
-    return file.stat().st_mtime if isinstance(file, Path) and file.is_file() else None
-
-
 def answer(request: Request) -> Response:
     """The file at the request's path below `FILES`, as it is now.
 
@@ -147,15 +136,11 @@ def answer(request: Request) -> Response:
     path = request.path_params["path"]
     version, _, rest = path.partition("/")
     address = f"{FILES}/{rest if re.fullmatch('v[0-9a-f]{12}', version) else path}"
-    file = _public.get(address)
-    if file is None or (isinstance(file, Path) and not file.is_file()):
+    if (file := _public.get(address)) is None or not all(source.is_file() for source in file.sources):
         return Response(status_code=404)
     kind = mimetypes.guess_type(address)[0] or "application/octet-stream"
-    lasting = version == _version()
-    headers = {"cache-control": _FOREVER if lasting else "no-cache"}
-    if isinstance(file, Path) and (not _PACKED.search(kind) or file.stat().st_size > _LARGEST):
-        return FileResponse(file, headers=headers)
-    return packed(request, _stored(address, changed(address)), kind, headers)
+    headers = {"cache-control": _FOREVER if version == _version() else "no-cache"}
+    return packed(request, _stored(file, *(source.stat().st_mtime for source in file.sources)), kind, headers)
 
 
 @dataclass(frozen=True)
@@ -175,11 +160,8 @@ def pack(whole: bytes) -> Packed:
 
 
 @lru_cache(maxsize=512)
-def _stored(address: str, _changed: float | None) -> Packed:
-    file = _public[address]
-    if isinstance(file, _Made):
-        return pack(file.make().encode())
-    return pack(file if isinstance(file, bytes) else file.read_bytes())
+def _stored(file: _File, *_changed: float) -> Packed:
+    return pack(file.make())
 
 
 def packed(request: Request, text: Packed, kind: str, headers: dict[str, str]) -> Response:

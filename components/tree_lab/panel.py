@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -32,7 +32,6 @@ _TAIL, _SMALLEST = 24, 1e-7
 _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = assets.ASSETS / "stories" / "measurements.json"
-_WEAK = [0.3, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03]
 ALGORITHMS = {
     "greedy": "Algorithm 3 (priority queue): R never increases with the child index, so the queue's "
     "trees are optimal, and each contains all smaller ones.",
@@ -42,8 +41,7 @@ ALGORITHMS = {
 }
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """Acceptance to start from. rates: R(0) ... R(7). tail: the ratio of each later rate to the one before.
 
     id: its name in the page's address, which never changes.
@@ -58,34 +56,8 @@ class Preset:
 
 def presets() -> list[Preset]:
     """The examples: the measured embedded pair, then invented vectors that each show one effect."""
-    made_up = [
-        (
-            "halves",
-            "Halves",
-            "Each child is accepted half as often as the one before.",
-            [0.5**i for i in range(1, 9)],
-        ),
-        ("first", "Always the first", "A perfect draft: a sequence is the best tree.", [1.0]),
-        (
-            "coin",
-            "A fair coin",
-            "Two children, equally likely: the tree grows evenly, level by level.",
-            [0.5, 0.5],
-        ),
-        (
-            "weak",
-            "A weak draft",
-            "Few tokens are accepted, so alternatives are worth more than depth.",
-            _WEAK,
-        ),
-        (
-            "increasing",
-            "Increasing",
-            "The third child is likelier than the second, so the queue does not find the best tree.",
-            [0.5, 0.02, 0.4],
-        ),
-    ]
-    return [*_measured(), *(_padded(*preset) for preset in made_up)]
+    invented = json.loads(Path(__file__).with_name("presets.json").read_text())
+    return [*_measured(), *(_padded(**preset) for preset in invented)]
 
 
 def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float = 0.5) -> Preset:
@@ -169,7 +141,7 @@ def panel() -> frame.Part:
             trees=[TOPOLOGIES[name].long_name for name in FIXED],
         ),
         functions=[grown, best_tree],
-        presets=[asdict(preset) for preset in presets()],
+        presets=[preset._asdict() for preset in presets()],
         k=START_K,
         curve=looks.skeleton(labs.tokens_against_k()),
         plotly=assets.file_url(assets.PLOTLY),
