@@ -1,16 +1,19 @@
-"""The lecturer's side: opens a room beside the lessons, and shows the room above every tab."""
+"""The lecturer's side, which opens a room beside the lessons and shows the room above every tab, and the
+student's page."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
 import segno
 from pydantic import Field
 
-from components.classroom import student
 from components.classroom.web import Hall
-from components.page import frame, questions
+from components.page import assets, frame, questions
 from specdec.pair import Pair
+
+_SHEETS = ("shared/colours", "shared/controls", "page/page", "lessons/style", "classroom/style")
 
 
 class _Link(questions.Question):
@@ -25,9 +28,20 @@ def qr(question: _Link) -> questions.Answer:
     return {"size": len(code.matrix), "path": "".join(f"M{x} {y}h1v1h-1z" for x, y in dark)}
 
 
+@cache
+def student_page() -> bytes:
+    """The student's page, small enough for a whole class on one network. It shows the lecturer's step.
+
+    Its links are relative, so it works under any address.
+    """
+    sheets = [assets.file_url(assets.ASSETS / f"{name}.css") for name in _SHEETS]
+    script = assets.file_url(assets.ASSETS / "classroom" / "student.js")
+    return frame.template("classroom/student", sheets=sheets, script=script).encode()
+
+
 def bar(pair: Pair) -> frame.Part:
     """The join code for the projector, and the class as the draft."""
-    Hall(pair).open_routes(student.page)
+    Hall(pair).open_routes(student_page)
     return frame.panel("class_bar", frame.template("classroom/bar"), functions=[qr])
 
 

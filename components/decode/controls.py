@@ -45,7 +45,7 @@ MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
 FOLLOWS = {"tree": MEASURED_FOR}
 """The fields of the address that each computed value depends on, for `setup.panel`."""
 
-_form = Form(PART)
+_form = Form(PART, ids="")
 
 
 def panel(pair: Pair) -> frame.Part:
@@ -70,7 +70,6 @@ def panel(pair: Pair) -> frame.Part:
                 "Prompt",
                 placeholder="Ask a question" if pair.chats else "Begin a story",
                 lines=4,
-                id="prompt",
             ),
             _input("method", info=_METHODS_INFO),
             button("generate", "Generate", "primary"),
@@ -80,7 +79,7 @@ def panel(pair: Pair) -> frame.Part:
         frame.panel("prompts", frame.template("decode/prompts", chips=chips), chats=pair.chats),
         frame.box("settings", _fields(opening), models_panel.settings(pair)),
         _form.hidden("tree", "", id="measured-tree"),
-        _form.hidden("history", "", id="history"),
+        _form.hidden("history", ""),
         _feed(pair),
     )
 
@@ -116,7 +115,7 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
         value = min(max(value, least), most)
     if name == "seed":
         look["after"] = button("dice", "New seed")
-    look = {"info": setting.help, "id": setting.address} | looks.get(row.form, {}) | look
+    look = {"info": setting.help} | looks.get(row.form, {}) | look
     return getattr(_form, row.form)(setting.address, value, setting.label, **look)
 
 

@@ -39,7 +39,7 @@ _CHAT_INFO = "The prompt is formatted as a user's message, which these models we
 _KEY_INFO = "The key is printed in the terminal in which the server was started."
 _LINK = '<p class="field"><a href="?tab=payoff">Load other models</a></p>'
 
-_form = Form("live")
+_form = Form("live", ids="")
 _LOAD = "Load and measure"
 
 
@@ -64,7 +64,7 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
 def settings(pair: LazyPair) -> frame.Part:
     """The chat template for the settings of a run, and a link to the panel."""
     shown = {} if pair.chats else {"shown": False}
-    chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, id="chat", **shown)
+    chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, **shown)
     return chat + frame.Part(_LINK)
 
 
@@ -123,33 +123,19 @@ def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
 def _choice(access: Access, first: str) -> frame.Part:
     own = [("Own models: hub ids, folders or GGUF files", OWN)] if access.rule == OWN else []
     listed = [(known.title, known.name) for known in known_pairs.PAIRS]
-    devices, choices = _devices(), listed + own
+    choices = listed + own
     first = first if first in dict(choices).values() else choices[0][1]
+    dtypes, devices = (
+        [(name, name) for name in names] for names in (("auto", *known_pairs.DTYPES), _devices())
+    )
+    example, without = "Qwen/Qwen3-8B, a folder or file", "empty: copies from the text"
     return frame.joined(
-        _form.menu("pair", first, "Pair to load", choices, info=" ", id="pair"),
-        _form.text(
-            "target", "", "Target", placeholder="Qwen/Qwen3-8B, a folder or file", id="target", shown=False
-        ),
-        _form.text(
-            "draft", "", "Draft", placeholder="empty: copies from the text", info=" ", id="draft", shown=False
-        ),
+        _form.menu("pair", first, "Pair to load", choices, info=" "),
+        _form.text("target", "", "Target", placeholder=example, shown=False),
+        _form.text("draft", "", "Draft", placeholder=without, info=" ", shown=False),
         "<details><summary>More</summary>",
-        _form.menu(
-            "dtype",
-            "auto",
-            "dtype",
-            [(name, name) for name in ("auto", *known_pairs.DTYPES)],
-            info=_DTYPE_INFO,
-            id="dtype",
-        ),
-        _form.menu(
-            "device",
-            "auto",
-            "Device",
-            [(name, name) for name in devices],
-            id="device",
-            shown=len(devices) > 2,
-        ),
+        _form.menu("dtype", "auto", "dtype", dtypes, info=_DTYPE_INFO),
+        _form.menu("device", "auto", "Device", devices, shown=len(devices) > 2),
         "</details>",
     )
 

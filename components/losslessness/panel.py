@@ -85,15 +85,15 @@ def _controls() -> frame.Part:
     trees = topology_menu(*FIXED)
     return frame.joined(
         form.flag("broken", False, "Break the verifier on purpose", info=_BREAK),
-        form.radio("fault", _FAULT, "The mistake", faults, info=" ", id="lossless-fault", shown=False),
+        form.radio("fault", _FAULT, "The mistake", faults, info=" ", shown=False),
         f'<div id="lossless-buttons">{run}{button("lossless-stop", "Stop", disabled=True)}</div>',
-        form.radio("method", _DEFAULT.method, "Method", method_menu(), id="lossless-method"),
+        form.radio("method", _DEFAULT.method, "Method", method_menu()),
         form.menu("draft", _DEFAULT.draft, "Draft", drafts),
         form.slider("decodes", _DEFAULT.decodes, "Decodes", least=FEWEST, most=MOST, step=100),
         form.slider("tokens", _DEFAULT.tokens, "Tokens of a decode", least=1, most=MOST_TOKENS),
-        form.number("seed", _DEFAULT.seed, "Seed of the check", least=0, whole=True, id="lossless-seed"),
-        form.menu("topology", _DEFAULT.topology, "Topology of the draft", trees, id="lossless-topology"),
-        form.slider("k", _DEFAULT.k, "k: drafted tokens", least=1, most=MOST_K, id="lossless-k"),
+        form.number("seed", _DEFAULT.seed, "Seed of the check", least=0, whole=True),
+        form.menu("topology", _DEFAULT.topology, "Topology of the draft", trees),
+        form.slider("k", _DEFAULT.k, "k: drafted tokens", least=1, most=MOST_K),
     )
 
 

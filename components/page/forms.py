@@ -20,13 +20,15 @@ Choices = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Form:
-    """The fields of one form. name: the prefix of the form in the page's address.
+    """The fields of one form. name: the prefix of the form in the page's address. ids: the beginning of the
+    fields' ids, by default the name and a hyphen.
 
     All methods but `hidden` take these as `look`: `id`, `info` (a sentence below the field) and `shown`
     (whether the field is visible).
     """
 
     name: str
+    ids: str | None = None
 
     def text(
         self, name: str, value: str, label: str, *, placeholder: str = "", lines: int = 0, **look: Any
@@ -94,7 +96,7 @@ class Form:
             "form": self.name,
             "name": name,
             "label": label,
-            "id": id or f"{self.name}-{name}",
+            "id": id or (f"{self.name}-" if self.ids is None else self.ids) + name,
         }
         return Part(template("page/field", **(values | own)), fields={self.name: {name: described}})
 

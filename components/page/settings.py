@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 from components.page.assets import ASSETS, constants
@@ -199,31 +200,22 @@ ADDRESSES = {row.setting.address: name for name, row in TABLE.items()}
 """The name of each setting, by its name in the address."""
 
 
-def parameters() -> list[inspect.Parameter]:
-    """The parameters of the endpoint. A client passes them by name; those without a default are necessary."""
-    return [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if name == "prompt" else row.default_of_endpoint,
-            annotation=row.setting.type,
-        )
-        for name, row in TABLE.items()
-    ]
-
-
 def declared(
     decode: Callable[..., Iterator[str]], request: type, description: str
 ) -> Callable[..., Iterator[str]]:
-    """Give `decode` one declared parameter for each setting, so that Gradio can make an endpoint of it.
+    """Give `decode` one declared parameter for each setting, so that Gradio can make an endpoint of it. A
+    client passes them by name; only the prompt is necessary.
 
     decode: takes a request and the values of all settings. request: the type of its first parameter.
     description: the endpoint's description for clients."""
-    first = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=request)
-    signature = inspect.Signature([first, *parameters()], return_annotation=Iterator[str])
+    parameter = partial(inspect.Parameter, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [parameter("request", annotation=request)]
+    for name, row in TABLE.items():
+        default = inspect.Parameter.empty if name == "prompt" else row.default_of_endpoint
+        parameters.append(parameter(name, default=default, annotation=row.setting.type))
     decode.__doc__ = description
-    decode.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
-    decode.__annotations__["return"] = Iterator[str]
+    decode.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": Iterator[str]}
+    signature = inspect.Signature(parameters, return_annotation=Iterator[str])
     decode.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
     return decode
 
