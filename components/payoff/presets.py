@@ -44,11 +44,19 @@ class Preset:
 @cache
 def presets() -> dict[str, Preset]:
     """The set-ups that need no measurement here, by id."""
-    return {preset.id: preset for preset in (_smollm2(), _paper(), _laptop(), _gpu())}
+    smollm2 = _smollm2()
+    acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text())["acceptance"]
+    # ERSD's acceptance by index in this project's repetition of the paper's experiments
+    replicated = np.array(acceptance["ersd"]["by_index"][:_INDICES])
+    others = (_paper(replicated), _laptop(smollm2.setup), _gpu(replicated))
+    return {preset.id: preset for preset in (smollm2, *others)}
 
 
 def _smollm2() -> Preset:
-    machine = json.loads(MEASURED.read_text())["machine"]
+    recorded = json.loads(MEASURED.read_text())
+    wanted = {"pair": "smollm2", "method": "ersd", "texts": 1, "temperature": 1.0}
+    row = next(row for row in recorded["check"] if wanted.items() <= row.items())
+    machine = recorded["machine"]
     return Preset(
         "smollm2",
         "SmolLM2-135M on a CPU",
@@ -56,36 +64,23 @@ def _smollm2() -> Preset:
         f"{machine['processor']}: "
         "SmolLM2-135M-Instruct in bfloat16 with the draft of this project, ERSD at temperature 1 "
         "(python -m research.payoff).",
-        _measured_smollm2(),
+        SetUp.from_json(row["setup"]),
     )
 
 
-def _measured_smollm2() -> SetUp:
-    rows = json.loads(MEASURED.read_text())["check"]
-    wanted = {"pair": "smollm2", "method": "ersd", "texts": 1, "temperature": 1.0}
-    row = next(row for row in rows if wanted.items() <= row.items())
-    return SetUp.from_json(row["setup"])
-
-
-def _paper() -> Preset:
+def _paper(acceptance: np.ndarray) -> Preset:
     return Preset(
         "paper",
         "The paper's setting",
         "Only target calls count, so drafts and further rows are free (paper, Section 2). The paper gives "
         "its acceptance only as a figure without numbers. This is ERSD’s R of the embedded pair, measured in "
         "the same way (see the tab Experiments).",
-        SetUp(_replicated(), RoundCost(JointCost({1: cost_of({1: 1.0})}), _FREE, NOTHING)),
+        SetUp(acceptance, RoundCost(JointCost({1: cost_of({1: 1.0})}), _FREE, NOTHING)),
     )
 
 
-def _replicated() -> np.ndarray:
-    """ERSD's acceptance by index in this project's repetition of the paper's experiments."""
-    acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text())["acceptance"]
-    return np.array(acceptance["ersd"]["by_index"][:_INDICES])
-
-
-def _laptop() -> Preset:
-    measured, row = _measured_smollm2(), 1 / _PLAIN_4_BIT
+def _laptop(measured: SetUp) -> Preset:
+    row = 1 / _PLAIN_4_BIT
     target = JointCost({1: cost_of({1: row} | {n: n / rate for n, rate in _ROWS_4_BIT.items()})})
     return Preset(
         "laptop",
@@ -98,7 +93,7 @@ def _laptop() -> Preset:
     )
 
 
-def _gpu() -> Preset:
+def _gpu(acceptance: np.ndarray) -> Preset:
     target, draft = (roofline(size, 2, _BANDWIDTH, _ARITHMETIC) for size in (_LARGE, _SMALL))
     return Preset(
         "gpu",
@@ -106,5 +101,5 @@ def _gpu() -> Preset:
         "Computed, not measured: the roofline of one H100 SXM (data sheet: 3.35 TB/s, 989 TFLOP/s in "
         "bfloat16) for Llama 3.1 8B with Llama 3.2 1B as its draft. Caches, attention and the start of "
         "kernels are left out, so real gains are smaller. Acceptance as in the paper’s setting.",
-        SetUp(_replicated(), RoundCost(target, draft, NOTHING), _REQUESTS),
+        SetUp(acceptance, RoundCost(target, draft, NOTHING), _REQUESTS),
     )
