@@ -274,21 +274,39 @@ def test_a_sentence_has_a_pair_of_distributions_for_each_token():
 
 HALF = [0.5, 0.5]
 GREEDY, POISSON = ENCODE.values()
+KEYED = [partial(encode, P, Q) for encode in ENCODE.values()] + [
+    partial(decode, 0, Q) for decode in DECODE.values()
+]
 MISTAKES = [
     *((partial(encode, HALF, [1.0, 0.0], 1), r"q\[1\] is 0 where p is 0\.5") for encode in (GREEDY, POISSON)),
     *((partial(encode, [0.5, 0.4], HALF, 1), "p is not a distribution") for encode in (GREEDY, POISSON)),
     *((partial(encode, [HALF], HALF, 1), r"p has shape \(1, 2\)") for encode in (GREEDY, POISSON)),
+    *((partial(keyed, seed, 0), "^seed = ") for keyed in KEYED for seed in (-1, 1.5, 2**64)),
+    *((partial(keyed, 0, position), "^position = ") for keyed in KEYED for position in (-1, None, 2**64)),
     # a token that q lacks is named before the bits are computed
     *((partial(transmit, HALF, [1, 0], 1, m, count=3), r"q\[1\] is 0 where p is 0\.5") for m in METHODS),
+    *((partial(index_distributions, "abc", Q, m), "^p = ") for m in METHODS),
+    *((partial(index_distributions, P, Q, m, 0), "^count = 0") for m in METHODS),
+    *(
+        (partial(index_distributions, [1, 0], [5e-324, 1], m), r"q\[0\] = .* where p is 1\.0")
+        for m in METHODS
+    ),
+    (partial(index_distributions, P, Q, []), r"^method = \[\]"),
     (partial(channel.greedy_rejection_decode, -1, Q, 1), "index = -1"),
     (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
     (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is not one of greedy_rejection"),
     (partial(transmit, P, Q, 1, "greedy_rejection"), r"p has shape \(5,\); \[messages, n\] is needed"),
+    (partial(transmit, P, Q, 1, "greedy_rejection", count=10**30), "^count = 1000"),
+    (partial(transmit, P, Q, 1, "greedy_rejection", count=2, distribution=[1j]), "^distribution = "),
     (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is not a list of probabilities"),
+    (partial(encode_indices, [True], HALF), r"^indices\[0\] = True"),
+    (partial(decode_indices, bytes(8), 0, [[0.5], [0.2, 0.1]]), "^distribution = "),
     *((partial(zipf_distribution, kl), "kl = ") for kl in (math.inf, math.nan, -1.0, None)),
+    (partial(zipf_distribution, 1.0, 0), "^size = 0"),
     (partial(TunstallCode, [1.0], 3), "one symbol"),
     (partial(TunstallCode, HALF, -1), "k = -1"),
-    (partial(channel.encode_elias_gamma, [-1]), "index = -1"),
+    (partial(TunstallCode(HALF, 2).encode, 5), "^symbols = 5"),
+    *((partial(channel.encode_elias_gamma, wrong), "^ind(ex|ices)") for wrong in ([-1], None)),
     *((partial(channel.decode_elias_gamma, bits), "bits") for bits in ("0", "10", "001", "1x", None)),
     (partial(channel.decode_elias_gamma, "0" * 32 + "1" + "0" * 31 + "1"), "beyond"),
 ]
@@ -452,91 +470,3 @@ def test_another_count_in_front_of_the_indices_is_noticed(first, distribution):
 @pytest.mark.parametrize("kl", [1e15, 1e16, 1e17, 2**64, 10**30, 1e300])
 def test_zipf_law_of_a_large_divergence_is_nearly_all_beyond_its_size(kl):
     assert 0 < zipf_distribution(kl).sum() < 1e-13
-
-
-KEYED = [
-    lambda seed, position: channel.greedy_rejection_encode(P, Q, seed, position),
-    lambda seed, position: channel.greedy_rejection_decode(0, Q, seed, position),
-    lambda seed, position: channel.poisson_functional_encode(P, Q, seed, position),
-    lambda seed, position: channel.poisson_functional_decode(0, Q, seed, position),
-    lambda seed, position: log_exponentials(seed, [position], 3),
-]
-
-
-@pytest.mark.parametrize("keyed", KEYED)
-@pytest.mark.parametrize("wrong", [None, "abc", 1.5, -1, 2**64 + 7, True, [], torch.ones(2)])
-def test_seeds_and_positions_are_integers_of_64_bits(keyed, wrong):
-    with pytest.raises(ValueError, match=r"^seed = "):
-        keyed(wrong, 0)
-    with pytest.raises(ValueError, match=r"^position = "):
-        keyed(0, wrong)
-    assert keyed(2**64 - 1, np.int64(3)) is not None
-
-
-NOT_DISTRIBUTIONS = [{}, object(), (x for x in [1.0]), "abc", "1", ["1"], [[0.5], [0.2, 0.1]], [1j], 10**400]
-NOT_DISTRIBUTIONS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
-
-
-@pytest.mark.parametrize(
-    "distribution", NOT_DISTRIBUTIONS, ids=lambda distribution: repr(distribution).split(" at ")[0][:30]
-)
-def test_what_is_no_distribution_is_named(distribution):
-    """A complex number must not lose its imaginary part with only a warning."""
-    for use in (
-        lambda: encode_indices([0], distribution),
-        lambda: decode_indices(bytes(8), 0, distribution),
-        lambda: transmit(P, Q, 0, "greedy_rejection", count=2, distribution=distribution),
-    ):
-        with pytest.raises(ValueError, match="distribution = "):
-            use()
-    for use in (
-        lambda: index_distributions(distribution, Q, "greedy_rejection"),
-        lambda: transmit(distribution, Q, 0, "greedy_rejection", count=2),
-        lambda: channel.poisson_functional_encode(distribution, Q, 0),
-    ):
-        with pytest.raises(ValueError, match=r"^p (=|is)"):
-            use()
-
-
-def test_a_distribution_may_be_a_tensor_that_is_trained():
-    distribution = torch.tensor([0.5, 0.5], requires_grad=True)
-    assert decode_indices(encode_indices([1, 0], distribution), 2, distribution) == [1, 0]
-
-
-@pytest.mark.parametrize(
-    "indices", [5, None, np.array(3), torch.tensor(3), [[0]], [True], [1.0], ["a"], [-1], {0.5: 1}]
-)
-def test_what_is_no_list_of_indices_is_named(indices):
-    for use, name in (
-        (lambda: encode_indices(indices, [0.5, 0.5]), "ind(ices|ex)"),
-        (lambda: channel.encode_elias_gamma(indices), "ind(ices|ex)"),
-        (lambda: TunstallCode([0.5, 0.5], 2).encode(indices), "symbols?"),
-    ):
-        with pytest.raises(ValueError, match=f"^{name}"):
-            use()
-
-
-@pytest.mark.parametrize("indices", [np.array([1, 0]), torch.tensor([1, 0]), (np.int64(1), 0), iter([1, 0])])
-def test_indices_come_in_any_container(indices):
-    assert channel.encode_elias_gamma(indices) == "0101"
-
-
-@pytest.mark.parametrize("wrong", [[], None, np.array(["greedy_rejection"] * 2), {}, 10**30, 0, 1.5, "3"])
-def test_methods_and_counts_that_are_none_are_named(wrong):
-    uses = {"method": [lambda: index_distributions(P, Q, wrong), lambda: transmit(P, Q, 0, wrong, count=1)]}
-    uses["(count|size)"] = [
-        lambda: index_distributions(P, Q, "greedy_rejection", wrong),
-        lambda: transmit(P, Q, 0, "greedy_rejection", count=[] if wrong is None else wrong),
-        lambda: zipf_distribution(1.0, wrong),
-    ]
-    for name, each in uses.items():
-        for use in each:
-            with pytest.raises(ValueError, match=rf"^{name} = "):
-                use()
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("least", [5e-324, 1e-308])
-def test_an_index_distribution_whose_ratio_no_float_holds_is_named(method, least):
-    with pytest.raises(ValueError, match=r"q\[0\] = .* where p is 1\.0"):
-        index_distributions([1, 0], [least, 1], method, 50)

@@ -4,6 +4,7 @@ tested on many pairs."""
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -183,9 +184,6 @@ def test_a_batch_is_its_rows_whatever_the_container(function):
         ([], [0.5, 0.5], "p = .* is not a distribution"),
         (0.5, [0.5, 0.5], "p = .* is not a distribution"),
         ("ab", [0.5, 0.5], "p = 'ab' is not a distribution"),
-        (["0.5", "0.5"], [0.5, 0.5], "p = .* is not a distribution"),
-        ([[1.0], [0.5, 0.5]], [0.5, 0.5], "p = .* is not a distribution"),
-        ([0.5 + 1j, 0.5], [0.5, 0.5], "p = .* is not a distribution"),
         (torch.tensor([0.5 + 1j, 0.5]), [0.5, 0.5], "p = .* is not a distribution"),
         (np.full((2, 2), 0.5), np.full((3, 2), 0.5), "do not broadcast"),
     ],
@@ -383,6 +381,7 @@ def test_tunstall_theorem_and_lemma_bound_the_optimal_tree():
 
 def test_tunstall_bound_by_hand():
     assert theory.tunstall_bound([0.5, 0.5], 2, 3) == pytest.approx(3.0)
+    assert theory.tunstall_bound([0.5, 0.5, 0.0], 2, 3) == pytest.approx(3.0)
     assert theory.tunstall_leaf_bound([0.5, 0.5], 2, 1) == pytest.approx(math.log2(3))
     # the missing quarter counts as one more outcome, so H = 1.5
     assert theory.tunstall_bound([0.5, 0.25], 4, 1) == pytest.approx(2.0)
@@ -464,8 +463,8 @@ def test_entropy_bounds_of_numbers_and_tensors():
     assert theory.pfr_entropy_bound(3.0) == 9.0
     assert theory.pfr_entropy_bound(torch.tensor([0.0, 3.0])).tolist() == [4.0, 9.0]
     assert theory.greedy_rejection_entropy_bound(0.0) == pytest.approx(2.8946, abs=1e-4)
-    with pytest.raises(ValueError, match=r"kl = -1\.0 is not a divergence"):
-        theory.pfr_entropy_bound(-1.0)
+    for bound in (theory.pfr_entropy_bound, theory.greedy_rejection_entropy_bound):
+        assert bound(np.float64(1)) == bound(1) == bound(torch.tensor([1]))
 
 
 # Arguments that are not acceptances, and ratios that a float can't hold
@@ -484,106 +483,39 @@ def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_distribut
         assert float(distribution.sum()) == pytest.approx(1, abs=1e-7)
 
 
-@pytest.mark.parametrize(
-    "rates", [[math.nan], [-0.1], [0.6, 0.5], None, 3, ["a"], [None], lambda path: 1.5, lambda path: math.nan]
-)
-def test_expected_tokens_names_what_is_no_acceptance_or_topology(rates):
-    with pytest.raises(ValueError, match="acceptance_by_index"):
-        theory.expected_tokens(rates, sequence(2))
-    with pytest.raises(ValueError, match="topology = 3"):
-        theory.expected_tokens([0.5], 3)
-
-
-@pytest.mark.parametrize("most", [math.inf, math.nan, 0, -1, None, "9"])
-def test_the_largest_m_is_a_number(most):
-    with pytest.raises(ValueError, match="most = "):
-        theory.best_lemma_m([0.5, 0.2], 4, most)
-
-
-@pytest.mark.parametrize("bound", [theory.tunstall_bound, theory.tunstall_leaf_bound])
-@pytest.mark.parametrize(
-    ("rates", "vocab_size", "k", "message"),
-    [
-        ([0.5, 0.5], 2, 0, "k = 0"),
-        ([0.5, 0.5], 2.5, 1, r"vocab_size = 2\.5"),
-        ([0.9, 0.5], 2, 1, "sum to at most 1"),
-        ([0.5, 0.2, 0.1], 2, 4, "vocab_size = 2, but acceptance_by_index has 3 entries"),
-    ],
-)
-def test_bounds_name_what_is_out_of_range(bound, rates, vocab_size, k, message):
-    """A vocabulary has at least as many tokens as there are alternatives."""
-    with pytest.raises(ValueError, match=message):
-        bound(rates, vocab_size, k)
-    assert bound([0.5, 0.2, 0.0], 2, 4) > 0
-
-
-NO_ACCEPTANCE = [
-    {},
-    object(),
-    (x for x in [0.5]),
-    "abc",
-    "1",
-    ["0.5"],
-    [[0.5], [0.2, 0.1]],
-    [0.5j],
-    None,
-    10**400,
-]
-NO_ACCEPTANCE += [np.array([0.5 + 1j, 0.2]), torch.tensor([0.5 + 1j, 0.2])]
-BOUNDS = [
-    lambda rates: theory.tunstall_bound(rates, 4, 2),
-    lambda rates: theory.tunstall_leaf_bound(rates, 4, 2),
-    lambda rates: theory.lemma_bound(rates, 2),
-    lambda rates: theory.smallest_lemma_m(rates, 2),
-    lambda rates: theory.best_lemma_m(rates, 2),
-]
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("rates", NO_ACCEPTANCE, ids=lambda rates: repr(rates).split(" at ")[0][:30])
-def test_bounds_name_what_is_no_acceptance(bound, rates):
-    with pytest.raises(ValueError, match=r"^acceptance"):
-        bound(rates)
-
-
-@pytest.mark.parametrize("bound", BOUNDS[2:])
-@pytest.mark.parametrize("least", [5e-324, 1e-310, 1e-301])
-def test_an_acceptance_too_small_for_the_lemma_is_named(bound, least):
-    with pytest.raises(ValueError, match=f"acceptance_by_index .* {least}"):
-        bound([least])
-
-
-@pytest.mark.parametrize("m", [10**400, 2**1024, 10**301], ids=lambda m: str(m)[:9])
-def test_an_m_beyond_all_floats_is_named(m):
-    with pytest.raises(ValueError, match=r"^m = 1"):
-        theory.lemma_bound([0.5], 5, m)
-
-
 @pytest.mark.parametrize("least", [1e-300, 1e-200, 1e-30])
 def test_the_best_m_of_a_tiny_acceptance_is_at_least_its_smallest(least):
     assert theory.best_lemma_m([least], 1) >= theory.smallest_lemma_m([least], 1) > 0.9 / least
     assert theory.lemma_bound([least], 1) == pytest.approx(1, abs=1e-2)
 
 
-@pytest.mark.parametrize("bound", [theory.pfr_entropy_bound, theory.greedy_rejection_entropy_bound])
-@pytest.mark.parametrize(
-    "kl",
-    ["a", "1", None, 1j, {}, [1.0, 2.0], torch.tensor([1j]), math.nan, 10**400],
-    ids=lambda kl: repr(kl)[:30],
-)
-def test_entropy_bounds_name_what_is_no_divergence(bound, kl):
-    with pytest.raises(ValueError, match=r"^kl = "):
-        bound(kl)
-    assert bound(np.float64(1)) == bound(1) == bound(torch.tensor([1]))
+BOUNDS = [partial(bound, vocab_size=4, k=2) for bound in (theory.tunstall_bound, theory.tunstall_leaf_bound)]
+LEMMAS = [partial(bound, k=2) for bound in (theory.lemma_bound, theory.smallest_lemma_m, theory.best_lemma_m)]
+OF_RATES = [partial(theory.expected_tokens, topology=sequence(2)), *BOUNDS, *LEMMAS]
+ENTROPY_BOUNDS = [theory.pfr_entropy_bound, theory.greedy_rejection_entropy_bound]
+ESTIMATES = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
+HALF = [0.5, 0.5]
+NO_ACCEPTANCES = [[math.nan], [-0.1], [0.6, 0.5], None, 3, ["a"], [0.5j]]
+REFUSED = [
+    (partial(theory.expected_tokens, lambda path: 1.5, sequence(2)), "^acceptance_by_index"),
+    (partial(theory.expected_tokens, [0.5], 3), "topology = 3"),
+    *((partial(use, wrong), "^acceptance") for use in OF_RATES for wrong in NO_ACCEPTANCES),
+    *((partial(bound, [0.5], k=0), "k = 0") for bound in BOUNDS),
+    *((partial(bound, [0.5], vocab_size=2.5), r"vocab_size = 2\.5") for bound in BOUNDS),
+    # a vocabulary has at least as many tokens as there are alternatives
+    *((partial(bound, [0.1] * 5), "vocab_size = 4, but acceptance_by_index has 5") for bound in BOUNDS),
+    # ratios that a float can't hold
+    *((partial(lemma, [least]), f".* {least}") for lemma in LEMMAS for least in (5e-324, 1e-310, 1e-301)),
+    *((partial(theory.lemma_bound, [0.5], 5, m), "^m = 1") for m in (10**400, 2**1024, 10**301)),
+    *((partial(theory.best_lemma_m, [0.5], 4, most), "most = ") for most in (math.inf, math.nan, 0, None)),
+    *((partial(bound, kl), "^kl = ") for bound in ENTROPY_BOUNDS for kl in (-1.0, "1", [1.0, 2.0], math.nan)),
+    *((partial(estimate, HALF, HALF, 1.5), "^k = ") for estimate in ESTIMATES),
+    *((partial(estimate, HALF, HALF, 2, samples=1), "^samples = ") for estimate in ESTIMATES),
+    *((partial(estimate, HALF, HALF, 2, seed=-1), "^seed = ") for estimate in ESTIMATES),
+]
 
 
-BY_INDEX = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
-
-
-@pytest.mark.parametrize("estimate", BY_INDEX)
-@pytest.mark.parametrize("wrong", ["abc", -1, 1.5, 2.0, None, 10**30, True, []])
-def test_seeds_and_counts_of_estimates_are_named(estimate, wrong):
-    for name in ("seed", "k", "samples"):
-        arguments = {"k": 2, name: wrong}
-        with pytest.raises(ValueError, match=f"^{name} = "):
-            estimate([0.5, 0.5], [0.5, 0.5], **arguments)
+@pytest.mark.parametrize(("use", "message"), REFUSED)
+def test_mistakes_are_named(use, message):
+    with pytest.raises(ValueError, match=message):
+        use()
