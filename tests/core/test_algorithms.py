@@ -12,13 +12,18 @@ import torch
 
 import specdec
 from specdec import algorithms, optimal
-from specdec.models import MarkovModel
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from specdec.verify import verify_ersd, verify_gsd
-from tests.helpers.distributions import adversarial, distance, enumerate_distribution, random_table
+from tests.helpers.distributions import (
+    TREE,
+    adversarial,
+    distance,
+    enumerate_distribution,
+    pair_of,
+    random_table,
+)
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 WIDE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (1, 0, 1)])
 SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]
 TOPOLOGIES = [*SMALL, sequence(4), WIDE, specinfer(8), batch(7)]
@@ -262,7 +267,7 @@ def test_rounds_of_the_decoder_are_those_of_the_algorithms(method, topology, ord
     """Drafting, evaluation and verification of whole runs, keyed by (seed, position)."""
     for seed in range(4):
         P, Q = random_pair(seed, vocab_size=5, order=order)
-        pair = specdec.ModelPair(*(MarkovModel(torch.from_numpy(table)) for table in (P, Q)))
+        pair = pair_of(P, Q)
         x, length = (1, 2), 60
         settings = {"method": method, "topology": topology, "max_new_tokens": length, "seed": seed}
         for round in specdec.stream(pair, x, **settings):

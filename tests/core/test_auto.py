@@ -17,20 +17,19 @@ from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, sequence
-from tests.helpers.distributions import random_table
+from tests.helpers.distributions import markov_pair, pair_of, random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 NOTHING = {1: costs.Overhead(0.0, 0.0, 0.0, 0.0)}
 
 
 def pair_of_twins() -> specdec.ModelPair:
-    table = random_table(6, 0, 3)
-    return specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    return pair_of(random_table(6, 0, 3), random_table(6, 0, 3))
 
 
 def useless_pair() -> specdec.ModelPair:
     """The target always writes token 1, and the draft always token 0."""
-    return specdec.ModelPair(*(MarkovModel(torch.eye(3)[row]) for row in (1, 0)))
+    return pair_of([0, 1, 0], [1, 0, 0])
 
 
 def joint(seconds, texts=1):
@@ -107,10 +106,7 @@ def test_a_draft_that_becomes_right_is_found_again(clock):
     q = torch.zeros(61, 61)
     q[:, 0] = 1.0
     q[60, 0], q[60, 60] = 0.0, 1.0
-    sizes = [
-        tree.num_draft_tokens
-        for tree in trees_of(decoded(specdec.ModelPair(MarkovModel(p), MarkovModel(q)), 400))
-    ]
+    sizes = [tree.num_draft_tokens for tree in trees_of(decoded(pair_of(p, q), 400))]
     assert min(sizes[20:60]) == 0
     assert min(sizes[-5:]) > 4
 
@@ -254,7 +250,7 @@ def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     """Nodes have as many children as q has support. Rates over the nodes that have a child need not sum to
     1."""
     monkeypatch.setattr(acceptance, "_TOKENS", 64)
-    pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
+    pair = markov_pair(12, seed=1)
     rose = 0
     for sampling in GRID:
         measured = specdec.measure_acceptance(pair, method=method, **sampling)
@@ -267,21 +263,9 @@ def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     assert rose, "a running minimum over what was measured would show here"
 
 
-def test_rates_over_different_counts_may_sum_to_more_than_one():
-    """Negative control: the estimate before it multiplied conditional probabilities."""
-    pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
-    g = specdec.generate(
-        pair, [1], method="gsd", topology=topology.batch(8), max_new_tokens=300, top_p=0.9, seed=0
-    )
-    counts = stats.index_counts(g.rounds, topology.batch(8))
-    assert min(counts.offered) < max(counts.offered)
-    assert stats.acceptance_vector(counts.accepted, counts.reached).sum() <= 1 + 1e-12
-
-
 def test_a_child_that_is_accepted_where_the_first_never_is(clock):
     """R = (0, 1): the draft's first token is never the target's, its second one always is."""
-    p, q = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1 - 1e-9, 1e-9, 0.0])
-    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    pair = pair_of([0.0, 1.0, 0.0], [1 - 1e-9, 1e-9, 0.0])
     for method in ("gsd", "ersd"):
         assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
         clock(lambda n: 1.0, 1e-9)
@@ -292,8 +276,7 @@ def test_a_child_that_is_accepted_where_the_first_never_is(clock):
 
 
 def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough():
-    p, q = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1.0, 0.0, 0.0])
-    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    pair = useless_pair()
     assert specdec.generate(pair, [0], topology="auto", max_new_tokens=4, seed=0).token_ids == [1, 1, 1, 1]
     with pytest.raises(ValueError, match="tokens = 30"):
         specdec.learn.learn_context(pair, [[0]], tokens=30)
@@ -315,7 +298,7 @@ def test_what_is_measured_does_not_depend_on_who_comes_first():
 def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
     """The acceptance of the first child, alone and with seven siblings: 2,000 tokens, five standard errors
     (a false alarm has probability 1e-6)."""
-    pair = specdec.ModelPair(*(MarkovModel(random_table(6, 0, seed)) for seed in (3, 5)))
+    pair = pair_of(random_table(6, 0, 3), random_table(6, 0, 5))
     first = []
     for tree in (topology.sequence(1), topology.batch(8)):
         g = specdec.generate(pair, [0], method=method, topology=tree, max_new_tokens=2000, seed=1)
@@ -331,9 +314,7 @@ def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
 
 def test_a_prompt_of_ones_own_is_measured_for_itself_and_for_its_end():
     """After token 0 the draft is always right, after token 1 never."""
-    p = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    q = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
-    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    pair = pair_of(np.eye(3), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     for other in ([], [1] * 100):
         assert specdec.measure_acceptance(pair, [*other, 0])[0] == 1.0
     for other in ([], [0] * 100):

@@ -20,19 +20,14 @@ from specdec.probs import Sampling
 from tests.helpers.context_trees import AVERAGE, FEATURES, capricious
 from tests.helpers.distributions import (
     FALSE_ALARM,
-    adversarial,
+    adversarial_pair,
     chi_square_p_value,
     markov_pair,
+    pair_of,
     random_table,
     tilted_pair,
 )
 from tests.helpers.texts import ersd_as_plain
-
-
-def narrow_pair():
-    """Six tokens, with a draft that prefers the tokens that the target avoids."""
-    table = random_table(6, 1, seed=5, concentration=2.0)
-    return specdec.ModelPair(MarkovModel(table, "target"), MarkovModel(adversarial(table), "draft"))
 
 
 def first_tokens(pair, tree, seed, length):
@@ -50,7 +45,7 @@ def first_tokens(pair, tree, seed, length):
 @pytest.mark.parametrize(("k", "seed"), [(2, 1), (4, 2), (6, 3)])
 def test_gsd_on_grown_trees_has_the_targets_distribution(k, seed):
     """A χ² test of the first two tokens of 2,000 runs. A false alarm has probability 1e-6 for each tree."""
-    pair, tree = narrow_pair(), ContextTree(capricious("gsd", seed), k)
+    pair, tree = adversarial_pair(6), ContextTree(capricious("gsd", seed), k)
     runs = [first_tokens(pair, tree, s, 2) for s in range(2000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
@@ -84,7 +79,7 @@ def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypa
 @pytest.mark.slow
 def test_chi_square_catches_a_tree_that_drops_a_drafted_token(monkeypatch):
     """Negative control: GSD leaves out drafted tokens by their value, as only ERSD may."""
-    pair, tree = narrow_pair(), ContextTree(capricious("gsd", 1), 2)
+    pair, tree = adversarial_pair(6), ContextTree(capricious("gsd", 1), 2)
     real = Branch.drafted
 
     def choosy(self, token_ids, rates):
@@ -131,9 +126,7 @@ def test_a_round_never_drafts_more_than_k_and_shapes_differ(method, k):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_only_tokens_with_draft_probability_are_drafted(method):
-    p = torch.full((4, 4), 0.25, dtype=torch.float64)
-    q = torch.tensor([[0.5, 0.5, 0.0, 0.0]] * 4, dtype=torch.float64)
-    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    pair = pair_of([0.25] * 4, [0.5, 0.5, 0.0, 0.0])
     g = specdec.generate(
         pair, [0], method=method, topology=ContextTree(capricious(method), 6), max_new_tokens=60, seed=0
     )

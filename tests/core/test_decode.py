@@ -11,7 +11,7 @@ from specdec import methods
 from specdec.models import MarkovModel
 from specdec.models.kernels.compiled import crew
 from specdec.topology import Topology, batch, sequence, specinfer
-from tests.helpers.distributions import markov_pair, random_table
+from tests.helpers.distributions import markov_pair, pair_of, random_table
 from tests.helpers.texts import ersd_as_plain
 from tests.helpers.tiny_checkpoints import tiny_model
 
@@ -139,7 +139,7 @@ def counting_pair(eos, draft_context=1 << 20, context=1 << 20):
     return pair
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL_METHODS)
 @pytest.mark.parametrize("eos", range(3, 9))
 def test_end_of_sequence_stops_also_inside_an_accepted_path(method, eos):
     g = specdec.generate(counting_pair([eos]), [1], method=method, topology=sequence(4), seed=0, detail=True)
@@ -337,7 +337,7 @@ def test_measured_acceptance_is_near_the_exact_one(method):
     """Index 0 on an order-0 source, with more than 100 trials: 5 standard errors. A false alarm has
     probability below 1e-6."""
     p, q = random_table(6, 0, 3), random_table(6, 0, 4)
-    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    pair = pair_of(p, q)
     exact = {"gsd": specdec.theory.gsd_acceptance, "ersd": specdec.theory.ersd_acceptance}[method](p, q)
     measured = specdec.measure_acceptance(pair, [0], method=method)
     assert abs(measured[0] - float(exact)) < 5 * (float(exact) * (1 - float(exact)) / 100) ** 0.5

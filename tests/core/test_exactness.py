@@ -18,18 +18,18 @@ from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from specdec.race import Stream, log_exponentials, noise, race_of, races, uniform
 from specdec.race import sparse as sparse_race
-from specdec.topology import Topology, batch, sequence, simple, specinfer
+from specdec.topology import batch, sequence, simple, specinfer
 from tests.helpers.distributions import (
     FALSE_ALARM,
     OTHER_RULES,
-    adversarial,
+    TREE,
+    adversarial_pair,
     chi_square_p_value,
     markov_pair,
     random_table,
 )
 from tests.helpers.texts import ersd_as_plain
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TOPOLOGIES = [simple(), sequence(2), batch(2), batch(3), TREE]
 
 
@@ -81,11 +81,6 @@ def test_first_tokens_race_has_the_targets_distribution(method):
     runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
     assert chi_square_p_value(runs, joint_distribution(pair.draft, [0], 2)) < FALSE_ALARM
-
-
-def adversarial_pair(vocab_size=16):
-    table = random_table(vocab_size, 1, seed=5, concentration=2.0)
-    return specdec.ModelPair(MarkovModel(table, "target"), MarkovModel(adversarial(table), "draft"))
 
 
 def first_tokens(pair, method, topology, seed, length=2):

@@ -8,18 +8,16 @@ from random import Random
 
 import numpy as np
 import pytest
-import torch
 
 import specdec
 from specdec.decoding import auto, costs, forest, run
 from specdec.decoding.auto import AutoTrees, Choice, Counts
 from specdec.decoding.batch import Batch
 from specdec.methods import DRAFTING
-from specdec.models import MarkovModel
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Planted
-from tests.helpers.distributions import random_table
+from tests.helpers.distributions import markov_pair, pair_of, random_table
 from tests.theory.test_optimal import all_trees
 
 
@@ -101,7 +99,7 @@ def test_rows_of_several_texts_cost_what_was_measured_in_between():
 
 
 def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
-    pair = specdec.ModelPair(MarkovModel(random_table(8, 0, 3)), MarkovModel(random_table(8, 0, 3)))
+    pair = twins(0)
     own = Counts(np.array([10.0, 8.0]), np.array([2.0, 1.0]))
     assert own.vector() == pytest.approx([0.2, 0.1])
     for round in specdec.generate(pair, [0], topology=batch(2), max_new_tokens=100, seed=0).rounds:
@@ -112,10 +110,9 @@ def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
 # ---------------------------------------------------------------- in a batch
 
 
-def twins(seed=3):
+def twins(order=1):
     """A pair whose draft is its target. It is always right unless its cache is wrong."""
-    table = random_table(8, 1, seed)
-    return specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    return pair_of(random_table(8, order, 3), random_table(8, order, 3))
 
 
 @pytest.fixture
@@ -149,7 +146,7 @@ def decoded(pair, runs):
 
 
 def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypatch):
-    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    pair = markov_pair(8, seed=3)
     runs = auto_runs(pair, monkeypatch, method="ersd", max_new_tokens=60, detail=False)
     decoded(pair, runs)
     for number, each in enumerate(runs):
@@ -162,7 +159,7 @@ def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypat
 @pytest.mark.parametrize("method", DRAFTING)
 def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method):
     """Texts in a batch and alone, and after writing and reading the record as JSON."""
-    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    pair = markov_pair(8, seed=3)
     runs = auto_runs(pair, monkeypatch, method=method, max_new_tokens=60, detail=False)
     decoded(pair, runs)
     records = [
@@ -187,7 +184,7 @@ def test_a_record_repeats_its_trees_round_by_round(changing, monkeypatch, method
 
 
 def test_a_record_that_can_t_be_repeated_is_refused():
-    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    pair = markov_pair(8, seed=3)
     record = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=4, seed=0)
     with pytest.raises(ValueError, match="record of a run with method = 'ersd', but this run has 'gsd'"):
         specdec.generate(pair, [0], topology=record, method="gsd")
@@ -203,7 +200,7 @@ def test_a_record_that_can_t_be_repeated_is_refused():
 
 
 def test_every_drafter_repeats_trees_that_change():
-    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    pair = markov_pair(8, seed=3)
     trees = Planted(0, ((0,),)), Planted(1, ()), Planted(2, ((0,), (1,)))
     settings = {"max_new_tokens": 20, "seed": 0}
     plain = specdec.generate(pair, [0], method="ar", **settings)
@@ -228,9 +225,7 @@ def test_a_draft_that_paused_goes_on_from_the_whole_text(changing, monkeypatch):
 def test_a_batch_of_auto_drafts_more_for_the_text_that_accepts_more(monkeypatch):
     """After token 0 the draft is always right, after token 1 never."""
     monkeypatch.setattr(auto, "_SHARE", 1e9)  # trees are chosen in each step, however fast the machine is
-    p = np.eye(3)
-    q = np.array([[1.0, 0, 0], [0, 0, 1], [0, 0, 1]])
-    pair = specdec.ModelPair(*(MarkovModel(torch.tensor(table)) for table in (p, q)))
+    pair = pair_of(np.eye(3), [[1.0, 0, 0], [0, 0, 1], [0, 0, 1]])
     cost = costs.RoundCost(joint(lambda n: 1e3 + 10.0 * n), joint(lambda n: 1.0), NOTHING)
     monkeypatch.setattr(costs.RoundTimes, "costs", lambda *_: cost)
     g = specdec.generate_many(pair, [[0], [1]], topology="auto", max_new_tokens=200, seeds=[1, 2])

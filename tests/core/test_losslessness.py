@@ -26,10 +26,9 @@ from specdec.exactness.losslessness import (
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
-from specdec.topology import Topology, sequence
-from tests.helpers.distributions import FALSE_ALARM, distance, markov_pair, random_table
+from specdec.topology import sequence
+from tests.helpers.distributions import FALSE_ALARM, TREE, distance, markov_pair, pair_of, random_table
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 BEYOND_DOUBT = 1e-12
 """If a fault's p-value is below this one, further decodes are not needed, because it only falls."""
 
@@ -224,8 +223,7 @@ def test_decodes_are_those_of_generate(method):
 
 
 def test_a_perfect_draft_is_always_accepted_and_autoregressive_decoding_takes_a_call_per_token():
-    table = random_table(3, 1, 0)
-    same = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    same = pair_of(random_table(3, 1, 0), random_table(3, 1, 0))
     check = run(check_of("ersd", sequence(2), length=3, pair=same), 50)
     assert (check.rounds, check.tokens, check.accepting) == (50, 150, 50)
     plain = run(check_of("ar", sequence(2), length=3, pair=same), 50)

@@ -6,9 +6,9 @@ import torch
 import specdec
 from specdec import simple
 from specdec.topology import Topology, batch, sequence, specinfer
+from tests.core.test_algorithms import WIDE
 from tests.helpers.tiny_checkpoints import noisy, tiny_model
 
-WIDE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (1, 0, 1)])
 TOPOLOGIES = [Topology([]), specdec.topology.simple(), sequence(4), batch(5), specinfer(8), WIDE]
 PROMPT = [3, 17, 8, 42, 5]
 

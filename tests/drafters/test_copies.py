@@ -10,14 +10,19 @@ from specdec.drafters.catalogue import COPIES, DRAFTERS, MODEL_AND_COPIES
 from specdec.drafters.copies import Copies, joined
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import DRAFTING, Drafted, Residual, followed
-from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
+from tests.helpers.distributions import (
+    FALSE_ALARM,
+    TREE,
+    chi_square_p_value,
+    markov_pair,
+    pair_of,
+    random_table,
+)
 from tests.helpers.texts import ersd_as_plain, together_as_alone
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 REPEATING = [0, 1, 2, 3] * 4
 COPYING = (COPIES, MODEL_AND_COPIES)
 OTHER_THAN_ERSD = [method for method in DRAFTING if method != "ersd"]
@@ -26,8 +31,7 @@ OTHER_THAN_ERSD = [method for method in DRAFTING if method != "ersd"]
 def repetitive_pair(vocab_size=4, seed=5):
     """A target whose texts repeat, with a draft that does not know this."""
     table = random_table(vocab_size, 1, seed) + 2 * sum_of_cycle(vocab_size)
-    target = MarkovModel(table / table.sum(-1, keepdim=True), "target")
-    return specdec.ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), "draft"))
+    return pair_of(table / table.sum(-1, keepdim=True), random_table(vocab_size, 1, seed + 1))
 
 
 def sum_of_cycle(size):

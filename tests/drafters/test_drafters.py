@@ -20,10 +20,9 @@ from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
+from tests.helpers.distributions import FALSE_ALARM, TREE, chi_square_p_value, markov_pair, random_table
 from tests.helpers.texts import ersd_as_plain
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TARGET = MarkovModel(random_table(8, 1, seed=3), "target")
 PAIR = specdec.ModelPair(TARGET)
 

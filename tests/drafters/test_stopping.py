@@ -9,11 +9,10 @@ import torch
 import specdec
 from specdec.decoding.engine import Engine
 from specdec.drafters.stopping import Price, Stopping
-from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.distributions import markov_pair
+from tests.helpers.distributions import markov_pair, pair_of
 
 TREES = {
     "sequence": sequence(6),
@@ -66,7 +65,7 @@ def test_a_level_without_a_price_is_always_drafted_and_one_beyond_any_gain_never
 
 def sure(target: int) -> specdec.ModelPair:
     """The draft is sure of token 0, and the target writes this token."""
-    return specdec.ModelPair(*(MarkovModel(torch.eye(3)[row]) for row in (target, 0)))
+    return pair_of(torch.eye(3)[target], torch.eye(3)[0])
 
 
 def test_a_draft_that_is_sure_goes_deep_until_it_errs():
@@ -81,7 +80,7 @@ def test_the_draft_s_own_probability_decides_at_temperature_one():
     guesses. A low temperature does not make it surer."""
     table = torch.full((4, 4), 0.25)
     table[0] = torch.tensor([0.0, 1.0, 0.0, 0.0])
-    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    pair = pair_of(table, table)
     stopping = decoded(pair, "ersd", sequence(3), Price(0.65, 0.0), temperature=0.5)
     assert set(sizes(stopping)) == {1, 2}
 
@@ -105,7 +104,7 @@ def test_an_error_of_late_children_is_no_error_of_the_first():
 def test_a_round_of_copies_alone_says_nothing_about_the_draft():
     """Both models repeat three tokens, so that copies soon replace the draft's trees."""
     table = torch.eye(3).roll(1, 1)
-    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    pair = pair_of(table, table)
     settings = RunSettings("ersd", 80, seed=0, drafter="model+copies")
     engine = Engine(pair, settings, sequence(4), [0], 0)
     engine.follow(sequence(4), Price(0.1, 0.0))

@@ -21,7 +21,7 @@ from specdec.probs import Sampling
 from specdec.race import uniform
 from specdec.settings import RunSettings
 from specdec.topology import simple
-from tests.helpers.distributions import distance, markov_pair, random_table
+from tests.helpers.distributions import distance, markov_pair, pair_of, random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 PAIR = markov_pair(6, seed=2)
@@ -115,8 +115,7 @@ WRONG = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_verifier_that_is_wrong_is_called_so(name):
-    p, q = torch.tensor(WRONG[name], dtype=torch.float64)
-    pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+    pair = pair_of(*WRONG[name])
     engine = with_verifier(FAULTS[name].verifier, simple(), pair)
     report = audit(engine, pair, [0], decodes=2000, length=1, top_k=0, max_new_tokens=2)
     assert report.verdict == "wrong"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,9 +13,12 @@ from specdec import ModelPair
 from specdec.exactness.losslessness import chi_square
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
+from specdec.topology import Topology
 
 OTHER_RULES = tuple(rule for rule in DRAFTING if rule not in ("gsd", "ersd"))
 """Rules of other papers."""
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+"""The smallest tree with siblings at the root and a second level below both."""
 FALSE_ALARM = 1e-6
 """The probability with which one χ² test of this project fails on correct code. With fixed seeds it never
 does."""
@@ -34,16 +38,25 @@ def adversarial(table: Tensor) -> Tensor:
     return inverse / inverse.sum(-1, keepdim=True)
 
 
+def pair_of(p: Any, q: Any) -> ModelPair:
+    """A target and a draft with these Markov tables. A list of probabilities gives independent tokens."""
+    return ModelPair(MarkovModel(p, "target"), MarkovModel(q, "draft"))
+
+
 def markov_pair(vocab_size: int = 3, seed: int = 0) -> ModelPair:
     """Two independent random Markov models of order 1."""
-    target = MarkovModel(random_table(vocab_size, 1, seed), name="target")
-    return ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), name="draft"))
+    return pair_of(random_table(vocab_size, 1, seed), random_table(vocab_size, 1, seed + 1))
+
+
+def adversarial_pair(vocab_size: int = 16) -> ModelPair:
+    """A pair whose draft prefers the tokens that the target avoids."""
+    table = random_table(vocab_size, 1, seed=5, concentration=2.0)
+    return pair_of(table, adversarial(table))
 
 
 def tilted_pair() -> ModelPair:
     """Independent tokens. The first child is often rejected, so siblings, uniforms and residual decide."""
-    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
-    return ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+    return pair_of([0.1, 0.5, 0.4], [0.6, 0.3, 0.1])
 
 
 Choose = Callable[[int], int]

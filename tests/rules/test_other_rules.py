@@ -25,9 +25,8 @@ from tests.core.test_algorithms import (
     tau_of,
 )
 from tests.helpers import other_rules
-from tests.helpers.distributions import OTHER_RULES, distance, enumerate_distribution
+from tests.helpers.distributions import OTHER_RULES, TREE, distance, enumerate_distribution
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]
 FULL = Topology([*TREE.paths, (0, 1), (1, 1)])
 

@@ -7,16 +7,13 @@ import pytest
 import torch
 
 import specdec
-from research.estimates import ratio
 from specdec import theory
 from specdec.drafters.independent import with_replacement
 from specdec.methods import METHODS
-from specdec.models import MarkovModel
-from specdec.race import PositionNoise, Races, derived_seed
+from specdec.race import PositionNoise, Races
 from specdec.stats import acceptance_by_index, index_counts
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair
-from tests.helpers.texts import together_as_alone
 
 TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
@@ -148,41 +145,6 @@ def test_ersd_accepts_much_of_the_optimum_and_not_more():
     accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
     spread = 4.9 * sum(x * (1 - x) for x in most) ** 0.5
     assert 0.7 * sum(most) < accepted < sum(most) + spread
-
-
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_a_text_that_ends_in_a_tree_ends_with_its_token(rule):
-    table = torch.full((3, 3), 1 / 3, dtype=torch.float64)
-    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
-    pair.eos_ids = frozenset({2})
-    for seed in range(60):
-        g = run(rule, pair=pair, seed=seed, max_new_tokens=50)
-        assert 2 not in g.token_ids[:-1]
-        assert (g.token_ids[-1] == 2) == (g.rounds[-1].finish == "eos")
-        assert specdec.Generation.from_json(g.to_json()) == g
-
-
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_many_runs_at_once_have_the_texts_of_each_alone(rule):
-    settings = {"method": rule, "topology": TREE, "max_new_tokens": 60}
-    together_as_alone(markov_pair(6), [[0, 1], [2], [3, 4, 5]], [7, 8, 9], **settings)
-
-
-@pytest.mark.slow
-def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_mean():
-    """60 texts of 200 tokens, a margin of four standard errors (chance below 1e-4 each)."""
-    pair, means = markov_pair(8, seed=3), {}
-    for method in ("traversal", "gsd", "specinfer", "spectr"):
-        runs = (
-            run(method, sequence(4), pair=pair, seed=derived_seed(1, i), max_new_tokens=200, detail=False)
-            for i in range(60)
-        )
-        means[method] = ratio({i: (len(g.token_ids), len(g.rounds)) for i, g in enumerate(runs)})
-    for method in ("gsd", "specinfer", "spectr"):
-        error = means[method].standard_error + means["traversal"].standard_error
-        assert means["traversal"].value > means[method].value - 4 * error
-    # they are equal, because each node has one draft
-    assert means["specinfer"].value == means["spectr"].value == means["gsd"].value
 
 
 # ---------------------------------------------------------------- independent draws

@@ -12,11 +12,17 @@ from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
 from specdec.race import keys, noise
 from specdec.topology import Topology, batch, sequence, simple
-from tests.core.test_exactness import adversarial_pair
 from tests.helpers.choice import distribution_by_choice
-from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, distance, markov_pair
+from tests.helpers.distributions import (
+    FALSE_ALARM,
+    OTHER_RULES,
+    TREE,
+    adversarial_pair,
+    chi_square_p_value,
+    distance,
+    markov_pair,
+)
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
 
 # ---------------------------------------------------------------- by enumeration, over several rounds

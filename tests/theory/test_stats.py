@@ -4,19 +4,18 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats as scipy_stats
 
 import specdec
 from research.estimates import ratio
 from specdec import theory
-from specdec.models import MarkovModel
 from specdec.stats import (
     IndexAcceptance,
     acceptance_by_index,
 )
 from specdec.topology import Topology, batch, sequence
 from specdec.trace import Acceptance, Node, Round, Seconds, Token
+from tests.helpers.distributions import pair_of
 
 P, Q = (0.5, 0.3, 0.15, 0.05), (0.2, 0.2, 0.2, 0.4)
 Z = 5.5
@@ -35,15 +34,10 @@ def round_of(tokens, nodes=()):
     return Round(0, 0, emitted, drafted, (), Seconds(), "")
 
 
-def independent_pair():
-    """Tokens are independent of each other: the acceptance by index is the same at every node."""
-    p, q = (torch.tensor(distribution, dtype=torch.float64).expand(4, 4) for distribution in (P, Q))
-    return specdec.ModelPair(MarkovModel(p), MarkovModel(q))
-
-
 def rounds_of(method, topology, seed, tokens=4000):
+    """Rounds on tokens that are independent, so that the acceptance by index is the same at every node."""
     g = specdec.generate(
-        independent_pair(), [0], method=method, topology=topology, max_new_tokens=tokens, seed=seed
+        pair_of(P, Q), [0], method=method, topology=topology, max_new_tokens=tokens, seed=seed
     )
     return g.rounds
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 import specdec
 from research.theory.offers import offered_distribution
@@ -18,7 +17,6 @@ from specdec.decoding.engine import Engine
 from specdec.drafters.stopping import Price
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
-from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
@@ -27,14 +25,15 @@ from tests.core.test_forest import FREE, NOTHING
 from tests.helpers import other_rules
 from tests.helpers.distributions import (
     FALSE_ALARM,
+    TREE,
     chi_square_p_value,
     distance,
     enumerate_distribution,
     markov_pair,
+    pair_of,
 )
 from tests.rules.test_other_rules import ByPath, Draws
 
-TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 SHAPES = [
     tuple(paths)
     for k in range(5)
@@ -242,8 +241,7 @@ def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkey
 @pytest.mark.slow
 def test_chi_square_catches_a_place_that_throws_draws_away():
     """Negative control: 800 runs with a perfect draft and the fault `thrown-away`, which is off by 1/4."""
-    table = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64).expand(3, 3)
-    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    pair = pair_of([0.5, 0.25, 0.25], [0.5, 0.25, 0.25])
     for fault in (None, FAULTS["thrown-away"]):
         check = Check(pair, [0], method="gsd", topology=sequence(1), length=1, seed=0, fault=fault)
         for _ in range(RUNS):
