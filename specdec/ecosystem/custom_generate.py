@@ -65,7 +65,7 @@ def custom_generate(
     prompts = prompts_of(input_ids, model_kwargs)
     drafting = _draft(method, assistant_model, draft, generation_config)
     pair = wrapped_pair(model, drafting, _eos_ids(stopping_criteria), tokenizer, assistant_tokenizer)
-    check_processors(logits_processor, input_ids, pair.target.vocab_size, pair.eos_ids)
+    check_processors(logits_processor)
     limit = _limit(generation_config, pair.target.context_length, input_ids.shape[1])
     returns = generation_config.return_dict_in_generate
     wanted = Wanted(

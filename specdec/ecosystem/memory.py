@@ -29,10 +29,11 @@ class Watched:
     decoding.
 
     ahead: the processing by copies of the processors. plain: the processing by the processors themselves.
+    names: those of the processors, for the message of an error.
     """
 
-    def __init__(self, ahead: Process, plain: Process):
-        self._ahead, self._plain = ahead, plain
+    def __init__(self, ahead: Process, plain: Process, names: str = ""):
+        self._ahead, self._plain, self._names = ahead, plain, names
         self._known: tuple[list[int], Tensor, Tensor] | None = None  # text, logits and answer
 
     def __call__(self, text: Sequence[int], logits: Tensor) -> Tensor:
@@ -45,22 +46,22 @@ class Watched:
     def check(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
         """Compare the answer that decided a committed token, [vocabulary], with that of plain decoding."""
         if not _equal(self._plain(text, logits), answer):
-            _refuse("other scores than in plain decoding")
+            self._refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
         """Ask again about a text from before the round. The arguments give the text for the next time."""
         assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
-            _refuse("other scores for the same text when it is asked again")
+            self._refuse("other scores for the same text when it is asked again")
         self._known = list(text), logits.clone(), answer.clone()
 
-
-def _refuse(gives: str) -> None:
-    raise ValueError(
-        f"a logits_processor gives {gives}: it remembers its calls, but speculative decoding also asks about "
-        f"texts that are not continued. Only processors that depend on the text alone are supported"
-    )
+    def _refuse(self, gives: str) -> None:
+        raise ValueError(
+            f"logits_processor {self._names} gives {gives}: it remembers its calls, but speculative decoding "
+            "also asks about texts that are not continued. Only processors that depend on the text alone are "
+            "supported"
+        )
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

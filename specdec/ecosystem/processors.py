@@ -8,11 +8,9 @@ logits. Draft and target therefore race with the distributions from which transf
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import LogitsProcessorList
@@ -70,65 +68,15 @@ def _filters_otherwise(warper: Any) -> bool:
     return most_kept or getattr(warper, "filter_value", -math.inf) != -math.inf
 
 
-def check_processors(
-    processors: LogitsProcessorList, input_ids: Tensor, width: int, eos_ids: frozenset[int]
-) -> None:
-    """ValueError if a processor depends on anything but the text. `memory` finds what only shows later.
-
-    input_ids: the prompts [rows, n]. width: number of tokens that the target scores. eos_ids: tokens that end
-    a text; processors are not asked about texts that continue after one.
-    """
+def check_processors(processors: LogitsProcessorList) -> None:
+    """ValueError if a processor of transformers depends on anything but the text. `memory` finds such ones of
+    the user."""
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(
                 f"{_WITH_MEMORY[type(each)]} is not supported: {type(each).__name__} remembers its calls, "
                 "and speculative decoding asks it about texts that are not continued"
             )
-        _check_memory(each if _is_known(each) else isolated(each), input_ids, width, eos_ids)
-
-
-def _check_memory(processor: Any, input_ids: Tensor, width: int, eos_ids: frozenset[int]) -> None:
-    """Ask the processor twice about the prompts and a continuation. Answers and state must be equal.
-
-    On its first use, a processor may initialise itself or store an answer for a text.
-    """
-
-    def ask() -> tuple[list[Tensor], Any]:
-        zeros = torch.zeros(len(input_ids), width, dtype=torch.float32, device=input_ids.device)
-        scores = [processor(input_ids, zeros)]
-        going_on = scores[0].clone()
-        going_on[:, [token_id for token_id in eos_ids if token_id < width]] = -math.inf
-        likeliest = going_on.max(-1, keepdim=True)
-        if likeliest.values.isfinite().all():
-            longer = torch.cat([input_ids, likeliest.indices], 1)
-            scores.append(processor(longer, torch.zeros_like(scores[0])))
-        return [each.nan_to_num() for each in scores], _state(processor)
-
-    (first, state), (again, later_state) = ask(), ask()
-    if not all(map(torch.equal, first, again)):
-        raise ValueError(
-            f"logits_processor {type(processor).__name__} gives other scores for the same text when it is "
-            "asked again: only processors that depend on the text alone are supported"
-        )
-    if state != later_state:
-        raise ValueError(
-            f"logits_processor {type(processor).__name__} changes its own state at every call: only "
-            "processors that depend on the text alone are supported"
-        )
-
-
-def _state(value: Any, depth: int = 0) -> Any:
-    """A comparable copy of the numbers, texts and tensors that an object holds, down to a depth of 5."""
-    if isinstance(value, Tensor | np.ndarray | np.generic | str | int | float):
-        return repr(value.tolist() if hasattr(value, "tolist") else value)
-    if depth < 5 and not isinstance(value, torch.nn.Module | type):
-        if isinstance(value, Mapping):
-            return [(repr(key), _state(each, depth + 1)) for key, each in value.items()]
-        if isinstance(value, Sequence | Set | deque):
-            return [_state(each, depth + 1) for each in value]
-        if hasattr(value, "__dict__"):
-            return _state(vars(value), depth + 1)
-    return type(value)
 
 
 def _is_known(processor: Any) -> bool:
@@ -144,7 +92,8 @@ def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]
     plain = [_process_of_row(processors, row, rows, each.padding) for row, each in enumerate(prompts)]
     if all(map(_is_known, processors)):
         return plain
-    return [Watched(_copies_of_row(processors, row, prompts), plain[row]) for row in range(rows)]
+    names = ", ".join(type(each).__name__ for each in processors if not _is_known(each))
+    return [Watched(_copies_of_row(processors, row, prompts), plain[row], names) for row in range(rows)]
 
 
 def _copies_of_row(processors: LogitsProcessorList, row: int, prompts: Sequence[Prompt]) -> Process:
