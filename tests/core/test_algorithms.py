@@ -1,4 +1,7 @@
-"""The paper's algorithms as tables: they are exact, and the fast ones make the same decisions."""
+"""The paper's algorithms as tables: they are exact, and the fast ones make the same decisions.
+
+Algorithm 4 (GSD) has its test beside the rules of other papers, in `tests/rules/test_other_rules.py`.
+"""
 
 import itertools
 import math
@@ -18,8 +21,6 @@ from specdec.verify import verify_ersd, verify_gsd
 from tests.helpers.distributions import (
     TREE,
     adversarial,
-    distance,
-    enumerate_distribution,
     pair_of,
     random_table,
 )
@@ -98,21 +99,6 @@ class Undecided:
         return below
 
 
-def round_distribution(decode, topology, monkeypatch):
-    """The distribution of one round's tokens after (0,), as made by decode(x, tau, e, U, u)."""
-    most = max(map(len, topology.children))
-
-    def run(choose):
-        chances = Chances(choose, most)
-        monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
-        e = range(topology.depth + 1)
-        U = [[Undecided(chances) for _ in range(most)] for _ in e]
-        y = decode((0,), tau_of(topology), e, U, [Undecided(chances) for _ in e])
-        return y, chances.weight
-
-    return enumerate_distribution(run)
-
-
 def completed(distribution, P, length):
     """A distribution of longer texts: texts that are too short continue with P, as further exact rounds
     would."""
@@ -123,25 +109,6 @@ def completed(distribution, P, length):
             steps = (algorithms.given(P, text[:n])[text[n]] for n in range(1 + len(y), len(text)))
             whole[text[1 : length + 1]] += math.prod(steps, start=mass)
     return {text: mass for text, mass in whole.items() if mass}
-
-
-@pytest.mark.parametrize("tables", TABLES)
-@pytest.mark.parametrize("topology", SMALL, ids=str)
-def test_algorithm_4_has_the_targets_distribution_exactly(topology, tables, monkeypatch):
-    """Algorithm 1 is Algorithm 4 with one drafted token. A test below compares the decisions of both."""
-    P, Q = TABLES[tables]
-    distribution = round_distribution(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), topology, monkeypatch)
-    length = topology.depth + 1
-    assert sum(distribution.values()) == 1
-    assert completed(distribution, P, length) == completed({(): Fraction(1)}, P, length)
-
-
-@pytest.mark.parametrize("rule", ["residual", "without"])
-def test_enumeration_catches_an_algorithm_without_one_of_its_rules(rule, monkeypatch):
-    P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
-    monkeypatch.setattr(algorithms, rule, lambda P, _: P)
-    distribution = round_distribution(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), batch(2), monkeypatch)
-    assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
 
 
 def random_pair(seed, vocab_size=6, order=1):
@@ -210,27 +177,13 @@ def emitted(verdict, token_ids):
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_verification_decides_what_the_algorithms_decide(topology):
+def test_ersd_s_verification_decides_what_algorithm_5_decides(topology):
     for seed in range(120):
         P, Q = random_pair(seed, vocab_size=7)
-        e, U, u = randomness(seed, 0, topology, 7)
+        e, _, _ = randomness(seed, 0, topology, 7)
         tree, token_ids = drafted((0,), Q, topology, e)
-        log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
-        verdict = verify_gsd(tree, token_ids, log_p, log_q, lambda d, i, U=U: U[d][i], lambda d, u=u: u[d])
-        assert emitted(verdict, token_ids) == algorithms.gsd((0,), Q, P, tau_of(topology), e, U, u)
-        assert_tests_by_the_book(verdict, tree, token_ids, log_p, log_q)
-        verdict = verify_ersd(tree, token_ids, log_p, torch.from_numpy(e).log())
+        verdict = verify_ersd(tree, token_ids, log_rows(P, (0,), tree, token_ids), torch.from_numpy(e).log())
         assert emitted(verdict, token_ids) == algorithms.ersd((0,), Q, P, tau_of(topology), e)
-
-
-def assert_tests_by_the_book(verdict, tree, token_ids, log_p, log_q):
-    """p and q of each test of GSD are those of Algorithm 4 at that moment."""
-    for row, attempts in itertools.groupby(verdict.attempts, lambda attempt: tree.parents[attempt.row]):
-        P, Q = log_p[row].exp().numpy(), log_q[row].exp().numpy()
-        for attempt in attempts:
-            token = token_ids[attempt.row]
-            assert (attempt.p, attempt.q) == pytest.approx((P[token], Q[token]), rel=1e-9, abs=1e-12)
-            P, Q = algorithms.residual(P, Q), algorithms.without(Q, token)
 
 
 def exact_softmax(logits):

@@ -1,4 +1,4 @@
-"""The rules of other papers as tables: they are exact, and the fast ones make the same decisions."""
+"""GSD and the rules of other papers as tables: they are exact, and the fast ones make the same decisions."""
 
 import itertools
 from fractions import Fraction
@@ -18,6 +18,7 @@ from tests.core.test_algorithms import (
     Chances,
     Undecided,
     completed,
+    drafted,
     emitted,
     log_rows,
     random_pair,
@@ -56,6 +57,10 @@ class ByPath(dict):
         return self[path]
 
 
+def plain_form(rule):
+    return getattr(algorithms if rule == "gsd" else other_rules, rule)
+
+
 def distribution_of(rule, tables, topology, monkeypatch):
     """The distribution of one round's tokens after (0,), over all drafts, tests and samples, in rationals."""
     P, Q = tables
@@ -75,8 +80,8 @@ def distribution_of(rule, tables, topology, monkeypatch):
         else:
             U = [[Undecided(chances) for _ in range(most)] for _ in depths]
             u = [Undecided(chances) for _ in depths]
-            decode = getattr(other_rules, rule)
-            y = decode((0,), Q, P, tau_of(topology), depths, depths, U, u)
+            races = (depths,) if rule == "gsd" else (depths, depths)
+            y = plain_form(rule)((0,), Q, P, tau_of(topology), *races, U, u)
         return y, chances.weight
 
     return enumerate_distribution(run)
@@ -84,7 +89,7 @@ def distribution_of(rule, tables, topology, monkeypatch):
 
 CASES = [
     *(("block", sequence(k)) for k in (1, 2)),
-    *((rule, shape) for rule in ("traversal", "specinfer", "spectr") for shape in SMALL),
+    *((rule, shape) for rule in ("gsd", *OTHER_RULES) for shape in SMALL),
     ("traversal", FULL),
 ]
 
@@ -92,6 +97,7 @@ CASES = [
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize(("rule", "topology"), CASES, ids=str)
 def test_a_rule_has_the_targets_distribution_exactly(rule, topology, tables, monkeypatch):
+    """Algorithm 1 is Algorithm 4 with one drafted token. `test_algorithms` compares the decisions of both."""
     distribution = distribution_of(rule, TABLES[tables], topology, monkeypatch)
     P, _ = TABLES[tables]
     assert sum(distribution.values()) == 1
@@ -110,18 +116,26 @@ def test_traversal_of_a_sequence_is_block_verification(k, tables, monkeypatch):
     assert distribution == block
 
 
-@pytest.mark.parametrize(("rule", "broken"), [("traversal", "without"), ("specinfer", "residual")])
-def test_enumeration_catches_a_rule_without_one_of_its_parts(rule, broken, monkeypatch):
+BROKEN = {
+    "residual": lambda P, _: P,
+    "without": lambda Q, _: Q,
+    "threshold": lambda P, Q, n: Fraction(1),
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "part"),
+    [
+        *(("gsd", part) for part in ("residual", "without")),
+        ("traversal", "without"),
+        ("specinfer", "residual"),
+        ("spectr", "threshold"),
+    ],
+)
+def test_enumeration_catches_a_rule_without_one_of_its_parts(rule, part, monkeypatch):
     P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
-    monkeypatch.setattr(other_rules, broken, lambda P, _: P)
+    monkeypatch.setattr(algorithms if rule == "gsd" else other_rules, part, BROKEN[part])
     distribution = distribution_of(rule, (P, Q), batch(2), monkeypatch)
-    assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
-
-
-def test_enumeration_catches_k_seq_below_its_threshold(monkeypatch):
-    P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
-    monkeypatch.setattr(other_rules, "threshold", lambda P, Q, n: Fraction(1))
-    distribution = distribution_of("spectr", (P, Q), batch(2), monkeypatch)
     assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
 
 
@@ -175,17 +189,10 @@ class ByNode(ByDepth):
         return self.u
 
 
-def drafted(Q, topology, e):
-    """A tree drafted without replacement, as far as Q has support, and its tokens by row."""
-    x_draft = algorithms.draft((0,), Q, tau_of(topology), e)
-    tree = Topology(x_draft)
-    return tree, [0, *(x_draft[path] for path in tree.paths)], ()
-
-
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-@pytest.mark.parametrize("rule", OTHER_RULES)
+@pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
 def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topology):
-    plain, entry, merged = getattr(other_rules, rule), METHODS[rule], 0
+    plain, entry, merged = plain_form(rule), METHODS[rule], 0
     for seed in range(120):
         P, Q = random_pair(seed, vocab_size=7)
         kind = ByNode if entry.noise is RoundNoise else ByDepth
@@ -194,7 +201,7 @@ def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topo
             tree, token_ids, draws = independently((0,), Q, topology, noise.e, noise.again)
             merged += len(tree.paths) < len(topology.paths)
         else:
-            tree, token_ids, draws = drafted(Q, topology, noise.e)
+            (tree, token_ids), draws = drafted((0,), Q, topology, noise.e), ()
         log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
         verdict = entry.verify(Drafted(tree, token_ids, log_q, draws), log_p, noise)
         given = {name: getattr(noise, name) for name in signature(plain).parameters if hasattr(noise, name)}
