@@ -56,8 +56,11 @@ WARPERS = {
 }
 
 
-def random_request(rng):
-    """Arguments of `generate` for both ways of decoding, and those for our decoding alone."""
+def random_request(rng, only=None):
+    """Arguments of `generate` for both ways of decoding, and those for our decoding alone.
+
+    only: the one option of a greedy request; otherwise up to four options are drawn.
+    """
     lengths = [rng.randint(1, 7) for _ in range(rng.choice([1, 1, 2, 3]))]
     texts = [[rng.randrange(3, 40) for _ in range(length)] for length in lengths]
     for text in texts:
@@ -69,10 +72,10 @@ def random_request(rng):
         "attention_mask": torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in texts]),
         "max_new_tokens": rng.randint(6, 14),
         "pad_token_id": 0,
-        "do_sample": rng.random() < 0.4,
+        "do_sample": not only and rng.random() < 0.4,
     }
     options = OPTIONS | (WARPERS if request["do_sample"] else {})
-    for name in rng.sample(list(options), rng.randint(0, 4)):
+    for name in [only] if only else rng.sample(list(options), rng.randint(0, 4)):
         request[name] = options[name](rng)
     ours = {
         "topology": rng.choice([sequence(1), sequence(3), batch(3), specinfer(6)]),
@@ -88,10 +91,11 @@ def pair():
     return models(vocab_size=48, eos_token_id=EOS)
 
 
-@pytest.mark.parametrize("seed", range(REQUESTS))
-def test_a_random_request_is_served_as_by_transformers(pair, seed):
+@pytest.mark.parametrize("case", [*OPTIONS, *range(REQUESTS)])
+def test_a_random_request_is_served_as_by_transformers(pair, case):
+    """With each option alone, and with several."""
     target, draft = pair
-    request, own = random_request(random.Random(seed))
+    request, own = random_request(random.Random(case), case if case in OPTIONS else None)
     found = target.generate(**request, custom_generate=specdec.custom_generate, draft=draft, **own)
     if request["do_sample"]:
         assert possible(target, request, found)

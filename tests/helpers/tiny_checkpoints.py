@@ -29,6 +29,13 @@ _LLAMA_LIKE = {
     "eos_token_id": 2,
 }
 _GPT_LIKE = {"vocab_size": VOCAB_SIZE, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
+_SMALL = _GPT_LIKE | {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 512,
+}
 _ALTERNATING = {
     "sliding_window": WINDOW,
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
@@ -42,41 +49,13 @@ FAMILIES: dict[str, tuple[str, dict]] = {
     "gemma2": ("Gemma2", _LLAMA_LIKE | _ALTERNATING | {"query_pre_attn_scalar": 8}),
     "gemma3": ("Gemma3Text", _LLAMA_LIKE | _ALTERNATING | {"query_pre_attn_scalar": 8}),
     "gpt2": ("GPT2", _GPT_LIKE | {"n_positions": 512, "n_embd": 32, "n_layer": 3, "n_head": 4}),
-    "opt": (
-        "OPT",
-        _GPT_LIKE
-        | {
-            "hidden_size": 32,
-            "word_embed_proj_dim": 32,
-            "ffn_dim": 48,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "max_position_embeddings": 512,
-            "pad_token_id": 0,
-        },
-    ),
-    "gpt_neox": (
-        "GPTNeoX",
-        _GPT_LIKE
-        | {
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "max_position_embeddings": 512,
-        },
-    ),
+    "opt": ("OPT", _SMALL | {"word_embed_proj_dim": 32, "ffn_dim": 48, "pad_token_id": 0}),
+    "gpt_neox": ("GPTNeoX", _SMALL),
     "gpt_neo": (
         "GPTNeo",
         _GPT_LIKE
-        | {
-            "hidden_size": 32,
-            "num_layers": 2,
-            "num_heads": 4,
-            "attention_types": [[["global", "local"], 1]],
-            "window_size": WINDOW,
-            "max_position_embeddings": 512,
-        },
+        | {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 512}
+        | {"attention_types": [[["global", "local"], 1]], "window_size": WINDOW},
     ),
     "mpt": ("Mpt", _GPT_LIKE | {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 512}),
     "bloom": ("Bloom", _GPT_LIKE | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
