@@ -64,17 +64,6 @@ def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
     assert audit(other, PAIR, [0], decodes=300, **sampling).verdict == "wrong"
 
 
-def test_texts_that_end_are_outcomes_too():
-    """A false alarm has probability 1e-6. The control is an engine that never ends texts."""
-    pair = markov_pair(6, seed=2)
-    pair.eos_ids = frozenset({1, 4})
-    audit(ours(pair, method="gsd"), pair, [0], **PLAIN).check()
-    table = pair.target.log_table.exp()
-    table[:, [1, 4]] = 0
-    endless = specdec.ModelPair(MarkovModel(table / table.sum(-1, keepdim=True)))
-    assert audit(ours(endless, method="ar"), pair, [0], **PLAIN).verdict == "wrong"
-
-
 def test_an_engine_that_is_right_is_doubted_as_seldom_as_stated():
     """A level of 1 in 2, that is 1 in 10 for a test: of 20 audits, 1 to 17 are doubted, except with a
     probability below 1e-3."""
@@ -358,16 +347,3 @@ def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
     assert report.reproduced == (10, 10)
     if name != "assisted":  # the verdict on this engine is in the committed report
         report.check()
-
-
-def test_texts_that_several_tokenisations_have_are_one_outcome():
-    """A model of bytes and pairs of bytes that writes "aa" in two ways. A false alarm has probability
-    1e-6."""
-    pair = of_bytes()
-    report = audit(in_text(pair), pair, "a", decodes=200, length=1, top_k=5)
-    report.check()
-    assert [each.name for each in report.trials[0].evidence] == [
-        "first tokens",
-        "a seed and the next",
-        "seeds with the same text",
-    ]

@@ -17,7 +17,7 @@ from research.bench.__main__ import main as profiled
 from research.bench.profile import profile
 from research.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.bench import bandwidth
-from specdec.bench.command import _prompts, main, parser, prepared
+from specdec.bench.command import _prompts, main, parser
 from specdec.bench.contestants import Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
 from specdec.bench.measure import interleaved, peaks
@@ -230,6 +230,9 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
     assert alive
 
 
+SYNTHETIC = ["--synthetic", "tiny"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -239,27 +242,18 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
         (["--prompts", "4000"], "prompts = 4000"),
         (["--prompt-file", "/nowhere"], "prompt-file = '/nowhere'"),
         (["--temperature", "-1"], "temperature = -1"),
+        (["--synthetic", "9b"], "synthetic = '9b'"),
+        ([*SYNTHETIC, "--target", "x"], "loads no models"),
+        ([*SYNTHETIC, "--target-shape", "1,2"], "six numbers"),
+        ([*SYNTHETIC, "--dtype", "int8"], "dtype = 'int8'"),
+        ([*SYNTHETIC, "--threads", "0"], "threads = '0'"),
+        (["--synthetic", "lfm2", "--vocabulary", "512"], "fixed sizes"),
     ],
 )
 def test_an_option_that_does_not_fit_is_named(arguments, message):
+    command = profiled if "--synthetic" in arguments else main
     with pytest.raises(ValueError, match=message):
-        prepared(parser().parse_args(["--dtype", "float32", "--device", "cpu", *arguments]))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["9b"], "synthetic = '9b'"),
-        (["tiny", "--target", "x"], "loads no models"),
-        (["tiny", "--target-shape", "1,2"], "six numbers"),
-        (["lfm2", "--vocabulary", "512"], "fixed sizes"),
-        (["tiny", "--dtype", "int8"], "dtype = 'int8'"),
-        (["tiny", "--threads", "0"], "threads = '0'"),
-    ],
-)
-def test_an_option_of_a_synthetic_pair_that_does_not_fit_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        profiled(["--dtype", "float32", "--device", "cpu", "--synthetic", *arguments])
+        command(["--dtype", "float32", "--device", "cpu", *arguments])
 
 
 @pytest.mark.usefixtures("small_copies")
