@@ -25,6 +25,7 @@ from transformers.generation import stopping_criteria
 import specdec
 from specdec.ecosystem import arguments, processors, wrapped
 from specdec.topology import sequence, specinfer
+from tests.helpers.distributions import chi_square_p_value
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, noisy, tiny_model
 from tests.helpers.tokenizers import END, byte_level_tokenizer, trained_tokenizer
 
@@ -69,6 +70,11 @@ def equal(target, draft, given, **settings):
     return found
 
 
+def decoded(pair, *given, **settings):
+    """What our decoding of a pair (target, draft, ...) returns."""
+    return pair[0].generate(*given, **settings, custom_generate=ours, draft=pair[1])
+
+
 @pytest.mark.parametrize("family", GREEDY)
 def test_greedy_texts_are_those_of_transformers(family):
     torch.manual_seed(0)
@@ -80,14 +86,8 @@ def test_greedy_texts_are_those_of_transformers(family):
     settings = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0}
     for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
         theirs = target.generate(**given, **settings)
-        found = target.generate(
-            **given,
-            **settings,
-            custom_generate=ours,
-            **{name: draft},
-            topology=topology,
-            return_dict_in_generate=True,
-        )
+        own = {"custom_generate": ours, name: draft, "topology": topology, "return_dict_in_generate": True}
+        found = target.generate(**given, **settings, **own)
         assert torch.equal(found.sequences, theirs)
         assert sum(row.num_accepted for row in found.acceptance) > 0
 
@@ -111,10 +111,11 @@ def test_plain_decoding_needs_no_draft(family):
 )
 def test_warpers_keep_their_own_settings(small, warper):
     """All tokens that are ever sampled have a probability in transformers' scores."""
-    target, draft = small
     settings = {"do_sample": True, "top_k": 0, "logits_processor": [warper()], "max_new_tokens": 1}
-    scores = target.generate(PROMPT % 6, **settings, return_dict_in_generate=True, output_scores=True).scores
-    found = target.generate(PROMPT % 6, **settings, custom_generate=ours, draft=draft, **SAMPLED)
+    scores = (
+        small[0].generate(PROMPT % 6, **settings, return_dict_in_generate=True, output_scores=True).scores
+    )
+    found = decoded(small, PROMPT % 6, **settings, **SAMPLED)
     assert set(found[:, -1].tolist()) == set(scores[0][0].isfinite().nonzero().flatten().tolist())
 
 
@@ -134,9 +135,9 @@ def distribution_of(target, prompt, settings):
     def next_distribution(ids):
         once = {
             "do_sample": True,
+            "max_new_tokens": 1,
             "return_dict_in_generate": True,
             "output_scores": True,
-            "max_new_tokens": 1,
         }
         return target.generate(ids, **once, **settings).scores[0][0].softmax(-1).double()
 
@@ -149,18 +150,9 @@ def distribution_of(target, prompt, settings):
     return distribution
 
 
-def p_value(target, draft, distribution, settings, method):
-    from tests.helpers.distributions import chi_square_p_value
-
-    found = target.generate(
-        PROMPT % 6,
-        **settings,
-        do_sample=True,
-        max_new_tokens=2,
-        custom_generate=ours,
-        draft=draft,
-        **SAMPLED | {"method": method},
-    )
+def p_value(pair, distribution, settings, method):
+    settings = {"do_sample": True, "max_new_tokens": 2} | settings | SAMPLED | {"method": method}
+    found = decoded(pair, PROMPT % 6, **settings)
     return chi_square_p_value(map(tuple, found[:, -2:].tolist()), distribution)
 
 
@@ -178,7 +170,7 @@ def small():
 def test_sampled_texts_have_the_distribution_of_transformers(small, settings, method):
     """Each of the ten tests fails on correct code with probability 1e-6; seeds are fixed."""
     distribution = distribution_of(small[0], PROMPT % 6, settings)
-    assert p_value(*small, distribution, settings, method) > 1e-6
+    assert p_value(small, distribution, settings, method) > 1e-6
 
 
 @pytest.mark.slow
@@ -192,7 +184,7 @@ def test_another_distribution_would_be_noticed(small, monkeypatch):
         "_processed",
         lambda self, process, path, logits: processed(self, process, path[:1], logits),
     )
-    assert p_value(*small, distribution, settings, "ersd") < 1e-6
+    assert p_value(small, distribution, settings, "ersd") < 1e-6
 
 
 class Pieces:
@@ -233,9 +225,8 @@ def test_a_thread_streams(talking):
 
 @pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.3}], ids=["native", "processed"])
 def test_rows_are_those_alone(pair, changes):
-    target, draft = pair
     settings = {"do_sample": True, "max_new_tokens": 20, "pad_token_id": 0, "top_k": 0} | changes
-    call = partial(target.generate, **settings, custom_generate=ours, draft=draft)
+    call = partial(decoded, pair, **settings)
     together = call(ROWS, attention_mask=MASK, seed=[4, 5, 6])
     for row, (ids, mask) in enumerate(zip(ROWS, MASK, strict=True)):
         alone = call(ids[mask.bool()][None], seed=4 + row)[0, mask.sum() :]
@@ -244,27 +235,17 @@ def test_rows_are_those_alone(pair, changes):
 
 
 def test_text_is_that_of_the_decoder(pair):
-    target, draft = pair
-    both = wrapped.wrapped_pair(target, draft, ())
+    both = wrapped.wrapped_pair(*pair, ())
     g = specdec.generate(both, PROMPT, temperature=0.8, top_k=20, seed=7, max_new_tokens=20)
-    found = target.generate(
-        PROMPT,
-        generation_config=GenerationConfig(do_sample=True, temperature=0.8, top_k=20, max_new_tokens=20),
-        eos_token_id=None,
-        custom_generate=ours,
-        assistant_model=draft,
-        seed=7,
-    )
+    config = GenerationConfig(do_sample=True, temperature=0.8, top_k=20, max_new_tokens=20)
+    found = decoded(pair, PROMPT, generation_config=config, eos_token_id=None, seed=7)
     assert found[0, PROMPT.shape[1] :].tolist() == g.token_ids
 
 
 def test_set_seed_holds(pair):
-    target, draft = pair
-
     def texts(seed):
         set_seed(seed)
-        call = partial(target.generate, PROMPT, do_sample=True, custom_generate=ours, draft=draft)
-        return call(num_return_sequences=3, max_new_tokens=12).tolist()
+        return decoded(pair, PROMPT, do_sample=True, num_return_sequences=3, max_new_tokens=12).tolist()
 
     assert texts(1) == texts(1) != texts(2)
     assert len({tuple(text) for text in texts(1)}) == 3
@@ -272,20 +253,17 @@ def test_set_seed_holds(pair):
 
 @pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.3}], ids=["native", "processed"])
 def test_scores_and_logits_are_those_of_transformers(pair, changes):
-    target, draft = pair
     settings = {"do_sample": False, "max_new_tokens": 12, "return_dict_in_generate": True} | changes
     settings |= {"output_scores": True, "output_logits": True, "eos_token_id": None, "pad_token_id": None}
-    given = {"input_ids": ROWS, "attention_mask": MASK}
-    theirs = target.generate(**given, **settings)
-    found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
+    theirs = pair[0].generate(ROWS, attention_mask=MASK, **settings)
+    found = decoded(pair, ROWS, attention_mask=MASK, **settings)
     for name in ("scores", "logits"):
         torch.testing.assert_close(torch.stack(found[name]), torch.stack(theirs[name]), atol=2e-4, rtol=1e-4)
     assert torch.equal(found.sequences, theirs.sequences)
 
 
 def test_asking_for_scores_leaves_the_text(pair):
-    target, draft = pair
-    call = partial(target.generate, PROMPT, do_sample=True, custom_generate=ours, draft=draft, seed=3)
+    call = partial(decoded, pair, PROMPT, do_sample=True, seed=3)
     found = call(return_dict_in_generate=True, output_scores=True, max_new_tokens=20)
     assert torch.equal(found.sequences, call(max_new_tokens=20))
 
@@ -313,18 +291,8 @@ def test_criteria_end_rows(pair, eos):
 
 
 def test_acceptance_is_counted_for_each_row(pair):
-    target, draft = pair
-    found = target.generate(
-        ROWS,
-        attention_mask=MASK,
-        do_sample=True,
-        max_new_tokens=25,
-        return_dict_in_generate=True,
-        custom_generate=ours,
-        assistant_model=draft,
-        num_assistant_tokens=3,
-        seed=0,
-    )
+    settings = {"do_sample": True, "max_new_tokens": 25, "return_dict_in_generate": True}
+    found = decoded(pair, ROWS, attention_mask=MASK, **settings, num_assistant_tokens=3, seed=0)
     assert len(found.acceptance) == len(found.generations) == 3
     for row, generation in zip(found.acceptance, found.generations, strict=True):
         assert generation.paths == sequence(3).paths
@@ -333,11 +301,9 @@ def test_acceptance_is_counted_for_each_row(pair):
 
 
 def test_the_drafts_own_configuration_may_say_how_many_tokens(pair, monkeypatch):
-    target, draft = pair
-    monkeypatch.setattr(draft.generation_config, "num_assistant_tokens", 2)
-    call = partial(target.generate, PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
+    monkeypatch.setattr(pair[1].generation_config, "num_assistant_tokens", 2)
     for asked, paths in (({}, 2), ({"num_assistant_tokens": 3}, 3), ({"topology": sequence(1)}, 1)):
-        found = call(return_dict_in_generate=True, **asked)
+        found = decoded(pair, PROMPT, max_new_tokens=4, return_dict_in_generate=True, **asked)
         assert found.generations[0].paths == sequence(paths).paths
 
 
@@ -378,11 +344,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_effect_is_refused_by_name(pair, name):
-    target, draft = pair
     with pytest.raises(ValueError, match=name):
-        target.generate(
-            PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft, **{name: REFUSED[name]}
-        )
+        decoded(pair, PROMPT, max_new_tokens=4, **{name: REFUSED[name]})
 
 
 def test_every_entry_that_means_something_else_is_refused():
@@ -390,12 +353,11 @@ def test_every_entry_that_means_something_else_is_refused():
 
 
 def test_a_prompt_that_would_be_changed_is_refused(talking):
-    target, draft, tokenizer = talking
-    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer = copy.deepcopy(talking[-1])
     tokenizer.bos_token = END  # transformers changes the prompt itself, and needs a tokenizer for that
     given = tokenizer("the cat", return_tensors="pt") | {"tokenizer": tokenizer, "token_healing": True}
     with pytest.raises(ValueError, match="token_healing"):
-        target.generate(**given, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
+        decoded(talking, **given, max_new_tokens=4)
 
 
 def test_the_first_token_can_be_forced(pair):
@@ -406,24 +368,21 @@ def test_the_first_token_can_be_forced(pair):
 def test_time_ends_a_text(pair, monkeypatch):
     """The text stops at the first token after the time limit, as in transformers. Tokens that a round drafted
     beyond it are dropped."""
-    target, draft = pair
     settings = {"do_sample": False, "max_new_tokens": 30, "eos_token_id": None, "max_time": 5.0}
     ticks = itertools.count()
     monkeypatch.setattr(stopping_criteria.time, "time", lambda: float(next(ticks)))
-    theirs = target.generate(PROMPT, **settings)
+    theirs = pair[0].generate(PROMPT, **settings)
     ticks = itertools.count()
-    found = target.generate(PROMPT, **settings, custom_generate=ours, assistant_model=draft)
+    found = decoded(pair, PROMPT, **settings)
     assert torch.equal(found, theirs)
     assert PROMPT.shape[1] < found.shape[1] < PROMPT.shape[1] + 30
 
 
 @pytest.mark.parametrize("name", ["min_length", "min_new_tokens"])
 def test_a_text_goes_on_to_its_least_length(pair, name):
-    target, draft = pair
     ends = {"eos_token_id": [*range(VOCAB_SIZE // 2)], "pad_token_id": 0, "do_sample": False}
-    found = equal(target, draft, {"inputs": PROMPT}, **ends, max_new_tokens=16, **{name: 12})
-    without = target.generate(PROMPT, **ends, max_new_tokens=16, custom_generate=ours, assistant_model=draft)
-    assert without.shape[1] < found.shape[1]
+    found = equal(*pair, {"inputs": PROMPT}, **ends, max_new_tokens=16, **{name: 12})
+    assert decoded(pair, PROMPT, **ends, max_new_tokens=16).shape[1] < found.shape[1]
 
 
 def test_further_errors_name_their_argument(pair):
@@ -482,11 +441,7 @@ def test_prompt_lookup_drafts_from_the_text(pair, changes):
     target, _ = pair
     settings = {"do_sample": False, "max_new_tokens": 40, "eos_token_id": None} | changes
     found = target.generate(
-        PROMPT,
-        **settings,
-        prompt_lookup_num_tokens=3,
-        custom_generate=ours,
-        return_dict_in_generate=True,
+        PROMPT, **settings, prompt_lookup_num_tokens=3, custom_generate=ours, return_dict_in_generate=True
     )
     assert torch.equal(found.sequences, target.generate(PROMPT, **settings))
     (row,) = found.acceptance
@@ -495,9 +450,7 @@ def test_prompt_lookup_drafts_from_the_text(pair, changes):
 
 
 def test_processors_with_a_memory_are_refused(pair):
-    target, draft = pair
-    call = partial(target.generate, PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
-    calls = itertools.count()
+    call, calls = partial(decoded, pair, PROMPT, max_new_tokens=4), itertools.count()
     with pytest.raises(ValueError, match="logits_processor Remembers gives other scores"):
         call(logits_processor=[Remembers()], max_new_tokens=1)
     with pytest.raises(ValueError, match="PrefixConstrainedLogitsProcessor gives other scores"):
@@ -574,20 +527,11 @@ def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
 
 def test_what_comes_after_an_end_is_not_asked_for(pair):
     """A processor that can't continue after the end of a text need not do so."""
-    target, draft = pair
 
     def allowed(row, ids):
         assert not (ids[PROMPT.shape[1] :] == 2).any()
         return [2, 7, 8]
 
+    settings = {"do_sample": True, "max_new_tokens": 12, "topology": specinfer(8)}
     for seed in range(5):
-        target.generate(
-            PROMPT,
-            do_sample=True,
-            max_new_tokens=12,
-            prefix_allowed_tokens_fn=allowed,
-            custom_generate=ours,
-            assistant_model=draft,
-            topology=specinfer(8),
-            seed=seed,
-        )
+        decoded(pair, PROMPT, **settings, prefix_allowed_tokens_fn=allowed, seed=seed)
