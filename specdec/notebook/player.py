@@ -51,11 +51,7 @@ def page(trace: str, framed: bool = False) -> str:
     trace: the JSON of a `Generation`. framed: whether it is for a notebook, where the run does not play by
     itself.
     """
-    filled = _filled(empty(), "trace", trace)
+    start = 'id="trace">'
+    escaped = trace.replace("<", "\\u003c")  # "</script" would end the element
+    filled = empty().replace(start, start + escaped, 1)
     return filled.replace("<body>", "<body data-framed>", 1) if framed else filled
-
-
-def _filled(page: str, name: str, text: str) -> str:
-    """Puts JSON into the page's element `name`. Every "<" is escaped, as "</script" would end the element."""
-    start = f'id="{name}">'
-    return page.replace(start, start + text.replace("<", "\\u003c"), 1)

@@ -100,6 +100,11 @@ def test_plain_decoding_needs_no_draft(family):
     assert torch.equal(found, target.generate(PROMPT, **settings))
 
 
+def next_scores(target, ids, **settings):
+    """transformers' scores [vocabulary] of the next token."""
+    return target.generate(ids, **settings, return_dict_in_generate=True, output_scores=True).scores[0][0]
+
+
 @pytest.mark.parametrize(
     "warper",
     [
@@ -112,11 +117,9 @@ def test_plain_decoding_needs_no_draft(family):
 def test_warpers_keep_their_own_settings(small, warper):
     """All tokens that are ever sampled have a probability in transformers' scores."""
     settings = {"do_sample": True, "top_k": 0, "logits_processor": [warper()], "max_new_tokens": 1}
-    scores = (
-        small[0].generate(PROMPT % 6, **settings, return_dict_in_generate=True, output_scores=True).scores
-    )
+    scores = next_scores(small[0], PROMPT % 6, **settings)
     found = decoded(small, PROMPT % 6, **settings, **SAMPLED)
-    assert set(found[:, -1].tolist()) == set(scores[0][0].isfinite().nonzero().flatten().tolist())
+    assert set(found[:, -1].tolist()) == set(scores.isfinite().nonzero().flatten().tolist())
 
 
 SAMPLED = {"num_return_sequences": 500, "method": "ersd", "topology": sequence(1), "seed": 0}
@@ -133,13 +136,7 @@ def distribution_of(target, prompt, settings):
     """The distribution of the next two tokens by transformers' own scores."""
 
     def next_distribution(ids):
-        once = {
-            "do_sample": True,
-            "max_new_tokens": 1,
-            "return_dict_in_generate": True,
-            "output_scores": True,
-        }
-        return target.generate(ids, **once, **settings).scores[0][0].softmax(-1).double()
+        return next_scores(target, ids, **settings, do_sample=True, max_new_tokens=1).softmax(-1).double()
 
     first, distribution = next_distribution(prompt), {}
     for token_id in first.nonzero().flatten().tolist():

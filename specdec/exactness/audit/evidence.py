@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
-from specdec.exactness.audit.distribution import NO_TOKEN, Outcome
+from specdec.exactness.audit.distribution import NO_TOKEN
 from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
@@ -166,7 +167,7 @@ def _log_chernoff(count: int, number: float, expected: float) -> float:
 
 
 def of_counts(
-    name: str, counts: Mapping[Outcome, int], distribution: Mapping[Outcome, float], level: float
+    name: str, counts: Mapping[Any, int], distribution: Mapping[Any, float], level: float
 ) -> Evidence:
     """Tests counted outcomes against a distribution. level: the probability of a false alarm."""
     test, count = chi_square(counts, distribution), sum(counts.values())
@@ -193,12 +194,12 @@ def places(distribution: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) 
 def uniformity(name: str, numbers: np.ndarray, level: float) -> Evidence:
     """Test whether numbers are uniform."""
     cells = _cells(numbers.ravel(), BINS)
-    return of_counts(name, _counted((cell,) for cell in cells), _uniform(BINS, 1), level)
+    return of_counts(name, Counter((cell,) for cell in cells), _uniform(BINS, 1), level)
 
 
 def independence(name: str, pairs: np.ndarray, level: float) -> Evidence:
     """Test whether pairs [n, 2] are uniform and independent of each other."""
-    cells = _counted(zip(*(_cells(column, GRID) for column in pairs.T), strict=True))
+    cells = Counter(zip(*(_cells(column, GRID) for column in pairs.T), strict=True))
     return of_counts(name, cells, _uniform(GRID, 2), level)
 
 
@@ -247,9 +248,5 @@ def _cells(numbers: np.ndarray, count: int) -> list[int]:
     return np.minimum((numbers * count).astype(int), count - 1).tolist()
 
 
-def _counted(cells: Iterable[tuple[int, ...]]) -> Mapping[Outcome, int]:
-    return Counter(cells)
-
-
-def _uniform(count: int, dimensions: int) -> dict[Outcome, float]:
+def _uniform(count: int, dimensions: int) -> dict[tuple[int, ...], float]:
     return dict.fromkeys(np.ndindex(*((count,) * dimensions)), count ** (-dimensions))
