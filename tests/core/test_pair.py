@@ -208,21 +208,11 @@ def test_a_tokenizer_whose_texts_could_never_end_is_named():
 @pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])
 def test_what_is_not_there_is_named(missing, folders, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match=missing):
-        specdec.load_pair(missing)
-    with pytest.raises(ValueError, match=missing):
-        specdec.load_pair(folders / "target", draft=missing)
-
-
-def test_a_draft_without_a_target_is_named(folders):
+    for given in ({"target": missing}, {"target": folders / "target", "draft": missing}):
+        with pytest.raises(ValueError, match=missing):
+            specdec.load_pair(**given)
     with pytest.raises(ValueError, match="needs a target"):
         specdec.load_pair(draft=folders / "draft")
-
-
-@pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2)], ids=["None", "name", "layer"])
-def test_what_is_no_model_is_named(model):
-    with pytest.raises(ValueError, match="can't be used as a model"):
-        specdec.ModelPair(model)
 
 
 def break_weights(folder):
@@ -316,10 +306,14 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
             pair.encode("the cat")
 
 
-def test_refusals_are_short():
-    with pytest.raises(ValueError, match="as a model") as refusal:
-        specdec.ModelPair([tiny_model("llama")])
+@pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2), [tiny_model("llama")]], ids=type)
+def test_what_is_no_model_is_named_in_short(model):
+    with pytest.raises(ValueError, match="can't be used as a model") as refusal:
+        specdec.ModelPair(model)
     assert len(str(refusal.value)) < 250
     assert "\n" not in str(refusal.value)
+
+
+def test_what_is_no_report_is_named():
     with pytest.raises(ValueError, match="report = 5"):
         specdec.load_pair(report=5)

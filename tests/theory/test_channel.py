@@ -72,14 +72,6 @@ def test_samples_have_the_distribution_p(method):
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
 
 
-def test_poisson_functional_index_has_ersds_distribution():
-    """A χ² test. A false alarm has probability 1e-6. GSD's distribution fails it."""
-    indices = [(message.index,) for message in messages("poisson_functional")]
-    ersd, gsd = theory.ersd_acceptance_by_index(P, Q, 5), theory.gsd_acceptance_by_index(P, Q, 5)
-    assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(ersd)}) > FALSE_ALARM
-    assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(gsd)}) < FALSE_ALARM
-
-
 class ChannelNoise:
     """The uniforms of greedy rejection sampling at a position."""
 
