@@ -1,5 +1,7 @@
 // The connection to a room over plain HTTP: sends actions and receives news.
 
+import { keep, keptValue } from "../shared/memory.js";
+
 const PAUSE = 300; // least milliseconds between two requests of a lecturer for the state of the room
 const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
@@ -94,12 +96,7 @@ const remembered = new Map();
 
 export function remember(name, value) {
   remembered.set(name, value);
-  try {
-    if (value) localStorage.setItem(name, JSON.stringify(value));
-    else localStorage.removeItem(name);
-  } catch {
-    // the browser stores nothing: the memory lasts as long as the page
-  }
+  keep(name, value && JSON.stringify(value));
 }
 
 // Forgets this room. If another window of the browser has entered a newer room, that one stays.
@@ -108,12 +105,8 @@ export function forget(name, who) {
 }
 
 export function recall(name) {
-  try {
-    const value = JSON.parse(localStorage.getItem(name)) ?? remembered.get(name);
-    return typeof value?.room === "string" && typeof value?.token === "string" ? value : null;
-  } catch {
-    return remembered.get(name) ?? null;
-  }
+  const value = keptValue(name) ?? remembered.get(name);
+  return typeof value?.room === "string" && typeof value?.token === "string" ? value : null;
 }
 
 // A code in groups, as people read it aloud.

@@ -1,11 +1,7 @@
 // Whether this browser leads a class. This is known before any other script of the classroom is fetched.
 
+import { kept } from "../shared/memory.js";
+
 export const KEPT = "specdec.class.lecturer";
 
-export function isTeaching() {
-  try {
-    return localStorage.getItem(KEPT) !== null;
-  } catch {
-    return false; // the browser stores nothing
-  }
-}
+export const isTeaching = () => kept(KEPT) !== null;

@@ -3,16 +3,16 @@
 
 /** @import { State } from "../types.d.ts" */
 
+import { keep, kept } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
-import { remember, remembered } from "./choices.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
 
-const WHY = "specdec.why"; // whether the race is open
+const WHY = "specdec.why"; // kept once the race was opened
 const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
@@ -104,7 +104,7 @@ export function mountAside(element) {
   const find = (selector) => element.querySelector(selector);
   const names = new URLSearchParams(location.search);
   // A link to a moment in a run shows the race of that moment.
-  let isOpen = remembered(WHY) || names.has("round") || names.has("decision");
+  let isOpen = kept(WHY) !== null || names.has("round") || names.has("decision");
   let run = null;
   const draw = onFrame(() => {
     if (state.run !== run && stage() === "end") setStage("");
@@ -126,7 +126,7 @@ export function mountAside(element) {
   });
   const open = () => {
     isOpen = true;
-    remember(WHY, true);
+    keep(WHY, "");
     setStage("");
     draw();
     onceDrawn(() => void (element.parentElement.scrollLeft = element.parentElement.scrollWidth)); // on a phone, to the race

@@ -2,10 +2,10 @@
 // prompt and method. The drawer opens without scripts; Escape closes it.
 
 import { onFields } from "../page/setup.js";
+import { keep, kept } from "../shared/memory.js";
 import { make } from "../shared/view.js";
-import { remember, remembered } from "./choices.js";
 
-const MORE = "specdec.more"; // whether the visitor sees all controls
+const MORE = "specdec.more"; // kept if the visitor sees all controls
 
 export function mountDrawer(element) {
   mountMethods();
@@ -20,9 +20,9 @@ export function mountDrawer(element) {
 
 function mountMore(box) {
   const show = () => document.getElementById("page").classList.toggle("simple", !box.checked);
-  box.checked = remembered(MORE);
+  box.checked = kept(MORE) !== null;
   box.addEventListener("change", () => {
-    remember(MORE, box.checked);
+    keep(MORE, box.checked ? "" : null);
     show();
   });
   show();

@@ -1,26 +1,15 @@
 // The visitor's predictions, { lesson: { question: value } }. The browser stores them if it is allowed to.
 
+import { keep, keptValue } from "../shared/memory.js";
 import { observable } from "../shared/observable.js";
 
 const PLACE = "specdec.lessons";
 const progress = observable();
-let answers = stored();
+const stored = keptValue(PLACE);
+let answers = stored && typeof stored === "object" ? stored : {};
 
-function stored() {
-  try {
-    const value = JSON.parse(localStorage.getItem(PLACE));
-    return value && typeof value === "object" ? value : {};
-  } catch {
-    return {}; // the browser stores nothing, or another program wrote the stored value
-  }
-}
-
-function keep() {
-  try {
-    localStorage.setItem(PLACE, JSON.stringify(answers));
-  } catch {
-    // the browser stores nothing: the predictions last as long as the page
-  }
+function changed() {
+  keep(PLACE, JSON.stringify(answers));
   progress.notify();
 }
 
@@ -28,14 +17,14 @@ export const answerOf = (lesson, question) => answers[lesson]?.[question];
 
 export function answer(lesson, question, value) {
   answers[lesson] = { ...answers[lesson], [question]: value };
-  keep();
+  changed();
 }
 
 // Deletes the answers of one lesson, or of all lessons.
 export function forget(lesson) {
   if (lesson) delete answers[lesson];
   else answers = {};
-  keep();
+  changed();
 }
 
 export function onProgress(listener) {

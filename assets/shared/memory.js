@@ -1,0 +1,30 @@
+// Texts that the browser keeps for this page, by name. A browser that stores nothing has none of them, and forgets
+// what it gets.
+
+/** The kept text, or null. @param {"localStorage" | "sessionStorage"} [storage] */
+export function kept(name, storage = "localStorage") {
+  try {
+    return globalThis[storage].getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** The value that was kept as JSON, or null. @param {"localStorage" | "sessionStorage"} [storage] */
+export function keptValue(name, storage) {
+  try {
+    return JSON.parse(kept(name, storage));
+  } catch {
+    return null; // another program wrote the text
+  }
+}
+
+/** Keeps a text; null deletes it. @param {"localStorage" | "sessionStorage"} [storage] */
+export function keep(name, text, storage = "localStorage") {
+  try {
+    if (text === null) globalThis[storage].removeItem(name);
+    else globalThis[storage].setItem(name, text);
+  } catch {
+    // the browser stores nothing, or the text is too long for it
+  }
+}
