@@ -4,7 +4,7 @@ import { offer, writeAddress } from "../page/setup.js";
 import { onTab, openTab } from "../page/tabs.js";
 import { KINDS, STATUSES } from "../shared/catalogue.js";
 import { appendText, shortened, visible } from "../shared/labels.js";
-import { fillTable, make, setText } from "../shared/view.js";
+import { fillTable, make, setMessage, setText } from "../shared/view.js";
 import { Game } from "./game.js";
 import { START, setupOf } from "./setup.js";
 import { outcome, rows, said } from "./words.js";
@@ -97,7 +97,7 @@ class YouDraft {
     this.find(".typed").value = "";
     this.busy = false;
     this.ready = performance.now();
-    this.tell("");
+    setMessage(this.find(".error-box"), "");
     this.draw();
   }
 
@@ -113,7 +113,7 @@ class YouDraft {
     answer ??= { error: BROKEN };
     if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;
-    this.tell(answer.error ?? "");
+    setMessage(this.find(".error-box"), answer.error);
     this.draw();
     return answer.error ? undefined : answer;
   }
@@ -145,11 +145,6 @@ class YouDraft {
     game.alone = alone;
     this.draw();
     this.find(".same").scrollIntoView({ block: "nearest" });
-  }
-
-  tell(message) {
-    setText(this.find(".error-box"), message);
-    this.find(".error-box").hidden = message === "";
   }
 
   draw() {

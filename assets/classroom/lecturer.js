@@ -1,7 +1,7 @@
 // The lecturer's side of a room: the class follows the lesson's step, and its answers are counted and shown.
 
 import * as lessons from "../lessons/panel.js";
-import { make, setText } from "../shared/view.js";
+import { make, setMessage, setText } from "../shared/view.js";
 import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawHistogram } from "./histogram.js";
 import { mountDraft } from "./lecturer_draft.js";
@@ -162,8 +162,7 @@ function inLesson(join) {
   return () => {
     const place = lessons.place();
     const isHere = Boolean(who && place && state?.place && key(state.place) === key(place));
-    setText(trouble, message ?? "");
-    trouble.hidden = !message;
+    setMessage(trouble, message);
     chip.hidden = !who;
     if (who) setText(chip, `Class ${spelled(who.room)} · ${state?.here ?? 0} here`);
     section.hidden = !isHere || !state.question;
@@ -214,7 +213,6 @@ export function mountClassBar(element, _, server) {
 
 export function mountClassroom(element) {
   const find = (selector) => element.querySelector(selector);
-  const box = find(".message");
   find(".local").hidden = !LOCAL.test(location.hostname);
   const on = (selector, act) => find(selector).addEventListener("click", act);
   on("button.open", async () => {
@@ -232,8 +230,7 @@ export function mountClassroom(element) {
     if (who) find("details").open = true;
     if (who) setText(find(".code"), spelled(who.room));
     if (who) setText(find(".here"), present(state ?? {}));
-    setText(box, message ?? "");
-    box.hidden = !message;
+    setMessage(find(".message"), message);
   };
   views.push(view);
   view();

@@ -1,7 +1,7 @@
 // The class as the draft, for the projector: the text, the proposals, and the scores of the class and the
 // small model.
 
-import { setText } from "../shared/view.js";
+import { setMessage, setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
 import { drawProposals, drawScores, drawText } from "./draft.js";
 
@@ -42,9 +42,7 @@ export function mountDraft(dialog, send) {
     draw({ who, state, message }) {
       const draft = state?.draft;
       if (who) setText(find(".room"), `Class ${spelled(who.room)} · ${state?.here ?? 0} here`);
-      const box = find(".message");
-      setText(box, message ?? "");
-      box.hidden = !message;
+      setMessage(find(".message"), message);
       find(".begin").hidden = Boolean(draft);
       find(".drafting").hidden = !draft;
       if (draft) drawRound(state);

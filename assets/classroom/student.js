@@ -2,7 +2,7 @@
 // steps.
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
-import { make, setText } from "../shared/view.js";
+import { make, setMessage, setText } from "../shared/view.js";
 import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawProposals, drawScores, drawText } from "./draft.js";
 import { drawHistogram } from "./histogram.js";
@@ -20,11 +20,7 @@ const past = []; // states of lesson steps, in order of arrival
 
 const keyOf = ({ place, draft }) => (place ? `${place.lesson}/${place.step}` : draft ? `draft/${draft.number}` : "");
 
-function tell(message) {
-  const box = find(".message");
-  setText(box, message ?? "");
-  box.hidden = !message;
-}
+const tell = (message) => setMessage(find(".message"), message);
 
 // ---------------------------------------------------------------- joining and leaving
 

@@ -7,7 +7,7 @@ import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
 import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
-import { onFrame, setText } from "../shared/view.js";
+import { onFrame, setMessage, setText } from "../shared/view.js";
 import { ColumnView, judged } from "./column.js";
 import { Columns } from "./columns.js";
 import { fieldsOf, Shared } from "./shared.js";
@@ -207,8 +207,7 @@ class Comparison {
     const changed = !isActive() && state.shared !== null && !shared.fits(state.shared);
     const pair = !isActive() && state.setup ? `${pairWords(state.setup.models)}. ` : "";
     setText(this.find(".standing"), pair + (changed ? CHANGED : status(views)));
-    setText(this.find(".run-error"), state.message);
-    this.find(".run-error").hidden = state.message === "";
+    setMessage(this.find(".run-error"), state.message);
     setText(this.find(".beside"), beside(views));
     setText(this.find(".summary"), summary(views));
     if (!isActive() && state.lanes.size > 0)

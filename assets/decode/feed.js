@@ -4,7 +4,7 @@ import { onModels } from "../page/models.js";
 import { onFields } from "../page/setup.js";
 import { LOST } from "../shared/server.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
-import { onFrame, setText } from "../shared/view.js";
+import { onFrame, setMessage, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
@@ -86,8 +86,7 @@ export function mountFeed(element, props) {
     // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     const message = isOutOfDate() ? "" : state.message;
-    setText(error, message);
-    error.hidden = message === "";
+    setMessage(error, message);
     again.hidden = message !== LOST;
   });
   subscribe(draw);

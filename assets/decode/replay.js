@@ -16,7 +16,7 @@ import {
   unpark,
 } from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
-import { onFrame, setText } from "../shared/view.js";
+import { onFrame, setMessage, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
 import { INTERRUPTED, keptRun, mountKept, wasInterrupted } from "./kept.js";
@@ -72,8 +72,7 @@ class Replay {
   }
 
   tell(message) {
-    setText(this.error, message);
-    this.error.hidden = message === "";
+    setMessage(this.error, message);
   }
 
   // The address's fields for the run that is shown: its name and the position, counted from 1.

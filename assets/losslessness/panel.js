@@ -7,7 +7,7 @@ import { Drawing } from "../shared/drawing.js";
 import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
-import { onFrame, setText } from "../shared/view.js";
+import { onFrame, setMessage, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
 import { begin, clearPast, isActive, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
@@ -66,9 +66,7 @@ class Lossless {
     element.className = `verdict ${kind}`;
     // a screen reader announces the start and the end of a check, not every number
     element.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
-    const error = this.find(".lossless-error");
-    setText(error, state.message);
-    error.hidden = state.message === "";
+    setMessage(this.find(".lossless-error"), state.message);
     this.writeTiles();
     for (const drawing of this.drawings) drawing.draw();
     this.writeSpread();

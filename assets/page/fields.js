@@ -1,7 +1,7 @@
 // The fields of the page's forms: their values, the errors in them, and how the address reads and writes
 // them.
 
-import { setText } from "../shared/view.js";
+import { setMessage } from "../shared/view.js";
 import { differing, readAll, written, wrong } from "./setup_fields.js";
 
 const forms = {}; // by form and name: the field's description and element
@@ -56,8 +56,7 @@ class Field {
   tell(message) {
     const line = this.element.querySelector(".wrong");
     if (!line) return;
-    setText(line, message);
-    /** @type {HTMLElement} */ (line).hidden = message === "";
+    setMessage(line, message);
     for (const control of this.controls) {
       control.setAttribute("aria-invalid", String(message !== ""));
       if (message) control.setAttribute("aria-describedby", line.id);

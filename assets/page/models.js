@@ -2,7 +2,7 @@
 
 import { stream } from "../shared/server.js";
 import { state as run, subscribe } from "../shared/store.js";
-import { fillRows, make, setText } from "../shared/view.js";
+import { fillRows, make, setMessage, setText } from "../shared/view.js";
 import { fieldOf, valuesOf } from "./fields.js";
 import { decode, onFields } from "./setup.js";
 import { onTab } from "./tabs.js";
@@ -78,11 +78,9 @@ function draw(element, state) {
   );
   drawProgress(element, state);
   setText(element.querySelector(".outcome"), OUTCOME[state.status]?.(state) ?? "");
-  const error = element.querySelector(".models-error");
   const failed =
     state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The current pair stays in use.` : "";
-  setText(error, state.refused ?? failed);
-  error.hidden = error.textContent === "";
+  setMessage(element.querySelector(".models-error"), state.refused ?? failed);
 }
 
 // Receives the updates of the visitor's own load. For a load of somebody else, asks for the state until the

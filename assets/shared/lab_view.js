@@ -1,6 +1,6 @@
 // Tools that the laboratories' views share.
 
-import { setText } from "./view.js";
+import { setMessage } from "./view.js";
 
 // Calls `draw(width, height)` now and whenever the element's size changes; never while it is hidden.
 export function onSize(element, draw) {
@@ -52,12 +52,7 @@ export class Asker {
     const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // offline Gradio gives no answer
     if (number !== this.number) return;
     this.busy?.setAttribute("aria-busy", "false");
-    this.tell(answer.error ?? "");
+    setMessage(this.box, answer.error);
     if (!answer.error) use(answer);
-  }
-
-  tell(error) {
-    setText(this.box, error);
-    this.box.hidden = error === "";
   }
 }

@@ -43,6 +43,13 @@ export function setText(element, text) {
   else element.textContent = text;
 }
 
+// Shows a message in its element, which is hidden while there is none.
+/** @param {string | null} [message] */
+export function setMessage(element, message = "") {
+  setText(element, message ?? "");
+  element.hidden = !message;
+}
+
 export function make(tag, className, text) {
   const element = document.createElement(tag);
   if (className) element.className = className;
