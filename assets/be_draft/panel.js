@@ -42,10 +42,7 @@ function roundElement({ tokens, guess }) {
   tokens.forEach((token, i) => {
     const [space, element] = tokenElement(token);
     if (i < tokens.length - 1 || lost.length === 0) return round.append(space, element);
-    const [place, stack] = [make("span", "instead"), make("span", "lost")];
-    stack.append(...lost.map(lostElement));
-    place.append(stack, element);
-    round.append(space, place);
+    round.append(space, make("span", "instead", make("span", "lost", ...lost.map(lostElement)), element));
   });
   return round;
 }

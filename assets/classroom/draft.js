@@ -22,20 +22,16 @@ export function drawProposals(host, { proposals, others }, mine = null) {
   });
   const list = answerBars(rows, Math.max(...proposals.map(([, count]) => count)), "class-answers proposals");
   const left = others === 1 ? "1 other guess was" : `${others} other guesses were`;
-  host.replaceChildren(list, ...(others > 0 ? [make("p", "note", `${left} not in the tree`)] : []));
+  host.replaceChildren(list);
+  if (others > 0) host.append(make("p", "note", `${left} not in the tree`));
 }
 
 export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFixed(2);
 
 // Draws the accepted tokens per target call of the class and of the small model.
 export function drawScores(host, { accepted, by_model: byModel, rounds }) {
-  const score = (name, value) => {
-    const box = make("div");
-    box.append(make("dt", "", name), make("dd", "", rate(value, rounds)));
-    return box;
-  };
-  const list = make("dl");
-  list.append(score("the class", accepted), score("the small model", byModel));
+  const score = (name, value) => make("div", "", make("dt", "", name), make("dd", "", rate(value, rounds)));
+  const list = make("dl", "", score("the class", accepted), score("the small model", byModel));
   const calls = rounds === 1 ? "1 call" : `${rounds} calls`;
   host.replaceChildren(list, make("p", "note", `accepted tokens per call, over ${calls} of the large model`));
   host.classList.add("scores");

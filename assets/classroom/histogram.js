@@ -45,21 +45,15 @@ const people = (count) => (count === 1 ? "1 answer" : `${count} answers`);
 // A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning`
 // says the mark in words. most: the count of a full bar.
 export function answerBars(rows, most, className = "class-answers") {
-  const list = make("ul", className);
-  for (const { text, count, mark, isRight, isMine, meaning } of rows) {
-    const row = make("li", `choice${isRight ? " right" : ""}`);
-    const line = make("p", "said");
-    line.append(make("span", "mark", mark), make("span", "what", text));
-    if (meaning) line.append(make("span", "visually-hidden", meaning));
-    if (isMine) line.append(make("span", "yours", "yours"));
-    line.append(make("span", "count", String(count)));
-    const bar = make("div", "bar");
-    bar.append(make("span"));
+  const row = ({ text, count, mark, isRight, isMine, meaning }) => {
+    const hidden = meaning && make("span", "visually-hidden", meaning);
+    const words = [make("span", "mark", mark), make("span", "what", text), hidden];
+    words.push(isMine && make("span", "yours", "yours"), make("span", "count", count));
+    const bar = make("div", "bar", make("span"));
     bar.style.setProperty("--share", String(count / Math.max(1, most)));
-    row.append(line, bar);
-    list.append(row);
-  }
-  return list;
+    return make("li", `choice${isRight ? " right" : ""}`, make("p", "said", ...words), bar);
+  };
+  return make("ul", className, ...rows.map(row));
 }
 
 function drawChoices(question, counts, mine) {
@@ -92,9 +86,10 @@ function drawNumbers(question, counts, mine) {
     own.title = `yours: ${said(question, mine)}`;
     plot.append(own);
   }
-  const ends = make("p", "ends");
-  ends.append(...question.range.slice(0, 2).map((value) => make("span", "", said(question, value))));
-  figure.append(plot, ends);
+  figure.append(
+    plot,
+    make("p", "ends", ...question.range.slice(0, 2).map((value) => make("span", "", said(question, value)))),
+  );
   figure.setAttribute("role", "img");
   figure.setAttribute("aria-label", inWords(question, counts));
   return figure;

@@ -1,7 +1,7 @@
 // The lecturer's side of a room: the class follows the lesson's step, and its answers are counted and shown.
 
 import * as lessons from "../lessons/panel.js";
-import { make, setMessage, setText } from "../shared/view.js";
+import { make, makeButton, setMessage, setText } from "../shared/view.js";
 import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawHistogram } from "./histogram.js";
 import { mountDraft } from "./lecturer_draft.js";
@@ -143,17 +143,15 @@ const present = ({ here = 0 }) => (here === 1 ? "1 student is here" : `${here} s
 
 function inLesson(join) {
   const bar = document.querySelector("#lesson .lesson");
-  const chip = Object.assign(make("button", "class-chip"), { type: "button", hidden: true });
-  chip.addEventListener("click", join);
+  const chip = makeButton("class-chip", [], join);
+  chip.hidden = true;
   bar.querySelector(".place").after(chip);
-  const section = Object.assign(make("section", "class"), { hidden: true });
   const [answered, figure] = [make("p", "answered"), make("div", "drawn")];
   answered.setAttribute("role", "status");
-  const button = Object.assign(make("button", "reveal", "Show the answers"), { type: "button" });
-  button.addEventListener("click", reveal);
-  const again = Object.assign(make("button", "again", "Ask again"), { type: "button" });
-  again.addEventListener("click", () => send("again"));
-  section.append(answered, figure, button, again);
+  const button = makeButton("reveal", "Show the answers", reveal);
+  const again = makeButton("again", "Ask again", () => send("again"));
+  const section = make("section", "class", answered, figure, button, again);
+  section.hidden = true;
   const trouble = Object.assign(make("p", "error-box trouble"), { hidden: true });
   trouble.setAttribute("role", "alert");
   bar.querySelector(".body .outcome").before(section);
@@ -184,9 +182,7 @@ function inLesson(join) {
 // Lists the choices, large enough to be read from the last row.
 function choices({ choices: texts = [] }) {
   if (texts.length === 0) return [];
-  const list = make("ol", "offered");
-  list.append(...texts.map((text) => make("li", "", text)));
-  return [list];
+  return [make("ol", "offered", ...texts.map((text) => make("li", "", text)))];
 }
 
 // ---------------------------------------------------------------- mounting

@@ -1,10 +1,9 @@
 // The ways to join the room, for the projector: a QR code, a link and the code.
 
 import * as lessons from "../lessons/panel.js";
+import { svg } from "../shared/drawing.js";
 import { setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
-
-const SVG = "http://www.w3.org/2000/svg";
 
 const linkOf = (room) => {
   const url = new URL("class", document.baseURI);
@@ -16,13 +15,8 @@ const linkOf = (room) => {
 const parts = (address) => address.split(/(?<=\/)/).flatMap((part) => [part, document.createElement("wbr")]);
 
 function drawCode(host, { size, path }) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `-2 -2 ${size + 4} ${size + 4}`);
-  svg.setAttribute("shape-rendering", "crispEdges");
-  const dark = document.createElementNS(SVG, "path");
-  dark.setAttribute("d", path);
-  svg.append(dark);
-  host.replaceChildren(svg);
+  const place = { viewBox: `-2 -2 ${size + 4} ${size + 4}`, "shape-rendering": "crispEdges" };
+  host.replaceChildren(svg("svg", place, svg("path", { d: path })));
 }
 
 export function mountJoin(dialog, server, present) {

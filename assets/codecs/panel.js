@@ -4,8 +4,8 @@
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
 import { visible } from "../shared/labels.js";
-import { Plot, tableOf } from "../shared/plot.js";
-import { fillRows, make, setText } from "../shared/view.js";
+import { headOf, Plot, tableOf } from "../shared/plot.js";
+import { fillRows, make, makeButton, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
 // Shows a token with visible signs for spaces. The entry for all other tokens is shown as words.
@@ -29,7 +29,7 @@ function drawReceived(host, tokens, chosen, choose) {
   fillRows(
     host,
     tokens,
-    () => Object.assign(make("button", "sent"), { type: "button" }),
+    () => makeButton("sent"),
     (button, token, i) => {
       const text = make("span", "text", visible(token.text));
       const bits = make("span", "bits", token.bits);
@@ -47,15 +47,13 @@ function drawReceived(host, tokens, chosen, choose) {
 
 // Draws the transmission of one token: the proposals that both sides drew, the index, and its bits.
 function drawMessage(host, token, number, method) {
-  const list = make("ol", "proposals");
-  token.proposals.forEach((text, i) => {
+  const items = token.proposals.map((text, i) => {
     const taken = i === token.index;
-    const item = make("li", taken ? "taken" : "passed");
-    item.append(make(taken ? "b" : "s", "", shownToken(text)), ` index ${i}${taken ? ", taken" : ""}`);
-    list.append(item);
+    const name = make(taken ? "b" : "s", "", shownToken(text));
+    return make("li", taken ? "taken" : "passed", name, ` index ${i}${taken ? ", taken" : ""}`);
   });
   if (token.index >= token.proposals.length) {
-    list.append(make("li", "", `… ${token.index - token.proposals.length + 1} more; Alice takes the last one`));
+    items.push(make("li", "", `… ${token.index - token.proposals.length + 1} more; Alice takes the last one`));
   }
   const how =
     method === "greedy_rejection"
@@ -63,7 +61,7 @@ function drawMessage(host, token, number, method) {
       : "Alice takes the winner of the race under P. The index is the winner's place in the race under Q.";
   host.replaceChildren(
     make("p", "", `Token ${number + 1}. ${how} Both drew, in this order:`),
-    list,
+    make("ol", "proposals", ...items),
     make(
       "p",
       "",
@@ -93,15 +91,8 @@ function tokenTable(tokens) {
 
 // Draws a table in which P and Q can be edited.
 function drawEditor(host, names, p, q, changed) {
-  const table = make("table", "editor");
-  const head = make("tr");
-  for (const title of ["token", "P", "Q"]) head.append(Object.assign(make("th", "", title), { scope: "col" }));
-  table.append(make("thead"), make("tbody"));
-  table.tHead.append(head);
-  names.forEach((name, i) => {
-    const row = make("tr");
-    row.append(make("td", "", shownToken(name)), make("td"), make("td"));
-    [p, q].forEach((probabilities, column) => {
+  const rows = names.map((name, i) => {
+    const inputs = [p, q].map((probabilities, column) => {
       const input = Object.assign(make("input"), {
         type: "number",
         min: 0,
@@ -110,11 +101,11 @@ function drawEditor(host, names, p, q, changed) {
       });
       input.setAttribute("aria-label", `${"PQ"[column]} of ${shownToken(name)}`);
       input.addEventListener("change", changed);
-      row.children[column + 1].append(input);
+      return make("td", "", input);
     });
-    table.tBodies[0].append(row);
+    return make("tr", "", make("td", "", shownToken(name)), ...inputs);
   });
-  host.replaceChildren(table);
+  host.replaceChildren(make("table", "editor", headOf(["token", "P", "Q"]), make("tbody", "", ...rows)));
 }
 
 function edited(host) {

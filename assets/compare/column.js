@@ -3,7 +3,7 @@
 import { KINDS } from "../shared/catalogue.js";
 import { term } from "../shared/glossary.js";
 import { appendInk, appendText } from "../shared/labels.js";
-import { fillRows, make, setText } from "../shared/view.js";
+import { fillRows, make, makeButton, setText } from "../shared/view.js";
 import { Controls } from "./controls.js";
 import { around, change, efficiency, reason, verdict } from "./diff.js";
 import { laneOf, reference, state } from "./state.js";
@@ -89,53 +89,40 @@ export class ColumnView {
     this.marked = "";
     this.phase = "";
     this.controls = new Controls(column, choices, changed);
-    this.element = make("article", "card column");
-    this.element.append(this.header(remove), this.judgement(), this.story(), this.tiles(), this.reasons());
+    const parts = [this.header(remove), this.judgement(), this.story(), this.tiles(), this.reasons()];
+    this.element = make("article", "card column", ...parts);
   }
 
   header(remove) {
-    const header = make("header");
     this.title = make("h3", "visually-hidden");
-    this.remove = Object.assign(make("button", "remove", "×"), { type: "button" });
-    this.remove.addEventListener("click", remove);
-    header.append(this.title, this.controls.element, this.remove);
-    return header;
+    this.remove = makeButton("remove", "×", remove);
+    return make("header", "", this.title, this.controls.element, this.remove);
   }
 
   tiles() {
-    const list = make("dl", "tiles");
     this.numbers = {};
-    for (const [name, label] of Object.entries(TILES)) {
-      const tile = make("div");
+    const tiles = Object.entries(TILES).map(([name, label]) => {
       this.numbers[name] = [make("dd", name), make("dd", "note")];
-      const title = make("dt");
-      title.append(TERMS[name] ? term(TERMS[name], label) : label);
-      tile.append(title, ...this.numbers[name]);
-      list.append(tile);
-    }
-    return list;
+      return make("div", "", make("dt", "", TERMS[name] ? term(TERMS[name], label) : label), ...this.numbers[name]);
+    });
+    return make("dl", "tiles", ...tiles);
   }
 
   judgement() {
-    const box = make("div", "judgement");
     this.parts = { said: make("p", "said"), change: make("p", "change") };
-    box.append(...Object.values(this.parts));
-    return box;
+    return make("div", "judgement", ...Object.values(this.parts));
   }
 
   reasons() {
-    const box = make("div", "reasons");
     Object.assign(this.parts, { places: make("dl", "places"), reason: make("p", "reason") });
-    box.append(this.parts.places, this.parts.reason);
-    return box;
+    return make("div", "reasons", this.parts.places, this.parts.reason);
   }
 
   story() {
-    this.text = Object.assign(make("div", "story"), { tabIndex: 0, role: "region" });
     this.prompt = make("span", "prompt");
     this.tokens = make("span", "tokens");
-    this.text.append(this.prompt, this.tokens);
-    return this.text;
+    this.text = make("div", "story", this.prompt, this.tokens);
+    return Object.assign(this.text, { tabIndex: 0, role: "region" });
   }
 
   // old: whether the shown run has other settings than the column now.
@@ -212,13 +199,7 @@ export class ColumnView {
 }
 
 // An excerpt of one text around the token at which it differs from another.
-function place() {
-  const row = make("div");
-  const text = make("dd");
-  text.append(make("span"), make("mark"), make("span"));
-  row.append(make("dt"), text);
-  return row;
-}
+const place = () => make("div", "", make("dt"), make("dd", "", make("span"), make("mark"), make("span")));
 
 function fillPlace(row, name, { before, token, after }) {
   setText(row.firstChild, name);

@@ -4,11 +4,7 @@ import { make } from "../shared/view.js";
 
 const LABELS = { method: "Method", draft: "Draft", topology: "Topology", k: "k" };
 
-function select(options) {
-  const element = make("select");
-  element.append(...options.map(([label, value]) => new Option(label, value)));
-  return element;
-}
+const select = (options) => make("select", "", ...options.map(([label, value]) => new Option(label, value)));
 
 export class Controls {
   // column: the object that the controls change. changed: called after each change.
@@ -25,9 +21,7 @@ export class Controls {
       k,
     };
     for (const [name, input] of Object.entries(this.inputs)) {
-      const label = make("label", name);
-      label.append(make("span", "", LABELS[name]), input);
-      this.element.append(label);
+      this.element.append(make("label", name, make("span", "", LABELS[name]), input));
       input.addEventListener("change", () => this.take());
     }
     Object.assign(this.inputs.topology.dataset, { term: "topology" });

@@ -7,7 +7,7 @@ import { keep, kept } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
-import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { makeButton, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
@@ -72,13 +72,13 @@ function place(isOpen) {
 
 // The button beside a pressed word, which opens its race.
 function whyButton(open) {
-  const button = Object.assign(make("button", "why", "Why this word?"), { type: "button", hidden: true });
   const texts = document.querySelector("#text .texts");
-  texts.append(button);
-  button.addEventListener("click", () => {
+  const button = makeButton("why", "Why this word?", () => {
     button.hidden = true;
     open();
   });
+  button.hidden = true;
+  texts.append(button);
   let word = null;
   texts.querySelector(".tokens").addEventListener("click", (event) => {
     word = /** @type {Element} */ (event.target).closest(".token");

@@ -3,7 +3,7 @@
 
 import { onFields } from "../page/setup.js";
 import { keep, kept } from "../shared/memory.js";
-import { make } from "../shared/view.js";
+import { makeButton } from "../shared/view.js";
 
 const MORE = "specdec.more"; // kept if the visitor sees all controls
 
@@ -32,8 +32,7 @@ function mountMore(box) {
 function mountMethods() {
   const method = document.getElementById("method");
   const choices = /** @type {HTMLInputElement[]} */ ([...method.querySelectorAll("input")]);
-  const more = Object.assign(make("button", "more", "more"), { type: "button" });
-  more.addEventListener("click", () => {
+  const more = makeButton("more", "more", () => {
     method.classList.add("all");
     choices[3].focus();
   });

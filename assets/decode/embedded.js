@@ -1,5 +1,6 @@
 // The page inside a frame: the panels of a saved page, with the run that the address names.
 
+import { make, makeButton } from "../shared/view.js";
 import { decodedRun, recordedRun } from "./fetched.js";
 import { about, begin, prepare, present } from "./offline.js";
 import { play } from "./player.js";
@@ -14,8 +15,7 @@ export function start() {
 // The server decodes a run only after a press, because the frame may be one of many on a page that nobody
 // reads.
 function offer(asked) {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Decode this run" });
-  button.addEventListener("click", () => {
+  const button = makeButton("", "Decode this run", () => {
     about().textContent = "The server decodes the run …";
     shown(decodedRun(asked));
   });
@@ -34,7 +34,7 @@ async function shown(run) {
 }
 
 function wholePage() {
-  const link = Object.assign(document.createElement("a"), { target: "_blank", textContent: "Open the whole page" });
+  const link = Object.assign(make("a", "", "Open the whole page"), { target: "_blank" });
   link.href = new URL(`.${location.search}`, document.baseURI).href;
   return link;
 }

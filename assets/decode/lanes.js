@@ -29,11 +29,7 @@ class Lane {
     this.svg = svg("svg", { class: "calls", "aria-hidden": "true", height: HEIGHT });
     const [blocks, ticks] = ["blocks", "ticks"].map((what) => svg("clipPath", { id: `${name}-${what}` }));
     this.masks = [blocks, ticks].map((mask) => mask.appendChild(svg("rect", { height: HEIGHT })));
-    const masked = (what, ...paths) => {
-      const group = svg("g", { "clip-path": `url(#${name}-${what})` });
-      group.append(...paths);
-      return group;
-    };
+    const masked = (what, ...paths) => svg("g", { "clip-path": `url(#${name}-${what})` }, ...paths);
     const path = (name) => svg("path", { class: name });
     this.guess = path("guess");
     this.call = path("call");

@@ -2,6 +2,7 @@
 // quarter of a second. They are left out if the visitor prefers reduced motion or if rounds pass quickly.
 
 import { state } from "../shared/store.js";
+import { make } from "../shared/view.js";
 import { passed as playedSeconds } from "./player.js";
 
 const TOOK = 250; // milliseconds
@@ -53,9 +54,7 @@ export function run(bars) {
 // Moves a copy of a word from one place on the screen to another.
 export function fly(text, from, to) {
   if (from.width === 0 || to.width === 0) return;
-  const copy = document.createElement("span");
-  copy.className = "flying";
-  copy.textContent = text;
+  const copy = make("span", "flying", text);
   document.querySelector(".shell").append(copy);
   const zoom = copy.currentCSSZoom ?? 1; // projector mode and large screens enlarge the page's pixels
   const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;

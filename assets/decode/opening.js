@@ -93,11 +93,9 @@ function words(round, step, isCode) {
     element.style.setProperty("--at", String(i));
     return element;
   });
-  const group = make("span", `guesses ${step}`);
   // in code a rejected word would move the indentation of its replacement
   const [kept, out] = isWritten && isCode ? [drawn.slice(0, right), drawn.slice(right)] : [drawn, []];
-  group.append(...kept, ...(isWritten ? own : []), ...out);
-  return group;
+  return make("span", `guesses ${step}`, ...kept, ...(isWritten ? own : []), ...out);
 }
 
 // Writes the line: the text just before the first explained round, the explained rounds, and the current one
@@ -164,9 +162,7 @@ export function showStills() {
     const [line, caption] = [make("p", "line"), make("p", "caption", all[step])];
     drawLine(line, first, first, step);
     line.firstChild.remove();
-    const row = make("div");
-    row.append(caption, line);
-    return row;
+    return make("div", "", caption, line);
   });
   view.stills.replaceChildren(...pictures);
 }
@@ -195,10 +191,8 @@ function end(event) {
 
 export function mountOpening(element) {
   view = { line: make("p", "line"), caption: make("p", "caption"), stills: make("div", "stills") };
-  const box = make("div", "slow");
-  box.append(view.line, view.caption, view.stills);
   view.caption.setAttribute("aria-live", "polite");
-  element.querySelector("section").append(box);
+  element.querySelector("section").append(make("div", "slow", view.line, view.caption, view.stills));
   document.addEventListener("keydown", end, true);
   document.addEventListener("pointerdown", end, true);
   onPlayer(() => ["line", "bars"].includes(stage()) && !isPlaying() && setStage("end"));

@@ -5,7 +5,7 @@ import { isEmitted } from "../shared/decisions.js";
 import { Drawing, hatching, mountSwap, raceEnd, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state } from "../shared/store.js";
-import { fillRows, make, setText } from "../shared/view.js";
+import { fillRows, makeButton, setText } from "../shared/view.js";
 import { mountLight, mountMarks, mountSelected, ofNode, ofToken } from "./link.js";
 import { run, settle, timely } from "./motion.js";
 import { children, nameOf, numbers, raced, sentence, tested } from "./sentences.js";
@@ -38,8 +38,9 @@ export function leading(step, decided, most = LANES) {
 }
 
 function laneElement() {
-  const group = svg("g", { class: "row" });
-  group.append(
+  return svg(
+    "g",
+    { class: "row" },
     svg("rect", { class: "behind" }),
     svg("text", { class: "name", "text-anchor": "end", "dominant-baseline": "central" }),
     ...["draft", "target"].flatMap((model) => [
@@ -48,7 +49,6 @@ function laneElement() {
       svg("text", { class: "time", "dominant-baseline": "central" }),
     ]),
   );
-  return group;
 }
 
 // Draws a candidate's bar, from the start of the race to its arrival. The winner has a mark at its end. A bar
@@ -66,8 +66,9 @@ function fillRunner([bar, mark, time], arrival, { at, y, first, shape, shown }) 
 }
 
 function stripElement() {
-  const group = svg("g", { class: "row strip" });
-  group.append(
+  return svg(
+    "g",
+    { class: "row strip" },
     svg("text", { class: "name", "text-anchor": "end", "dominant-baseline": "central" }),
     svg("rect", { class: "whole", height: STRIP, rx: 2 }),
     svg("rect", { class: "bar draft", height: STRIP, rx: 2 }),
@@ -75,7 +76,6 @@ function stripElement() {
     svg("text", { class: "time needle-name", "text-anchor": "middle" }),
     svg("text", { class: "time", "dominant-baseline": "central" }),
   );
-  return group;
 }
 
 class RaceView {
@@ -222,11 +222,7 @@ class RaceView {
   }
 }
 
-function stepButton() {
-  const button = make("button", "step");
-  button.type = "button";
-  return button;
-}
+const stepButton = () => makeButton("step");
 
 // The positions decided so far, with a "?" for the current one.
 function drawSteps(element, round, decision) {

@@ -113,14 +113,14 @@ export function thinned(nodes, reach) {
 }
 
 function nodeElement() {
-  const group = svg("g");
-  group.append(
+  return svg(
+    "g",
+    {},
     svg("rect", { class: "reach", x: -REACH, y: -REACH, width: 2 * REACH, height: 2 * REACH }),
     svg("rect", { class: "pill", rx: PILL / 2, height: PILL, y: -PILL / 2 }),
     svg("path"),
     svg("text", { y: 4.5 }),
   );
-  return group;
 }
 
 // An edge leaves its parent horizontally and enters its child horizontally, so parallel branches stay apart.

@@ -4,7 +4,7 @@ import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
 import { Asker } from "../shared/lab_view.js";
 import { Plot } from "../shared/plot.js";
-import { fillTable, make, setText } from "../shared/view.js";
+import { fillTable, make, makeButton, setText } from "../shared/view.js";
 
 const SIGNS = { true: "✔", false: "✘", null: "–" };
 
@@ -39,11 +39,8 @@ export function mount(element, props, server) {
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
     const items = entries.map(([title, target]) => {
       target.dataset.slide = title;
-      const button = Object.assign(make("button", "", title), { type: "button" });
-      button.addEventListener("click", () => target.scrollIntoView({ block: "start" }));
-      const item = make("li");
-      item.append(button);
-      return item;
+      const bring = () => target.scrollIntoView({ block: "start" });
+      return make("li", "", makeButton("", title, bring));
     });
     find(".contents ol").replaceChildren(...items);
     dispatchEvent(new Event("slides"));
@@ -51,7 +48,6 @@ export function mount(element, props, server) {
 
   function choices() {
     const buttons = view.methods.map(([id, name]) => {
-      const label = make("label", "choice");
       const input = Object.assign(make("input"), {
         type: "radio",
         name: "experiments-method",
@@ -62,8 +58,7 @@ export function mount(element, props, server) {
         method = id;
         draw();
       });
-      label.append(input, ` ${name}`);
-      return label;
+      return make("label", "choice", input, ` ${name}`);
     });
     find(".choices").replaceChildren(...buttons);
   }

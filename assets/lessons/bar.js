@@ -2,7 +2,7 @@
 
 import { copyText, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
-import { make, setText } from "../shared/view.js";
+import { make, makeButton, setText } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
 import { ask, feedback, isRight, known, said } from "./question.js";
@@ -288,14 +288,9 @@ export class Bar {
 
   // The outcome of each question. A wrong prediction links to the step that shows the answer.
   results() {
-    const list = make("ul", "results");
-    for (const outcome of this.outcomes()) {
-      const item = make("li", "", result(outcome));
-      if (!outcome.right)
-        item.append(this.button("Look again", () => this.open(this.lesson.id, outcome.step, true), outcome.step));
-      list.append(item);
-    }
-    return list;
+    const again = ({ step }) => this.button("Look again", () => this.open(this.lesson.id, step, true), step);
+    const item = (outcome) => make("li", "", result(outcome), outcome.right ? "" : again(outcome));
+    return make("ul", "results", ...this.outcomes().map(item));
   }
 
   // The buttons at the end of a lesson.
@@ -311,9 +306,8 @@ export class Bar {
   }
 
   button(label, act, question = null) {
-    const button = Object.assign(make("button", "more", label), { type: "button" });
+    const button = makeButton("more", label, act);
     if (question) button.setAttribute("aria-label", `${label} at question ${question}`);
-    button.addEventListener("click", act);
     return button;
   }
 

@@ -6,25 +6,25 @@ const sum = (parts) => parts.reduce((total, [, value]) => total + Number(value),
 const longest = (rows) =>
   Math.max(...rows.flatMap(({ bars = [], stack = [] }) => [...bars.map((each) => sum([each])), sum(stack)]), 1e-9);
 
+// A piece in an actor's colour.
+function sign(actor) {
+  const piece = make("i");
+  piece.dataset.actor = actor;
+  return piece;
+}
+
 // A line of parts, [actor, value], one after the other, and the words for them.
 function bar(parts, words, most) {
-  const line = make("span", "amount");
-  for (const [actor, value] of parts) {
-    const fill = make("i");
-    fill.dataset.actor = actor;
+  const fills = parts.map(([actor, value]) => {
+    const fill = sign(actor);
     fill.style.width = `${100 * (Number(value) / most)}%`;
-    line.append(fill);
-  }
-  line.append(make("b", "", words));
-  return line;
+    return fill;
+  });
+  return make("span", "amount", ...fills, make("b", "", words));
 }
 
 // A text, in two parts: the beginning that all texts share, and the rest.
-function written([shared, own]) {
-  const line = make("span", "text", shared);
-  line.append(make("u", "", own));
-  return line;
-}
+const written = ([shared, own]) => make("span", "text", shared, make("u", "", own));
 
 // The contents of a row: a text, one stack of parts, or several bars. isOpen: whether its words are left out.
 function contents({ bars, stack, text, words }, most, isOpen) {
@@ -36,34 +36,21 @@ function contents({ bars, stack, text, words }, most, isOpen) {
 // The meaning of the colours in the board's stacks.
 function legend(rows) {
   const names = new Map(rows.flatMap(({ stack = [] }) => stack.map(([actor, , name]) => [name, actor])));
-  const list = make("p", "legend");
-  for (const [name, actor] of names) {
-    const item = make("span", "", name);
-    const sign = make("i");
-    sign.dataset.actor = actor;
-    item.prepend(sign);
-    list.append(item);
-  }
-  return names.size > 0 ? [list] : [];
+  const items = [...names].map(([name, actor]) => make("span", "", sign(actor), name));
+  return items.length > 0 ? make("p", "legend", ...items) : null;
 }
 
 // board: { title, rows, note }. A row has a name and either bars, [[actor, value, words?]], or a stack,
 // [[actor, value, name]] with words, or a text, [shared part, own part]. Print omits the contents of a row that is asked
 // for; the style sheet hides them until the visitor makes a prediction.
 export function drawBoard(board, { open = false } = {}) {
-  const figure = make("figure", "bars");
   const most = longest(board.rows);
-  const list = make("dl");
-  for (const row of board.rows) {
-    const line = make("div", row.asked ? "asked" : "");
-    const values = make("dd");
-    values.append(...contents(row, most, open && row.asked));
-    line.append(make("dt", "", row.name), values);
-    list.append(line);
-  }
-  figure.append(make("figcaption", "", board.title), list, ...legend(board.rows));
-  if (board.note) figure.append(make("p", "note", board.note));
-  return figure;
+  const rows = board.rows.map((row) => {
+    const values = make("dd", "", ...contents(row, most, open && row.asked));
+    return make("div", row.asked ? "asked" : "", make("dt", "", row.name), values);
+  });
+  const note = board.note && make("p", "note", board.note);
+  return make("figure", "bars", make("figcaption", "", board.title), make("dl", "", ...rows), legend(board.rows), note);
 }
 
 // The board of forward passes with times of this server: { rows: [[rows, ms]], passes, model }.

@@ -1,7 +1,7 @@
 // The presenter's notes: a window for the lecturer's own screen. It follows the lesson and has buttons that
 // move it.
 
-import { make, setText } from "../shared/view.js";
+import { make, makeButton, setText } from "../shared/view.js";
 import { minutesOf, minutesUntil, noteAt, spoken } from "./times.js";
 
 const NAME = "specdec-notes"; // the window's name, by which a reloaded page finds it
@@ -40,12 +40,9 @@ function build(opened, bar) {
   const colours = getComputedStyle(window.document.body);
   for (const name of COLOURS) document.documentElement.style.setProperty(name, colours.getPropertyValue(name));
   const parts = { title: make("h1"), ...named("clock", "say", "ask", "answer", "coming") };
-  const [back, next] = ["Back", "Next"].map((text) => Object.assign(make("button", "", text), { type: "button" }));
-  back.addEventListener("click", () => bar.lesson && bar.back());
-  next.addEventListener("click", () => bar.lesson && bar.advance());
-  const main = make("main");
-  main.append(...Object.values(parts), back, next);
-  document.body.replaceChildren(main);
+  const back = makeButton("", "Back", () => bar.lesson && bar.back());
+  const next = makeButton("", "Next", () => bar.lesson && bar.advance());
+  document.body.replaceChildren(make("main", "", ...Object.values(parts), back, next));
   document.addEventListener("keydown", (event) => bar.key(event));
   const timer = setInterval(() => (opened.closed ? clearInterval(timer) : tick(bar)), EVERY);
   return { ...parts, window: opened };

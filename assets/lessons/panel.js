@@ -5,7 +5,7 @@ import { offer, tell } from "../page/setup.js";
 import { misfit } from "../page/setup_fields.js";
 import { explained } from "../shared/glossary.js";
 import { observable } from "../shared/observable.js";
-import { make, onFrame, setText } from "../shared/view.js";
+import { make, makeButton, onFrame, setText } from "../shared/view.js";
 import { Bar } from "./bar.js";
 import { drawBoard, measuredBoard } from "./board.js";
 import { begin, state as forward, onForward } from "./forward.js";
@@ -82,29 +82,19 @@ function openAsked(lessons, asked) {
 }
 
 function card(lesson, number) {
-  const item = make("li", "card");
-  const start = Object.assign(make("button", "start"), { type: "button" });
-  start.addEventListener("click", () => bar.open(lesson.id));
-  const paper = Object.assign(make("button", "paper", "Print a sheet"), { type: "button" });
+  const start = makeButton("start", [], () => bar.open(lesson.id));
+  const paper = makeButton("paper", "Print a sheet", () => printSheet(lesson, number));
   paper.setAttribute("aria-label", `Print a sheet: ${lesson.title}`);
-  paper.addEventListener("click", () => printSheet(lesson, number));
-  const buttons = make("p", "buttons");
-  buttons.append(start, paper);
-  const goal = make("p");
-  goal.append(...explained(lesson.goal));
-  item.append(make("h3", "", `${number}. ${lesson.title}`), goal, make("p", "note progress"), buttons);
-  return item;
+  const title = make("h3", "", `${number}. ${lesson.title}`);
+  const goal = make("p", "", ...explained(lesson.goal));
+  return make("li", "card", title, goal, make("p", "note progress"), make("p", "buttons", start, paper));
 }
 
 // The card of the lectures: the lessons of the short one, with the minute at which each begins.
 function drawLectures(card) {
   const [short, whole] = bar.lectures;
   setText(card.querySelector("h3"), `A lecture of ${short.minutes} minutes`);
-  const route = short.stops.map(({ lesson, from }) => {
-    const item = make("li", "", lesson.title);
-    item.prepend(make("b", "", `${from} min`));
-    return item;
-  });
+  const route = short.stops.map(({ lesson, from }) => make("li", "", make("b", "", `${from} min`), lesson.title));
   card.querySelector(".route").append(...route);
   const buttons = card.querySelectorAll("button");
   setText(buttons[1], `All lessons: ${whole.minutes} minutes`);

@@ -42,7 +42,6 @@ export function ask(host, question, given, ready) {
 
 function askChoice(host, { choices }, given, ready) {
   const inputs = choices.map((text, i) => {
-    const label = make("label", "option");
     const input = Object.assign(make("input"), {
       type: "radio",
       name: "lesson-choice",
@@ -50,8 +49,7 @@ function askChoice(host, { choices }, given, ready) {
       checked: i === given,
     });
     input.addEventListener("change", ready);
-    label.append(input, make("span", "", text));
-    host.append(label);
+    host.append(make("label", "option", input, make("span", "", text)));
     return input;
   });
   return () => inputs.findIndex(({ checked }) => checked);
@@ -59,7 +57,6 @@ function askChoice(host, { choices }, given, ready) {
 
 function askNumber(host, question, given, ready) {
   const [min, max, step] = question.range;
-  const label = make("label", "number");
   const slider = Object.assign(make("input"), { type: "range", min, max, step, value: given ?? (min + max) / 2 });
   const output = make("output");
   const draw = () => {
@@ -77,8 +74,7 @@ function askNumber(host, question, given, ready) {
     });
   }
   slider.setAttribute("aria-label", "Your prediction");
-  label.append(slider, output);
-  host.append(label);
+  host.append(make("label", "number", slider, output));
   draw();
   return () => Number(slider.value);
 }

@@ -59,14 +59,14 @@ function labelsOf({ level, y, room, standing, height }, tokens) {
 }
 
 function barElement() {
-  const group = svg("g", { class: "outcome" });
-  group.append(
+  return svg(
+    "g",
+    { class: "outcome" },
     svg("rect", { class: "reach" }),
     svg("rect", { class: "band" }),
     svg("rect", { class: "bar" }),
     svg("path", { class: "expected" }),
   );
-  return group;
 }
 
 export class Bars {

@@ -69,11 +69,7 @@ function draw(element, state) {
   fillRows(
     element.querySelector(".now"),
     state.models,
-    () => {
-      const item = make("li");
-      item.append(make("b"), " ", make("span", "name"), make("small"));
-      return item;
-    },
+    () => make("li", "", make("b"), " ", make("span", "name"), make("small")),
     (item, model) => [...item.children].forEach((child, i) => setText(child, lines(model)[i])),
   );
   drawProgress(element, state);

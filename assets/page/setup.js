@@ -2,7 +2,7 @@
 
 import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { observable } from "../shared/observable.js";
-import { make, setText } from "../shared/view.js";
+import { make, makeButton, setText } from "../shared/view.js";
 import { mountFields, valuesOf } from "./fields.js";
 import { misfit, unknown, written } from "./setup_fields.js";
 import { goToTab } from "./tabs.js";
@@ -209,11 +209,15 @@ export async function copyText(text) {
 }
 
 function showText(text) {
-  const dialog = make("dialog", "copy-text");
   const field = Object.assign(make("textarea"), { value: text, readOnly: true, rows: 4 });
-  const close = Object.assign(make("button", "", "Close"), { type: "button" });
-  dialog.append(make("p", "", "This browser does not let the page copy the link. Copy it from here:"), field, close);
-  close.addEventListener("click", () => dialog.close());
+  const words = make("p", "", "This browser does not let the page copy the link. Copy it from here:");
+  const dialog = make(
+    "dialog",
+    "copy-text",
+    words,
+    field,
+    makeButton("", "Close", () => dialog.close()),
+  );
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
   document.querySelector(".shell").append(dialog);

@@ -23,7 +23,6 @@ function measures(element, count) {
 }
 
 function lane() {
-  const group = svg("g", { class: "lane" });
   const bar = (side) => svg("rect", { class: `bar-${side}`, rx: 2 });
   const text = (name) => svg("text", { class: name });
   const handle = svg("g", {
@@ -34,7 +33,9 @@ function lane() {
     "aria-orientation": "horizontal",
   });
   handle.append(svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 }));
-  group.append(
+  return svg(
+    "g",
+    { class: "lane" },
     text("name"),
     bar("q"),
     bar("p"),
@@ -43,7 +44,6 @@ function lane() {
     svg("line", { class: "shared" }),
     handle,
   );
-  return group;
 }
 
 export class Lanes {

@@ -5,7 +5,7 @@ import { offer } from "../page/setup.js";
 import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, quoted, visible } from "../shared/labels.js";
 import { state as run, selectedRound, subscribe } from "../shared/store.js";
-import { fillRows, fillTable, make, onFrame, setText } from "../shared/view.js";
+import { fillRows, fillTable, make, makeButton, onFrame, setText } from "../shared/view.js";
 import { Drafts } from "./drafts.js";
 import { Lanes } from "./lanes.js";
 import {
@@ -28,22 +28,14 @@ const FIRST_SEED = 1; // seed of the 10,000 races when the laboratory opens
 const SIDES = { p: "target P", q: "draft Q" };
 
 function tokenRow() {
-  const row = make("div", "token-row");
-  const name = make("input", "token-name");
-  Object.assign(name, { type: "text", maxLength: 24 });
-  const remove = make("button", "remove", "×");
-  remove.type = "button";
-  row.append(name, ...Object.keys(SIDES).map(probabilitySlider), remove);
-  return row;
+  const name = Object.assign(make("input", "token-name"), { type: "text", maxLength: 24 });
+  return make("div", "token-row", name, ...Object.keys(SIDES).map(probabilitySlider), makeButton("remove", "×"));
 }
 
 function probabilitySlider(side) {
-  const label = make("label", `probability ${side}`);
-  const slider = make("input");
-  Object.assign(slider, { type: "range", min: 0, max: 1, step: "any" });
+  const slider = Object.assign(make("input"), { type: "range", min: 0, max: 1, step: "any" });
   slider.dataset.side = side;
-  label.append(make("span", "", side), slider, make("output"));
-  return label;
+  return make("label", `probability ${side}`, make("span", "", side), slider, make("output"));
 }
 
 class RaceLab {

@@ -4,9 +4,10 @@ import { fillRows, setText } from "./view.js";
 
 const NS = "http://www.w3.org/2000/svg";
 
-export function svg(tag, attributes = {}) {
+export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(NS, tag);
   setAll(element, attributes);
+  element.append(...children);
   return element;
 }
 
@@ -35,11 +36,7 @@ export function ticks(end, count) {
 
 // The lines of an axis with their labels. place(value): the attributes of the line and of the label.
 export function drawAxis(group, values, place, label) {
-  const create = () => {
-    const mark = svg("g");
-    mark.append(svg("line"), svg("text"));
-    return mark;
-  };
+  const create = () => svg("g", {}, svg("line"), svg("text"));
   fillRows(group, values, create, ({ children: [line, text] }, value) => {
     const [lineAt, textAt] = place(value);
     setAll(line, lineAt);
@@ -50,15 +47,10 @@ export function drawAxis(group, values, place, label) {
 
 // A pattern of stripes for fills, so that they differ without colour. The style sheet colours its parts.
 export function hatching(id) {
-  const defs = svg("defs");
   const size = { width: 5, height: 5 };
-  const pattern = svg("pattern", { id, ...size, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
-  pattern.append(
-    svg("rect", { class: "hatch-fill", ...size }),
-    svg("rect", { class: "hatch-line", width: 1.1, height: 5 }),
-  );
-  defs.append(pattern);
-  return defs;
+  const place = { id, ...size, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+  const fill = svg("rect", { class: "hatch-fill", ...size });
+  return svg("defs", {}, svg("pattern", place, fill, svg("rect", { class: "hatch-line", width: 1.1, height: 5 })));
 }
 
 function cross(r) {

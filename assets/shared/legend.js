@@ -1,7 +1,7 @@
 // A figure's legend in HTML. It wraps on a phone, and each entry shows or hides its group of traces.
 
 import { svg } from "./drawing.js";
-import { make } from "./view.js";
+import { make, makeButton } from "./view.js";
 
 const DASHES = {
   solid: "",
@@ -49,14 +49,13 @@ export function legend(element, traces, redraw) {
 }
 
 function entry(name, members, redraw) {
-  const button = Object.assign(make("button", "curve"), { type: "button", title: "show or hide" });
-  button.append(swatch(members), make("span", "", name));
-  button.setAttribute("aria-pressed", String(members.every(({ visible }) => visible !== false)));
-  button.addEventListener("click", () => {
+  const button = makeButton("curve", [swatch(members), make("span", "", name)], () => {
     const shown = button.getAttribute("aria-pressed") !== "true";
     button.setAttribute("aria-pressed", String(shown));
     for (const trace of members) trace.visible = shown;
     redraw();
   });
+  button.title = "show or hide";
+  button.setAttribute("aria-pressed", String(members.every(({ visible }) => visible !== false)));
   return button;
 }

@@ -7,39 +7,30 @@ import { fillTable, make, setText } from "./view.js";
 
 // A folded table for readers who cannot see the plot. A long table can also be scrolled by keys.
 export function tableOf(element, { caption, columns, rows }) {
-  const table = make("table");
-  table.append(make("caption", "", caption), make("thead"), make("tbody"));
-  const head = make("tr");
-  for (const column of columns) head.append(Object.assign(make("th", "", column), { scope: "col" }));
-  table.tHead.append(head);
-  fillTable(table.tBodies[0], rows);
+  const body = make("tbody");
+  fillTable(body, rows);
   element.tabIndex = 0;
   element.setAttribute("role", "region");
   element.setAttribute("aria-label", caption);
-  element.replaceChildren(table);
+  element.replaceChildren(make("table", "", make("caption", "", caption), headOf(columns), body));
 }
+
+// The head of a table.
+export const headOf = (columns) =>
+  make("thead", "", make("tr", "", ...columns.map((name) => Object.assign(make("th", "", name), { scope: "col" }))));
 
 // One figure of a laboratory: title, description, legend, plot and table. `show` displays another view in the
 // same place.
 export class Plot {
   constructor(plotly, view) {
-    this.element = make("article", "plot");
-    this.parts = {};
-    for (const [tag, name] of [
-      ["h3", "title"],
-      ["p", "sentence"],
-      ["div", "legend"],
-      ["div", "figure"],
-      ["p", "key"],
-      ["p", "place"],
-    ]) {
-      this.element.append((this.parts[name] = make(tag, name)));
-    }
-    this.parts.figure.setAttribute("role", "group"); // unlike the role "img", it leaves the buttons inside reachable
-    const details = make("details");
-    this.parts.table = make("div", "scroll");
-    details.append(make("summary", "", "Table of these numbers"), this.parts.table);
-    this.element.append(details);
+    const tags = { title: "h3", sentence: "p", legend: "div", figure: "div", key: "p", place: "p" };
+    const parts = Object.fromEntries(Object.entries(tags).map(([name, tag]) => [name, make(tag, name)]));
+    parts.figure.setAttribute("role", "group"); // unlike the role "img", it leaves the buttons inside reachable
+    const table = make("div", "scroll");
+    const details = make("details", "", make("summary", "", "Table of these numbers"), table);
+    this.element = make("article", "plot", ...Object.values(parts), details);
+    /** @type {Record<string, HTMLElement>} */
+    this.parts = { ...parts, table };
     this.figure = new Figure(this.parts.figure, { skeleton: view.figure, plotly, fill: () => {} });
     this.show(view);
   }

@@ -50,11 +50,24 @@ export function setMessage(element, message = "") {
   element.hidden = !message;
 }
 
-export function make(tag, className, text) {
+// Makes an element with these parts: elements and texts. Empty parts are left out.
+/** @param {any[]} parts */
+export function make(tag, className = "", ...parts) {
   const element = document.createElement(tag);
   if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
+  element.append(...parts.filter((part) => part || part === 0));
   return element;
+}
+
+// Makes a button that does not send a form. act: called at each press, if it is given.
+/**
+ * @param {any} parts an element, a text, or a list of them
+ * @param {(event: Event) => void} [act]
+ */
+export function makeButton(className, parts = [], act) {
+  const button = Object.assign(make("button", className, ...[parts].flat()), { type: "button" });
+  if (act) button.addEventListener("click", act);
+  return button;
 }
 
 // Gives `parent` exactly as many children as there are items, and fills each child. Existing children are

@@ -64,15 +64,14 @@ export function thinned(nodes) {
 const percent = (value) =>
   value >= 0.1 ? `${Math.round(100 * value)}%` : `${(100 * value).toPrecision(value >= 0.01 ? 2 : 1)}%`;
 
-function nodeElement() {
-  const group = svg("g");
-  group.append(
+const nodeElement = () =>
+  svg(
+    "g",
+    {},
     svg("circle", { class: "reach", r: 12 }),
     svg("circle", { class: "dot" }),
     svg("text", { "text-anchor": "middle" }),
   );
-  return group;
-}
 
 const line = (from, to) => `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
 const arc = (from, to, size) => {

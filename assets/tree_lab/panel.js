@@ -63,11 +63,8 @@ function fillCurve({ data, layout }, result, k) {
 }
 
 function rateRow() {
-  const label = make("label", "rate");
-  const slider = make("input");
-  Object.assign(slider, { type: "range", min: 0, max: 1, step: "any" });
-  label.append(make("span"), slider, make("output"));
-  return label;
+  const slider = Object.assign(make("input"), { type: "range", min: 0, max: 1, step: "any" });
+  return make("label", "rate", make("span"), slider, make("output"));
 }
 
 class TreeLab {
