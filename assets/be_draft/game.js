@@ -1,5 +1,7 @@
 // One story: the typed words, the target's decisions, and the drafts of the small model and of n-grams.
 
+import { sum } from "../shared/totals.js";
+
 /**
  * The server's answer to one guess, and the seconds that it took to type the guess.
  * @typedef {{ drafted: number, accepted: number, seconds: number }} Kept
@@ -54,12 +56,12 @@ export class Game {
  * @returns {Total}
  */
 function total(rounds) {
-  const sum = (name) => rounds.reduce((all, round) => all + round[name], 0);
+  const accepted = sum(rounds.map((round) => round.accepted));
   return {
-    drafted: sum("drafted"),
-    accepted: sum("accepted"),
+    drafted: sum(rounds.map((round) => round.drafted)),
+    accepted,
     seconds: rounds.filter(({ drafted }) => drafted > 0).map(({ seconds }) => seconds),
-    tokens: rounds.length + sum("accepted"),
+    tokens: rounds.length + accepted,
   };
 }
 

@@ -1,6 +1,6 @@
 // Sentences about a guess and about the end of a story.
 
-import { percent, quoted } from "../shared/labels.js";
+import { count, percent, quoted } from "../shared/labels.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { shared } from "./game.js";
 
@@ -56,7 +56,7 @@ export function outcome(game) {
   if (!game.isOver) return "When the story ends, the large model writes it once more without your guesses.";
   if (!game.alone) return "The large model writes the story once more, alone …";
   const { written, rounds, alone } = game;
-  const calls = `${alone.ids.length} call${alone.ids.length === 1 ? "" : "s"}; with you it needed ${rounds.length}`;
+  const calls = `${count(alone.ids.length, "call")}; with you it needed ${rounds.length}`;
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
     return `The same text, letter by letter: your guesses changed the speed, not the text. The large model alone needed ${calls}.`;

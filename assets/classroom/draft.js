@@ -1,5 +1,6 @@
 // The class as the draft: the text so far, the proposals, and the scores of the class and of the small model.
 
+import { count } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 import { answerBars } from "./histogram.js";
 
@@ -16,11 +17,11 @@ export function drawText(host, { prompt, pieces, gained = 0 }) {
 
 // Draws each proposal with its number of students, and marks those that the target accepted.
 export function drawProposals(host, { proposals, others }, mine = null) {
-  const rows = proposals.map(([text, count, isRight]) => {
+  const rows = proposals.map(([text, number, isRight]) => {
     const words = isRight ? { mark: "✓", meaning: "(accepted)" } : { mark: "✗", meaning: "(rejected)" };
-    return { text, count, isRight, isMine: text === mine, ...words };
+    return { text, count: number, isRight, isMine: text === mine, ...words };
   });
-  const list = answerBars(rows, Math.max(...proposals.map(([, count]) => count)), "class-answers proposals");
+  const list = answerBars(rows, Math.max(...proposals.map(([, number]) => number)), "class-answers proposals");
   const left = others === 1 ? "1 other guess was" : `${others} other guesses were`;
   host.replaceChildren(list);
   if (others > 0) host.append(make("p", "note", `${left} not in the tree`));
@@ -32,8 +33,10 @@ export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFix
 export function drawScores(host, { accepted, by_model: byModel, rounds }) {
   const score = (name, value) => make("div", "", make("dt", "", name), make("dd", "", rate(value, rounds)));
   const list = make("dl", "", score("the class", accepted), score("the small model", byModel));
-  const calls = rounds === 1 ? "1 call" : `${rounds} calls`;
-  host.replaceChildren(list, make("p", "note", `accepted tokens per call, over ${calls} of the large model`));
+  host.replaceChildren(
+    list,
+    make("p", "note", `accepted tokens per call, over ${count(rounds, "call")} of the large model`),
+  );
   host.classList.add("scores");
   host.hidden = rounds === 0;
 }

@@ -2,6 +2,7 @@
 // answer.
 
 import { said } from "../lessons/question.js";
+import { count as counted } from "../shared/labels.js";
 import { make } from "../shared/view.js";
 
 const MOST_COLUMNS = 20;
@@ -40,8 +41,6 @@ export function right({ choices, answer, close }, counts) {
   return total(counts.filter(([value]) => fits(value)));
 }
 
-const people = (count) => (count === 1 ? "1 answer" : `${count} answers`);
-
 // A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning`
 // says the mark in words. most: the count of a full bar.
 export function answerBars(rows, most, className = "class-answers") {
@@ -73,7 +72,7 @@ function drawNumbers(question, counts, mine) {
   for (const { from, to, count } of found) {
     const column = make("span", "column", count > 0 ? String(count) : "");
     column.style.setProperty("--share", String(count / highest));
-    column.title = `${said(question, from)}${to > from ? ` to ${said(question, to)}` : ""}: ${people(count)}`;
+    column.title = `${said(question, from)}${to > from ? ` to ${said(question, to)}` : ""}: ${counted(count, "answer")}`;
     plot.append(column);
   }
   const at = placeOf(question.range, question.answer);
@@ -86,10 +85,8 @@ function drawNumbers(question, counts, mine) {
     own.title = `yours: ${said(question, mine)}`;
     plot.append(own);
   }
-  figure.append(
-    plot,
-    make("p", "ends", ...question.range.slice(0, 2).map((value) => make("span", "", said(question, value)))),
-  );
+  const ends = question.range.slice(0, 2).map((value) => make("span", "", said(question, value)));
+  figure.append(plot, make("p", "ends", ...ends));
   figure.setAttribute("role", "img");
   figure.setAttribute("aria-label", inWords(question, counts));
   return figure;
@@ -106,7 +103,8 @@ export function inWords(question, counts) {
 export function drawHistogram(host, question, counts, mine = null) {
   const all = total(counts);
   const near = question.close > 0 ? `, at most ${question.close}${question.percent ? " points" : ""} off` : "";
-  const verdict = all > 0 ? `${right(question, counts)} of ${people(all)} right${near}` : "Nobody has answered";
+  const verdict =
+    all > 0 ? `${right(question, counts)} of ${counted(all, "answer")} right${near}` : "Nobody has answered";
   const drawn = question.choices ? drawChoices(question, counts, mine) : drawNumbers(question, counts, mine);
   host.replaceChildren(drawn, make("p", "sum", verdict));
 }

@@ -1,11 +1,10 @@
 // Compares two texts token by token: where they first differ, and what that means for the method.
 
 import { INVARIANT, METHODS } from "../shared/catalogue.js";
-import { quoted } from "../shared/labels.js";
+import { count, quoted } from "../shared/labels.js";
 import { blockEfficiency } from "../shared/totals.js";
 
 const AROUND = 18; // characters that are shown before and after the first difference
-const count = (n) => `${n} token${n === 1 ? "" : "s"}`;
 
 // The index of the first token in which two runs differ, or -1 if there is none so far. One of two finished runs may
 // also be longer.
@@ -28,8 +27,9 @@ export function verdict(lane, reference) {
     const line = `First difference at token ${at + 1}: ${named(lane.tokens[at])} instead of ${named(reference.tokens[at])}`;
     return { same: false, at, line };
   }
-  if (lane.phase === "finished") return { same: true, at, line: `The same ${count(length)} as plain decoding` };
-  return { same: null, at, line: length > 0 ? `Same as plain decoding so far: ${count(length)}` : "" };
+  if (lane.phase === "finished")
+    return { same: true, at, line: `The same ${count(length, "token")} as plain decoding` };
+  return { same: null, at, line: length > 0 ? `Same as plain decoding so far: ${count(length, "token")}` : "" };
 }
 
 // The reason for the verdict. greedy: temperature 0; dtype: the target's precision.
@@ -58,7 +58,7 @@ function kept(method, dtype) {
 }
 
 function rounded(at, dtype) {
-  const until = `Measured in ${dtype}: the texts agree for ${count(at)}.`;
+  const until = `Measured in ${dtype}: the texts agree for ${count(at, "token")}.`;
   if (dtype === "float32") return `${until} There two tokens were so nearly equal that rounding decided between them.`;
   return `${until} A call of the large model over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
 }
@@ -69,7 +69,9 @@ export function change(lane) {
   if (!before || lane.phase !== "finished") return "";
   const at = parting(lane, before);
   const text =
-    at < 0 ? `all ${count(lane.tokens.length)} of the text are the same` : `the text differs from token ${at + 1} on`;
+    at < 0
+      ? `all ${count(lane.tokens.length, "token")} of the text are the same`
+      : `the text differs from token ${at + 1} on`;
   return `After your change, ${text}. Tokens per call: ${efficiency(before)} before, ${efficiency(lane)} now.`;
 }
 

@@ -2,9 +2,11 @@
 
 import { onModels } from "../page/models.js";
 import { onFields } from "../page/setup.js";
+import { count } from "../shared/labels.js";
 import { LOST } from "../shared/server.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
-import { onFrame, setMessage, setText } from "../shared/view.js";
+import { tokensIn } from "../shared/totals.js";
+import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields } from "./fields.js";
@@ -12,10 +14,6 @@ import { INTERRUPTED, wasInterrupted } from "./kept.js";
 import { ownStory, setStage } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
 
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
-
-const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.length, 0);
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
 const STATUS = {
@@ -32,14 +30,14 @@ const STATUS = {
         ? "The models are being loaded. Your run begins after that."
         : "Waiting for the model …",
   choosing: () => "Measuring acceptance to choose the tree …",
-  running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
+  running: () => `Generating: ${count(tokensIn(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
   baseline: () => "Measuring the time of this run and of plain decoding, in turns …",
   done: () =>
-    `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.${resting()}`,
+    `Done: ${count(tokensIn(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.${resting()}`,
   stopped: () =>
     state.recorded || state.early
       ? "Stopped before the model began."
-      : `Stopped after ${count(tokens(state.rounds), "token")}.`,
+      : `Stopped after ${count(tokensIn(state.rounds), "token")}.`,
   error: () => "",
 };
 
@@ -60,7 +58,7 @@ function playOwn() {
   subscribe(() => {
     if (state.run === run || state.rounds.length === 0) return;
     run = state.run;
-    if (state.recorded || run === "kept" || !isExpecting() || calm.matches) return;
+    if (state.recorded || run === "kept" || !isExpecting() || reducedMotion()) return;
     play(ownStory(), () => setStage("end"));
   });
 }

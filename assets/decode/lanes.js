@@ -3,10 +3,10 @@
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
-import { appendText } from "../shared/labels.js";
+import { appendText, count } from "../shared/labels.js";
 import { durations, equalTokens, isMeasured, missingWords, resultWords, speed, speedWords } from "../shared/speed.js";
 import { lastDecision, select, state, subscribe } from "../shared/store.js";
-import { decodingSeconds } from "../shared/totals.js";
+import { decodingSeconds, sum, tokensIn } from "../shared/totals.js";
 import { make, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Fences } from "./code.js";
 import { isPlaying, onPlayer, passed, slowness } from "./player.js";
@@ -16,8 +16,6 @@ const NARROW = 4.5; // least pixels for a token; with fewer, the ticks of a bloc
 const LOW = 3; // pixels of height that each horizontal tick needs
 const GAP = 1; // pixels between blocks that are wide enough
 const AHEAD = 1.5; // the axis is this much longer than the run, until the length of plain decoding is known
-
-const calls = (n) => `${n} call${n === 1 ? "" : "s"}`;
 
 // One timeline. All blocks are drawn at once, and a mask reveals the past ones.
 class Lane {
@@ -75,7 +73,7 @@ class Lane {
     setAll(this.masks[1], { width: covered });
     const marked = blocks[here];
     setAll(this.here, { d: marked ? box(marked.x - 1, marked.width + 1) : "" });
-    setText(this.count, blocks.length > 0 ? calls(done) : "");
+    setText(this.count, blocks.length > 0 ? count(done, "call") : "");
   }
 }
 
@@ -94,13 +92,11 @@ function ofRun(seconds) {
   };
 }
 
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
-
 // The comparison of the two timelines in one sentence: fewer calls, longer calls, and the resulting speed.
 export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
-  const gain = sum(rounds.map((round) => round.tokens.length)) / rounds.length;
+  const gain = tokensIn(rounds) / rounds.length;
   const each = `a call with guesses yields ${gain.toFixed(2)} tokens`;
   const sentence = `A${each.slice(1)} (words or parts)`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
@@ -172,7 +168,7 @@ class LanesView {
     const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), others, 1e-9);
     if (this.laid?.seconds === seconds && this.laid.scale === scale) return scale;
     this.laid = { seconds, scale };
-    const lying = own * scale < NARROW * sum(state.rounds.map(({ tokens }) => tokens.length));
+    const lying = own * scale < NARROW * tokensIn(state.rounds);
     const plain = { seconds: seconds.plain, guesses: baseline.map(() => 0), tokens: baseline.map(() => 1) };
     this.lanes.plain.layout(isPlain ? ofRun(seconds.run) : plain, scale, lying);
     this.lanes.with.layout(isPlain ? { seconds: [], guesses: [], tokens: [] } : ofRun(seconds.run), scale, lying);

@@ -2,11 +2,10 @@
 // quarter of a second. They are left out if the visitor prefers reduced motion or if rounds pass quickly.
 
 import { state } from "../shared/store.js";
-import { make } from "../shared/view.js";
+import { make, reducedMotion } from "../shared/view.js";
 import { passed as playedSeconds } from "./player.js";
 
 const TOOK = 250; // milliseconds
-const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [seen, last, enough] = [null, 0, false];
 
 // Whether there is time to animate a selection: it did not change within the last quarter of a second, and it
@@ -15,7 +14,7 @@ export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();
     const passed = state.follow && seen !== null && selected.round > seen.round + 1;
-    enough = !isCalm() && playedSeconds() === null && !passed && now - last > TOOK;
+    enough = !reducedMotion() && playedSeconds() === null && !passed && now - last > TOOK;
     [seen, last] = [selected, now];
   }
   return enough;

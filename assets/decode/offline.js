@@ -4,6 +4,7 @@ import { METHODS } from "../shared/catalogue.js";
 import { mountGlossary } from "../shared/glossary.js";
 import { select, show, state } from "../shared/store.js";
 import { parse, toRun } from "../shared/trace.js";
+import { reducedMotion } from "../shared/view.js";
 import { play } from "./player.js";
 import { mountRace } from "./race.js";
 import { mountStatistics } from "./statistics.js";
@@ -55,6 +56,6 @@ export function present(text, note) {
 
 // Plays the run. If the visitor prefers reduced motion, shows its end instead.
 export function begin(act) {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
+  if (reducedMotion()) select(Infinity);
   else act();
 }

@@ -15,6 +15,7 @@ import {
   subscribe,
   toEnd,
 } from "../shared/store.js";
+import { sum } from "../shared/totals.js";
 
 // The focused element gets the keys if it uses them itself.
 const USES_KEYS =
@@ -59,8 +60,6 @@ export const slowness = () => (clock ? 1 / clock.rate : 1);
 function tell() {
   for (const listener of listeners) listener();
 }
-
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 // Measured seconds of the run so far and of plain decoding so far, and the end time of each round of the run.
 function measured() {

@@ -16,7 +16,7 @@ import {
   unpark,
 } from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
-import { onFrame, setMessage, setText } from "../shared/view.js";
+import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
 import { INTERRUPTED, keptRun, mountKept, wasInterrupted } from "./kept.js";
@@ -28,7 +28,6 @@ const LINKED = "The settings of this link are ready to run. Below is a recorded 
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // a run from a file
 const [CODE, CHAT] = ["code", "opening"]; // recorded runs; the second one is for visitors who do not read code
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Replay {
   choose;
@@ -148,7 +147,7 @@ class Replay {
     const isOpening = [this.entries[0]?.name, CHAT].includes(about.name);
     if (at) seek(at.round, at.decision);
     else if (this.linked) showAll();
-    else if (calm.matches) isOpening ? showStills() : showAll();
+    else if (reducedMotion()) isOpening ? showStills() : showAll();
     else play(isOpening ? story() : [{}]);
     adopt(run.setup, about === this.entries[0]);
     writeAddress();

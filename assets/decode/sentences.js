@@ -3,9 +3,8 @@
 /** @import { Decision, Round, Step } from "../types.d.ts" */
 
 import { INVARIANT } from "../shared/catalogue.js";
-import { digits, quoted } from "../shared/labels.js";
+import { count, digits, quoted } from "../shared/labels.js";
 
-const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 // Most characters of the winner's name in the race's sentence, which must fit on one line of a wide screen.
 const LONGEST = 10;
 const key = (path) => path.join(".");

@@ -1,15 +1,13 @@
 // The statistics of a run. Each number names its denominator.
 
-import { percent } from "../shared/labels.js";
+import { count, percent } from "../shared/labels.js";
 import { durations } from "../shared/speed.js";
 import { shownRounds, state, subscribe } from "../shared/store.js";
-import { blockEfficiency, STAGES, Totals } from "../shared/totals.js";
+import { blockEfficiency, STAGES, sum, Totals, tokensIn } from "../shared/totals.js";
 import { fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { drawChoice } from "./choice.js";
 import { mountLight, mountMarks } from "./link.js";
 import { reachedWords } from "./optimum.js";
-
-const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 const STAGE_NAMES = {
   draft: "draft",
@@ -44,8 +42,8 @@ function drawAgainst(bar, run) {
 
 // The speed of the whole run, from the same times as the timelines above the text.
 function drawSpeed(find, name, rounds, seconds, work) {
-  const tokens = rounds.reduce((sum, round) => sum + round.tokens.length, 0);
-  const total = seconds.reduce((sum, each) => sum + each, 0);
+  const tokens = tokensIn(rounds);
+  const total = sum(seconds);
   setText(find(`.${name}`), total > 0 ? (tokens / total).toFixed(1) : "–");
   setText(find(`.${name}-note`), total > 0 ? `${tokens} tokens in ${total.toFixed(2)} s of ${work}` : "");
 }
@@ -134,7 +132,7 @@ function usedTopology({ setup, rounds }) {
 
 // The trees of `auto`, which change between rounds.
 function followedTopology(rounds) {
-  const drafted = rounds.reduce((sum, { nodes }) => sum + nodes.length, 0);
+  const drafted = sum(rounds.map(({ nodes }) => nodes.length));
   if (rounds.length === 0) return "topology: auto";
   if (drafted === 0) return "topology: auto found that drafting does not pay here";
   return `topology: auto, ${(drafted / rounds.length).toFixed(1)} drafted tokens per call on average`;
@@ -167,11 +165,7 @@ export function mountStatistics(element, props) {
   const find = (selector) => element.querySelector(selector);
   let [id, run] = [null, new Totals()];
   const rows = (lit) => (lit ? element.querySelectorAll("tr[data-index], tr[data-kind]") : []);
-  mountMarks(
-    rows,
-    (row) => (row.dataset.kind ? { kind: row.dataset.kind } : { index: Number(row.dataset.index) }),
-    ofRow,
-  );
+  mountMarks(rows, meaning, ofRow);
   for (const body of element.querySelectorAll(".acceptance tbody, .sources tbody")) mountLight(body, meaning);
   subscribe(
     onFrame(() => {

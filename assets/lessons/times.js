@@ -1,13 +1,12 @@
 // The presenter's notes of a lesson's steps and their planned times, independent of the page.
 
+import { sum } from "../shared/totals.js";
 import { said } from "./question.js";
 import { lastStep, questionAt } from "./steps.js";
 
 // The minutes planned for a step. The summary is one sentence, for which no time is planned.
 export const minutesOf = (lesson, step) =>
   step === 0 ? lesson.minutes : step === lastStep(lesson) ? 0 : questionAt(lesson, step).minutes;
-
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 // The minutes planned from the lesson's start to the end of a step.
 export const minutesUntil = (lesson, step) => sum(Array.from({ length: step + 1 }, (_, i) => minutesOf(lesson, i)));

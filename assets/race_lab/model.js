@@ -2,6 +2,8 @@
 
 /** @import { Step } from "../types.d.ts" */
 
+import { sum } from "../shared/totals.js";
+
 /**
  * @param {number} e
  * @param {number} probability
@@ -63,7 +65,7 @@ export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);
  */
 export function residual(tokens) {
   const left = tokens.map(excess);
-  const mass = left.reduce((sum, entry) => sum + entry, 0);
+  const mass = sum(left);
   return mass > 0 ? left.map((entry) => entry / mass) : null;
 }
 
@@ -86,7 +88,7 @@ export function fromStep(step, visible) {
 // The other tokens arrive after both winners, as in the run: their exponential is added to the time of the
 // winners.
 function rest(tokens) {
-  const left = (side) => Math.max(0, 1 - tokens.reduce((sum, token) => sum + token[side], 0));
+  const left = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));
   const [p, q] = [left("p"), left("q")];
   const earliest = (side) => Math.min(...tokens.map((token) => arrival(token.e, token[side])));
   return { name: "other", p, q, e: Math.max(p * earliest("p"), q * earliest("q")) + exponential() };

@@ -2,16 +2,15 @@
 
 import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
-import { reducedMotion } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
-import { fillTable, setText } from "../shared/view.js";
+import { fillTable, reducedMotion, setText } from "../shared/view.js";
+import { share } from "./several.js";
 
 const SECONDS = 1.6; // duration of the measured curves' animation
 const FIRST = 10; // the first number of races that is drawn, because earlier intervals cover nearly the whole axis
 const METHODS = ["ersd", "gsd"];
 
-const share = (value) => `${(100 * value).toFixed(1)}%`;
 const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${share(high)})`;
 const flat = (value) => ({ x: [FIRST, 10_000], y: [value, value] });
 

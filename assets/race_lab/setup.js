@@ -1,6 +1,7 @@
 // The race laboratory's setup in the page's address.
 
 import { differing, readAll, written, writtenNames } from "../page/setup_fields.js";
+import { sum } from "../shared/totals.js";
 import { START_SEED } from "./model.js";
 
 const MOST = 8;
@@ -38,12 +39,12 @@ function sameLength(name, list, length) {
 
 // Scales the values to sum 1, because rounded digits need not add up to 1.
 function scaled(name, weights) {
-  const sum = weights.reduce((total, weight) => total + weight, 0);
-  if (!(Math.abs(sum - 1) < 0.01))
+  const whole = sum(weights);
+  if (!(Math.abs(whole - 1) < 0.01))
     throw new RangeError(
-      `race.${name} = “${written(weights)}” adds up to ${Number(sum.toFixed(4))}: probabilities must add up to 1.`,
+      `race.${name} = “${written(weights)}” adds up to ${Number(whole.toFixed(4))}: probabilities must add up to 1.`,
     );
-  return weights.map((weight) => weight / sum);
+  return weights.map((weight) => weight / whole);
 }
 
 // start: the values { u, many } with which the laboratory opened.

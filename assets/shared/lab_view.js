@@ -13,8 +13,6 @@ export function onSize(element, draw) {
   }).observe(element);
 }
 
-export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-
 // Fills the menu of examples. Values that were set by hand have an entry of their own, which cannot be
 // chosen.
 export function presetMenu(select, presets, load) {

@@ -83,6 +83,13 @@ export function appendInk(element, text) {
   element.append(text.slice(0, text.length - word.length), ink);
 }
 
+// A number of things: “1 token”, “2 tokens”.
+/**
+ * @param {number} n
+ * @param {string} word
+ */
+export const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+
 /**
  * @param {number} part
  * @param {number} whole

@@ -3,18 +3,17 @@
 /** @import { Round, Timing } from "../types.d.ts" */
 
 import { INVARIANT } from "./catalogue.js";
-import { decodingSeconds } from "./totals.js";
+import { count } from "./labels.js";
+import { decodingSeconds, sum, tokensIn } from "./totals.js";
 
 const LEAST = 3; // least number of repeats for a statement
 const MANY = 5; // from this number of repeats on, the interval leaves out the lowest and the highest
 const TOO_WIDE = 1.5; // if the ends of an interval have this ratio, it is too wide for a statement
 
-const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
-
 // The numbers of rounds and tokens that all repeats decoded. For long runs only the beginning is repeated.
 function shared({ rounds, timings }) {
   const calls = Math.min(...timings.map(({ run }) => run.length));
-  const tokens = sum(rounds.slice(0, calls).map((round) => round.tokens.length));
+  const tokens = tokensIn(rounds.slice(0, calls));
   return { calls, tokens, plain: Math.min(tokens, ...timings.map(({ plain }) => plain.length)) };
 }
 
@@ -79,7 +78,7 @@ export const isMeasured = ({ baseline }) => (baseline.at(-1)?.finish ?? null) !=
 // The reason why there is no comparison with plain decoding.
 export function missingWords({ baseline: { length }, setup, phase, recorded }) {
   return length > 0 || (setup.baseline && phase === "done" && !recorded)
-    ? `Plain decoding was stopped after ${length} token${length === 1 ? "" : "s"}, so there is no comparison.`
+    ? `Plain decoding was stopped after ${count(length, "token")}, so there is no comparison.`
     : "Plain decoding was not measured.";
 }
 

@@ -170,25 +170,10 @@ export function select(round, step) {
  */
 export function seek(round, decision = Infinity) {
   if (state.rounds.length === 0) return;
-  at(round, decision);
-  state.follow = atEnd() && !active();
-  state.veiled = !atEnd() || active();
-  notify();
-}
-
-function at(round, decision) {
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
   place(clamped, Math.min(Math.max(decision, 0), lastDecision(clamped)));
-}
-
-// Selects a decision and hides nothing, to explain it within the whole run.
-/**
- * @param {number} round
- * @param {number} decision
- */
-export function explain(round, decision) {
-  at(round, decision);
-  Object.assign(state, { veiled: false, follow: false });
+  state.follow = atEnd() && !active();
+  state.veiled = !atEnd() || active();
   notify();
 }
 

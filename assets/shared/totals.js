@@ -2,6 +2,12 @@
 
 /** @import { Round } from "../types.d.ts" */
 
+/** @param {number[]} numbers */
+export const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+/** The number of tokens of these rounds. @param {Round[]} rounds */
+export const tokensIn = (rounds) => sum(rounds.map(({ tokens }) => tokens.length));
+
 export const STAGES = ["draft", "evaluate", "verify", "rest"];
 
 // Tokens per target call, in words.
@@ -76,11 +82,10 @@ export class Totals {
 
   // The run's acceptance under the names of `specdec.Generation.acceptance`.
   get acceptance() {
-    const drafting = this.histogram.reduce((sum, count) => sum + count, 0);
-    const reached = (position) => this.histogram.slice(position).reduce((sum, count) => sum + count, 0);
+    const reached = (position) => sum(this.histogram.slice(position));
     return {
       mean_length: this.rounds ? this.tokens / this.rounds : 0,
-      rate_by_position: Array.from({ length: this.depth }, (_, i) => reached(i + 1) / drafting),
+      rate_by_position: Array.from({ length: this.depth }, (_, i) => reached(i + 1) / reached(0)),
       rate_by_index: Array.from(this.indices, ({ accepted, verified }) => accepted / verified),
       histogram: this.histogram,
       num_drafted: this.drafted,
@@ -89,7 +94,7 @@ export class Totals {
   }
 
   get total() {
-    return STAGES.reduce((sum, stage) => sum + this.seconds[stage], 0);
+    return sum(Object.values(this.seconds));
   }
 
   // Seconds of decoding. The time in which this page collects its data is left out, for the run and for plain

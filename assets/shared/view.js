@@ -33,6 +33,8 @@ export function onFrame(draw) {
 // Registers a function that measures places and sizes. It is called in the same frame, after all writes.
 export const onceDrawn = (look) => looks.push(look);
 
+export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
 // Writes a text only if it changed, so that the browser need not lay out the page again and screen readers
 // stay silent. An existing text node is changed in place, because a new node would make the browser match
 // `:has` rules again.

@@ -3,12 +3,12 @@
 
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
-import { Asker, onSize, presetMenu, reducedMotion } from "../shared/lab_view.js";
+import { Asker, onSize, presetMenu } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
-import { Totals } from "../shared/totals.js";
-import { fillRows, fillTable, make, onFrame, setText } from "../shared/view.js";
+import { sum, Totals } from "../shared/totals.js";
+import { fillRows, fillTable, make, onFrame, reducedMotion, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { Growth, nodesOf } from "./growth.js";
 import { setupOf } from "./setup.js";
@@ -16,8 +16,6 @@ import { setupOf } from "./setup.js";
 const MOST = 384;
 const TAIL = 24; // number of child indices beyond those with a slider
 const SMALLEST = 1e-7;
-
-const sum = (values) => values.reduce((total, value) => total + value, 0);
 
 // R by child index: the sliders' rates, then a fixed ratio until the rates are negligible.
 export function acceptance(rates, tail) {

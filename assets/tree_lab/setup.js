@@ -2,6 +2,7 @@
 
 import { differing, readAll, written } from "../page/setup_fields.js";
 import { digits } from "../shared/labels.js";
+import { sum } from "../shared/totals.js";
 
 const RATE = { default: null, least: 0, most: 1 };
 
@@ -16,7 +17,7 @@ const fieldsOf = (presets, { k, most }) => ({
 // The rates of an address, with zeros for missing sliders.
 function own(rates, tail, length) {
   const later = (rates.at(length - 1) ?? 0) * (tail / (1 - tail));
-  const whole = rates.reduce((sum, rate) => sum + rate, later);
+  const whole = sum(rates) + later;
   if (whole > 1.0001)
     throw new RangeError(
       `trees.rates = “${written(rates)}” add up to ${digits(whole)}: at most one child is accepted, so they may add up to at most 1.`,
