@@ -11,6 +11,15 @@ import { sum } from "../shared/totals.js";
  * @typedef {{ drafted: number, accepted: number, seconds: number[], tokens: number }} Total
  */
 
+export const START = 19; // the seed that the page opens with
+
+// The story's values in the page's address: the number of its opening, its temperature and its seed.
+export const fieldsOf = ({ openings, temperatures }) => ({
+  opening: { kind: "number", default: 1, least: 1, most: openings.length, whole: true },
+  temperature: { kind: "choice", default: 0.5, choices: temperatures },
+  seed: { kind: "number", default: START, least: 0, most: 2 ** 53 - 1, whole: true },
+});
+
 export class Game {
   /** @param {{ prompt: string, seed: number, temperature: number }} story */
   constructor(story, length) {

@@ -5,8 +5,7 @@ import { onTab, openTab } from "../page/tabs.js";
 import { KINDS, STATUSES } from "../shared/catalogue.js";
 import { appendText, shortened, visible } from "../shared/labels.js";
 import { fillTable, make, setMessage, setText } from "../shared/view.js";
-import { Game } from "./game.js";
-import { START, setupOf } from "./setup.js";
+import { fieldsOf, Game, START } from "./game.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
@@ -186,7 +185,7 @@ class YouDraft {
 
   set({ opening, temperature, seed }) {
     this.find(".opening").value = opening;
-    this.find(".temperature").value = this.props.temperatures.indexOf(temperature) < 0 ? 0.5 : temperature;
+    this.find(".temperature").value = temperature;
     this.seed = seed;
     this.begin();
   }
@@ -194,7 +193,7 @@ class YouDraft {
 
 export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
-  offer("story", setupOf(props, game));
+  offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
   // A visitor who moves through the tabs by keyboard stays there; in a lesson the keys go through the lesson.
   const opened = () =>
     openTab()?.contains(element) &&

@@ -1,7 +1,5 @@
 // The codec laboratory's setup in the page's address: the sentence and the Tunstall code.
 
-import { differing, readAll } from "../page/setup_fields.js";
-
 const CODE = ["weights", "k", "word"];
 
 // sentence: { get(), set(number, seed) }, with numbers from 0; code: the inputs by name, and ask(), which requests the
@@ -20,16 +18,14 @@ export function setupOf(count, sentence, code) {
   function get() {
     const { number, seed } = sentence.get();
     const typed = Object.fromEntries(CODE.map((name) => [name, code.inputs[name].value]));
-    return differing({ sentence: number + 1, seed, ...typed }, fields);
+    return { sentence: number + 1, seed, ...typed };
   }
 
-  function set(texts) {
-    const { values, messages } = readAll(texts, fields, (key) => `codec.${key}`);
+  function set(values) {
     sentence.set(values.sentence - 1, values.seed);
     for (const name of CODE) code.inputs[name].value = values[name];
     code.ask();
-    return messages;
   }
 
-  return { get, set };
+  return { fields, get, set };
 }

@@ -4,7 +4,6 @@
 import { onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
 import { offer } from "../page/setup.js";
-import { differing, readAll } from "../page/setup_fields.js";
 import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
 import { onFrame, setMessage, setText } from "../shared/view.js";
@@ -227,25 +226,23 @@ class Comparison {
     });
   }
 
-  // The setup in the notation of the address, described in components/page/setup.py.
+  // The values of the address, as components/page/setup.py describes them.
   get() {
-    return differing({ ...this.shared.values, columns: this.columns.writtenAll(state.columns) }, this.fields);
+    return { ...this.shared.values, columns: this.columns.writtenAll(state.columns) };
   }
 
-  set(texts) {
-    const { values, messages } = readAll(texts, this.fields, (key) => `compare.${key}`);
-    const { columns, ...shared } = values;
+  set({ columns, ...shared }) {
     forgetRecorded();
     this.shared.values = shared;
     this.choose(columns);
     this.open();
-    return messages;
   }
 }
 
 export function mount(element, props, server) {
   const comparison = new Comparison(element, props, server);
   comparison.draw();
-  offer("compare", { get: () => comparison.get(), set: (texts) => comparison.set(texts) });
+  const { fields } = comparison;
+  offer("compare", { fields, get: () => comparison.get(), set: (values) => comparison.set(values) });
   window.specdec.compare = { state };
 }

@@ -1,7 +1,6 @@
 // Recorded runs: chosen from the list, named in the address (/?trace=name), or opened from a file.
 
 import { copyLink, copyText, offer, onFields, writeAddress } from "../page/setup.js";
-import { differing, readAll } from "../page/setup_fields.js";
 import {
   decisionsOf,
   hasParked,
@@ -86,7 +85,7 @@ class Replay {
     const { round } = state.selected;
     const place =
       moving || (round <= 0 && state.decision <= 0) ? {} : { round: round + 1, decision: state.decision + 1 };
-    return differing({ trace: state.recorded.name, ...place }, this.fields);
+    return { trace: state.recorded.name, ...place };
   }
 
   // The first view: after a reload the visitor's own run, or no run if the reload ended the first one.
@@ -96,18 +95,17 @@ class Replay {
     const names = [...new URLSearchParams(location.search).keys()];
     if (kept) return restore(kept);
     this.linked = wasInterrupted() || names.some((name) => this.settings.includes(name));
-    return wasInterrupted() ? this.draw() : this.setUp({});
+    return wasInterrupted() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
   }
 
   // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, this
   // does nothing.
-  async setUp(texts) {
-    const { values, messages } = readAll(texts, this.fields);
+  async setUp(values) {
     const entry = this.entries.find(({ name }) => name === values.trace);
     if (!entry) this.tell(`There is no recorded run “${values.trace.slice(0, 60)}”. Choose one from the list.`);
     const at = values.round && { round: values.round - 1, decision: (values.decision ?? Infinity) - 1 };
     if (entry ?? this.entries[0]) await this.load(entry ?? this.entries[0], entry ? at : null);
-    return [...messages, ...(entry && at ? this.misplaced(values) : [])];
+    return entry && at ? this.misplaced(values) : [];
   }
 
   misplaced({ trace, round, decision }) {
@@ -273,7 +271,8 @@ function mountMenu(menu) {
 
 export function mountReplay(element, props) {
   const replay = new Replay(element, props);
-  const part = { get: () => replay.setup(), set: (texts) => replay.setUp(texts) };
-  if (!offer("run", part, Object.keys(replay.fields))) replay.begin();
+  const { fields } = replay;
+  const part = { fields, get: () => replay.setup(), set: (values) => replay.setUp(values) };
+  if (!offer("run", part, Object.keys(fields))) replay.begin();
   mountKept();
 }

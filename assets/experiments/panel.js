@@ -1,7 +1,6 @@
 // The experiments' figures and findings. The server sends plain data, and the page inserts it as text.
 
 import { offer } from "../page/setup.js";
-import { differing, readAll } from "../page/setup_fields.js";
 import { Asker } from "../shared/lab_view.js";
 import { Plot } from "../shared/plot.js";
 import { fillTable, make, makeButton, setText } from "../shared/view.js";
@@ -76,12 +75,11 @@ export function mount(element, props, server) {
 
   new Asker(find(".message"), element).ask(() => server.shipped({}), take);
   offer("experiments", {
-    get: () => differing(method ? { method } : {}, fields),
-    set: (texts) => {
-      const { values, messages } = readAll(texts, fields, (key) => `experiments.${key}`);
+    fields,
+    get: () => (method ? { method } : {}),
+    set: (values) => {
       method = values.method;
       if (view) [choices, draw].forEach((step) => step());
-      return messages;
     },
   });
 }

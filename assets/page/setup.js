@@ -4,7 +4,7 @@ import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { observable } from "../shared/observable.js";
 import { make, makeButton, setText } from "../shared/view.js";
 import { mountFields, valuesOf } from "./fields.js";
-import { misfit, unknown, written } from "./setup_fields.js";
+import { differing, misfit, readAll, unknown, written } from "./setup_fields.js";
 import { goToTab } from "./tabs.js";
 
 const LONGEST = 4000; // most characters of an address, because servers refuse longer ones
@@ -37,15 +37,24 @@ function fromAddress(part) {
   return entries.length > 0 ? Object.fromEntries(entries) : undefined;
 }
 
-// Registers a part. names: its names if they have no prefix in the address. Returns whether the address had
-// values for the part.
-export function offer(part, { get, set }, names) {
+// Registers a part. fields: descriptions of its values, if they are not texts. names: its names if they have no prefix
+// in the address. Returns whether the address had values for the part.
+export function offer(part, { get, set, fields = null }, names) {
   if (names) alone.set(part, names);
   const values = waiting.get(part) ?? (parts.has(part) ? undefined : fromAddress(part));
-  parts.set(part, { get, set });
+  parts.set(part, fields ? inTexts(part, fields, get, set) : { get, set });
   if (values) apply(part, values);
   return values !== undefined;
 }
+
+// A part whose values are written and read as its fields say.
+const inTexts = (part, fields, get, set) => ({
+  get: () => differing(get(), fields),
+  set: async (texts) => {
+    const { values, messages } = readAll(texts, fields, (key) => nameOf(part, key));
+    return [...messages, ...((await set(values)) ?? [])];
+  },
+});
 
 async function apply(part, values) {
   waiting.delete(part);

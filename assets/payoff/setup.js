@@ -7,8 +7,6 @@
 // rows, with commas between them. texts: 1 to 256. shape: best, sequence or batch. Values without a preset change the
 // example's.
 
-import { differing, readAll } from "../page/setup_fields.js";
-
 // panel: { here, example, presets, limits, state(): { preset, changes }, load(preset, changes) }. limits:
 // [least, most] by the name of a value.
 export function setupOf(panel) {
@@ -30,20 +28,14 @@ export function setupOf(panel) {
 
   function get() {
     const { preset, changes } = panel.state();
-    return differing(
-      { ...Object.fromEntries(Object.keys(fields).map((name) => [name, null])), ...changes, preset },
-      fields,
-    );
+    return { ...changes, preset };
   }
 
-  function set(texts) {
-    const { values, messages } = readAll(texts, fields, (key) => `payoff.${key}`);
-    const { preset, ...others } = values;
+  function set({ preset, ...others }) {
     const changes = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== null));
     const example = Object.keys(changes).length > 0 ? panel.example : null;
     panel.load(preset ?? example, changes);
-    return messages;
   }
 
-  return { get, set };
+  return { fields, get, set };
 }

@@ -1,6 +1,6 @@
 // The race laboratory's setup in the page's address.
 
-import { differing, readAll, written, writtenNames } from "../page/setup_fields.js";
+import { written, writtenNames } from "../page/setup_fields.js";
 import { sum } from "../shared/totals.js";
 import { START_SEED } from "./model.js";
 
@@ -57,14 +57,11 @@ export function setupOf(lab, start) {
       ? { preset: preset.id }
       : { tokens: writtenNames(tokens.map(({ name }) => name)), p: column(tokens, "p"), q: column(tokens, "q") };
     const race = seed !== null && !moved ? { seed } : moved || !preset ? { e: column(tokens, "e") } : {};
-    return differing(
-      { ...distributions, ...race, u: lab.u, many: results.result?.measured ? results.result.seed : start.many },
-      fields,
-    );
+    const many = results.result?.measured ? results.result.seed : start.many;
+    return { ...distributions, ...race, u: lab.u, many };
   }
 
-  function set(texts) {
-    const { values, messages } = readAll(texts, fields, (key) => `race.${key}`);
+  function set(values) {
     const { p, q, e, seed } = values;
     if (p || q) lab.set(own(values), "");
     else lab.load(lab.presets.find(({ id }) => id === values.preset));
@@ -75,8 +72,7 @@ export function setupOf(lab, start) {
     }
     lab.setU(values.u);
     lab.simulate(values.many);
-    return messages;
   }
 
-  return { get, set };
+  return { fields, get, set };
 }

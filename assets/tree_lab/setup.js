@@ -1,6 +1,6 @@
 // The tree laboratory's setup in the page's address.
 
-import { differing, readAll, written } from "../page/setup_fields.js";
+import { written } from "../page/setup_fields.js";
 import { digits } from "../shared/labels.js";
 import { sum } from "../shared/totals.js";
 
@@ -33,21 +33,18 @@ export function setupOf(lab, start) {
   function get() {
     const { preset, k, tail } = lab;
     const acceptance = preset ? { preset } : { rates: lab.rates.map((rate) => Number(rate.toPrecision(5))), tail };
-    return differing({ ...acceptance, k, decisions: box.checked }, fields);
+    return { ...acceptance, k, decisions: box.checked };
   }
 
-  function set(texts) {
-    const { values, messages } = readAll(texts, fields, (key) => `trees.${key}`);
-    const { rates, preset, tail } = values;
+  function set({ rates, preset, tail, k, decisions }) {
     const acceptance = rates
       ? own(rates, tail ?? 0, fields.rates.longest)
       : lab.presets.find(({ id }) => id === preset);
     lab.pause();
-    lab.k = values.k;
-    if (box.checked !== values.decisions) box.click();
+    lab.k = k;
+    if (box.checked !== decisions) box.click();
     lab.load(acceptance);
-    return messages;
   }
 
-  return { get, set };
+  return { fields, get, set };
 }

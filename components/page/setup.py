@@ -8,12 +8,12 @@ are of two kinds:
 - A view in the browser: its script calls, when it is mounted,
 
       import { offer } from "../page/setup.js";
-      offer("race", { get, set });
+      offer("race", { fields, get, set });
 
-  `get()` returns a flat object of texts, numbers, booleans or lists of numbers: the values that differ from
-  their defaults. `set(values)` gets such an object with the texts of the address; missing values return to
-  their defaults. It returns a list of messages about invalid values (or nothing), or throws an Error with
-  one. `offer` calls `set` at once if the address has values for the part.
+  `fields` describes each value: its kind, its default and its limits. `get()` returns a flat object of texts,
+  numbers, booleans or lists of numbers. `set(values)` gets such an object from the address; missing and
+  invalid values have their defaults. It returns a list of messages about values that do not fit together (or
+  nothing), or throws an Error with one. `offer` calls `set` at once if the address has values for the part.
 """
 
 from __future__ import annotations

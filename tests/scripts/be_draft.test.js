@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Game, shared } from "../../assets/be_draft/game.js";
-import { setupOf } from "../../assets/be_draft/setup.js";
+import { fieldsOf, Game, shared } from "../../assets/be_draft/game.js";
 import { outcome, rows, said } from "../../assets/be_draft/words.js";
+import { differing, readAll } from "../../assets/page/setup_fields.js";
 
 const token = (id, kind, text = ` t${id}`) => ({ id, kind, text });
 const typed = (text, status, p = 0.02) => ({ text, status, p });
@@ -89,16 +89,12 @@ test("the story without the visitor is compared, token by token and letter by le
 });
 
 test("the address keeps what differs, and says what does not fit", () => {
-  let now = { opening: 1, temperature: 0.5, seed: 19 };
   const props = { openings: ["a", "b"], temperatures: [0, 0.5, 1] };
-  const { get, set } = setupOf(props, { get: () => now, set: (values) => void (now = values) });
-  assert.deepEqual(get(), {});
-  assert.deepEqual(set({ opening: "2", temperature: "0", seed: "5" }), []);
-  assert.deepEqual(get(), { opening: "2", temperature: "0", seed: "5" });
-  const messages = set({ opening: "3", temperature: "0.7", seed: "-1" });
-  assert.deepEqual(now, { opening: 1, temperature: 0.5, seed: 19 });
-  assert.deepEqual(
-    messages.map((message) => message.split(" = ")[0]),
-    ["story.opening", "story.temperature", "story.seed"],
-  );
+  const fields = fieldsOf(props);
+  const story = { opening: 2, temperature: 0, seed: 5 };
+  assert.deepEqual(readAll(differing(story, fields), fields), { values: story, messages: [] });
+  const { values, messages } = readAll({ opening: "3", temperature: "0.7", seed: "-1" }, fields);
+  assert.deepEqual(values, { opening: 1, temperature: 0.5, seed: 19 });
+  assert.deepEqual(differing(values, fields), {});
+  assert.equal(messages.length, 3);
 });
