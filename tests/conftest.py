@@ -35,7 +35,8 @@ FLAGS = [
     "--disable-quic",
     "--no-first-run",
 ]
-DESKTOP = {"width": 1280, "height": 900}
+DESKTOP = (1280, 900)
+PHONE = (390, 844)
 EXPERIENCED = """for (const name of ["specdec.more", "specdec.why"]) {
   try { localStorage.setItem(name, ""); } catch {}
 }"""
@@ -145,7 +146,7 @@ def browser():
 def shared_tab(browser):
     """One tab for the tests of a file. Its scripts are already compiled, so opening the page costs less than
     half."""
-    context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
+    context = browser.new_context(bypass_csp=True)
     context.set_default_timeout(SLOW)
     context.add_init_script(EXPERIENCED)
     yield context.new_page()
@@ -160,7 +161,7 @@ def blank(shared_tab, url):
     remembered = tab.context.new_cdp_session(tab)
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
     remembered.detach()
-    tab.set_viewport_size(DESKTOP)
+    resize(tab, DESKTOP)
     tab.emulate_media(reduced_motion="reduce", color_scheme="light")  # animations have their own tests
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
@@ -179,6 +180,34 @@ def blank(shared_tab, url):
     assert errors == []
 
 
+OPENED = {
+    "live": "#tree .drawing .node",
+    "compare": "#compare .story .token",
+    "draft": "#be_draft .prompt:not(:empty)",
+    "race": "#race_lab .lane",
+    "trees": "#tree_lab .node",
+    "losslessness": "#lossless .outcome .bar:not([height='0.00'])",
+    "experiments": "#experiments_lab .plot .figure .main-svg",
+    "codecs": "#codec_lab .received .sent",
+    "payoff": "#payoff .here",
+    "lessons": "#lessons .lessons .card h3",
+}
+"""The content that each tab shows as soon as its script has begun."""
+
+
+@pytest.fixture
+def open_tab(blank, url):
+    """Open a tab as a new visitor, and wait for its content. query: the rest of the address."""
+
+    def opened(tab, query="", size=DESKTOP, address=url):
+        resize(blank, size)
+        go(blank, f"{address}/?tab={tab}{query}")
+        blank.wait_for_selector(OPENED[tab], state="attached")
+        return blank
+
+    return opened
+
+
 @pytest.fixture
 def page(blank, url):
     """The opened page without the baseline, which has its own test, and with a tree: on a busy machine `auto`
@@ -191,8 +220,8 @@ def someone(browser):
     """Open an address in a new browser. At the end, no script may have failed."""
     contexts, errors = [], []
 
-    def open_page(address, viewport=DESKTOP, is_new=False, **settings):
-        contexts.append(browser.new_context(bypass_csp=True, viewport=viewport, **settings))
+    def open_page(address, size=DESKTOP, is_new=False, **settings):
+        contexts.append(browser.new_context(bypass_csp=True, viewport=viewport(size), **settings))
         contexts[-1].set_default_timeout(SLOW)
         if not is_new:
             contexts[-1].add_init_script(EXPERIENCED)
@@ -205,6 +234,15 @@ def someone(browser):
     for context in contexts:
         context.close()
     assert errors == []
+
+
+def viewport(size):
+    """Width and height as the browser takes them."""
+    return dict(zip(("width", "height"), size, strict=True))
+
+
+def resize(page, size):
+    page.set_viewport_size(viewport(size))
 
 
 def host_of(address):
@@ -232,9 +270,9 @@ def to(page, *names):
         page.get_by_role("tab", name=name, exact=True).click()
 
 
-def settle(control):
-    """Wait until everything that has changed is drawn."""
-    control.evaluate("async () => { for (const _ of '12') await new Promise(requestAnimationFrame); }")
+def settle(page):
+    """Wait until everything that has changed on a page, or on that of a control, is drawn."""
+    page.evaluate("async () => { for (const _ of '12') await new Promise(requestAnimationFrame); }")
 
 
 def within_reach(control):
@@ -295,6 +333,56 @@ def generate(page, until="done"):
     drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
     # the run itself takes long on a busy machine
     page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until, timeout=6 * SLOW)
+
+
+def press_once(page, holds, button):
+    """Press a button as soon as a script is true. The press comes from within the page, because on a busy
+    machine one from outside comes too late."""
+    page.evaluate(
+        f"""() => {{
+          const watch = new MutationObserver(() => {{
+            const button = document.querySelector("{button}:enabled");
+            if (!button || !({holds})) return;
+            watch.disconnect();
+            button.click();
+          }});
+          watch.observe(document.body, {{ attributes: true, childList: true, subtree: true }});
+        }}"""
+    )
+
+
+def state(page):
+    """What the store of the page holds."""
+    return page.evaluate("window.specdec.store.state")
+
+
+def watch_shifts(page):
+    """Note from now on how far parts of the page jump. `shifts` gives the sum, and the parts."""
+    page.evaluate(
+        """() => {
+          window.shifts = [0, []];
+          new PerformanceObserver((list) => {
+            for (const { value, hadRecentInput, sources } of list.getEntries()) {
+              if (hadRecentInput) continue;
+              window.shifts[0] += value;
+              window.shifts[1].push(...sources.map(({ node }) => node?.outerHTML?.slice(0, 80)));
+            }
+          }).observe({ type: "layout-shift" });
+        }"""
+    )
+
+
+def shifts(page):
+    return page.evaluate("window.shifts")
+
+
+def frame_code(page):
+    """Copy the HTML of a frame that shows the run on another page."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#replay summary").click()
+    page.get_by_role("button", name="Embed").click()
+    page.get_by_role("button", name="copied").wait_for()
+    return page.evaluate("navigator.clipboard.readText()")
 
 
 def shows(page, selector, text):

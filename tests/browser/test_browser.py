@@ -3,13 +3,9 @@
 from playwright.sync_api import expect
 
 from tests import conftest
-from tests.conftest import choose, enter, go, pick, ready, settle
+from tests.conftest import choose, enter, go, pick, press_once, ready, settle, shows, state
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
-
-
-def state(page):
-    return page.evaluate("window.specdec.store.state")
 
 
 def generate(page, until="done", prompt=None, length=None):
@@ -18,13 +14,6 @@ def generate(page, until="done", prompt=None, length=None):
     if length is not None:
         enter(page.locator("#length input[type=number]"), str(length))
     conftest.generate(page, until)
-
-
-def drawn(page, text, selector):
-    page.wait_for_function(
-        "([selector, text]) => document.querySelector(selector).textContent.includes(text)",
-        arg=[selector, text],
-    )
 
 
 LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
@@ -72,15 +61,8 @@ def stopped_run(page, url):
     A browser without processor time may receive all rounds at once. Then the server had ended the run before
     the stop, and the caller tries again."""
     go(page, f"{url}/?{LONG}")
-    # clicked from within the page, because on a busy machine a click from outside comes too late
-    page.evaluate(
-        """() => {
-          const { store } = window.specdec;
-          store.subscribe(({ phase, rounds }) => {
-            if (phase === "running" && rounds.length > 2) document.querySelector("#stop").click();
-          });
-        }"""
-    )
+    begun = "(({ phase, rounds }) => phase === 'running' && rounds.length > 2)(window.specdec.store.state)"
+    press_once(page, begun, "#stop")
     generate(page, until="stopped")
     expect(page.locator("#generate")).to_be_enabled()
     return state(page)
@@ -129,13 +111,13 @@ def test_stepping_and_a_press_on_a_token_move_every_panel(page):
     page.wait_for_function("window.specdec.store.state.follow === false")
     assert list(state(page)["selected"].values()) == where
     page.get_by_role("button", name="First round").click()
-    drawn(page, "Round 1:", "#tree .verdict")
+    shows(page, "#tree .verdict", "Round 1:")
     page.get_by_role("button", name="Next round").click()
-    drawn(page, "one call yields", "#tree .verdict")
+    shows(page, "#tree .verdict", "one call yields")
     steps = state(page)["rounds"][0]["steps"]
     expect(page.locator("#race .step")).to_have_count(len(steps))
     page.get_by_role("button", name="Next round").click()
-    drawn(page, "Round 2:", "#tree .verdict")
+    shows(page, "#tree .verdict", "Round 2:")
     expect(page.locator("#stepper output")).to_contain_text("round 2 of")
     page.wait_for_function(
         """(() => { const chosen = document.querySelector("#text .round.selected");
@@ -143,7 +125,7 @@ def test_stepping_and_a_press_on_a_token_move_every_panel(page):
     )
     page.locator("#text h2").click()  # the keys work unless an element needs them itself
     page.keyboard.press("Shift+ArrowLeft")
-    drawn(page, "Round 1:", "#tree .verdict")
+    shows(page, "#tree .verdict", "Round 1:")
     page.locator("#race .step").first.click()
     page.wait_for_function("window.specdec.store.state.selected.step === 0")
     page.wait_for_function("document.querySelector('#race .step').ariaPressed === 'true'")
@@ -171,13 +153,13 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     rounds = state(page)["rounds"]
     page.get_by_role("button", name="First round").click()
     page.get_by_role("button", name="Next round").click()
-    drawn(page, "Round 1:", "#tree .verdict")
-    drawn(page, "one call yields", "#tree .verdict")
+    shows(page, "#tree .verdict", "Round 1:")
+    shows(page, "#tree .verdict", "one call yields")
     trials = len(rounds[0]["steps"][-1]["trials"])
     expect(page.locator("#race .strip")).to_have_count(min(trials, 4))
     # the numbers count only the rounds that are shown
     page.get_by_role("button", name="Newest round").click()
-    drawn(page, f"{sum(len(round['tokens']) for round in rounds)} tokens in", "#statistics .efficiency-note")
+    shows(page, "#statistics .efficiency-note", f"{sum(len(round['tokens']) for round in rounds)} tokens in")
     nodes = [node for round in rounds for node in round["nodes"] if node["path"][-1] == 0]
     nodes = [node for node in nodes if node["status"] != "unvisited"]
     accepted = sum(node["status"] == "accepted" for node in nodes)
@@ -252,20 +234,3 @@ def test_a_field_takes_what_the_server_takes(page):
     expect(page.locator("#k .wrong")).to_be_hidden()
     generate(page, length=4)
     assert state(page)["setup"]["temperature"] == 2.5
-
-
-def test_a_phone_shows_everything_without_scrolling_sideways(blank, url):
-    page = blank
-    page.set_viewport_size({"width": 390, "height": 844})
-    go(page, f"{url}/?__theme=dark")
-    generate(page, length=32)
-    for panel in ("#tree", "#race"):  # figures are drawn when they become visible
-        page.locator(panel).scroll_into_view_if_needed()
-        page.wait_for_function("panel => document.querySelector(panel).querySelector('svg')", arg=panel)
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    widest = "elements => Math.max(...elements.map((element) => element.getBoundingClientRect().right))"
-    shown = ".block.panel, .figure .drawing, #buttons button"
-    page.wait_for_function("shown => document.querySelectorAll(shown).length >= 10", arg=shown)
-    # a figure that was drawn in a wide page gets narrow only when plotly has drawn it again
-    fits = f"shown => ({widest})([...document.querySelectorAll(shown)]) <= 390"
-    page.wait_for_function(fits, arg=shown)

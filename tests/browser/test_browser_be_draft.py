@@ -4,19 +4,14 @@ import pytest
 from playwright.sync_api import expect
 
 import specdec
-from tests.conftest import go, serious_findings, to
+from tests.conftest import PHONE, go, serious_findings, to
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}\u202e"
 
 
 @pytest.fixture
-def story(blank, url):
-    def opened(query=""):
-        go(blank, f"{url}/?tab=draft{query}")
-        blank.wait_for_selector("#be_draft .writing .prompt:not(:empty)")
-        return blank
-
-    return opened
+def story(open_tab):
+    return lambda *arguments: open_tab("draft", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +112,7 @@ def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_
 
 
 def test_a_link_opens_its_story_which_is_ended_early_and_is_one_slide(story):
-    story().set_viewport_size({"width": 1280, "height": 720})
-    page = story("&projector=1&story.opening=3&story.temperature=0&story.seed=5")
+    page = story("&projector=1&story.opening=3&story.temperature=0&story.seed=5", (1280, 720))
     for text in ("a treat for his", "a very long name and a long tail", ""):
         propose(page, text)
     page.get_by_role("button", name="The end").click()
@@ -150,8 +144,7 @@ def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
 
 
 def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story):
-    story().set_viewport_size({"width": 390, "height": 844})
-    page = story("&__theme=dark")
+    page = story("&__theme=dark", PHONE)
     for text in ("a big ball and a red one", "", "the park"):
         propose(page, text)
         page.wait_for_function("document.documentElement.scrollWidth <= 390")

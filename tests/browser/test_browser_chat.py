@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import DESKTOP, EXPERIENCED, enter, generate, go, ready
+from tests.conftest import enter, frame_code, generate, go, ready, state
 from tests.stress.visitors import serving
 
 pytestmark = pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}")
@@ -16,44 +16,32 @@ LOADING = 300_000
 
 
 @pytest.fixture(scope="module")
-def address():
-    with serving(pair="smollm2") as (url, _):
-        yield url
-
-
-@pytest.fixture(scope="module")
-def tab(browser, address):
-    context = browser.new_context(bypass_csp=True, viewport=DESKTOP, reduced_motion="reduce")
-    context.set_default_timeout(LOADING)
-    context.add_init_script(EXPERIENCED)
-    page = context.new_page()
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    go(page, address)
-    page.wait_for_function("!document.body.hasAttribute('data-loading')")
-    yield page
-    context.close()
-    assert errors == []
+def url():
+    with serving(pair="smollm2") as (address, _):
+        yield address
 
 
 @pytest.fixture
-def chat(tab, address):
+def chat(blank, url):
     """The page for a new visitor, with short answers."""
-    return go(tab, f"{address}/?length=6&baseline=0")
+    blank.set_default_timeout(LOADING)
+    go(blank, f"{url}/?length=6&baseline=0")
+    blank.wait_for_function("!document.body.hasAttribute('data-loading')")
+    return blank
 
 
 def ask(page, question):
     enter(page.locator("#prompt textarea"), question)
     generate(page)
-    return page.evaluate("window.specdec.store.state")
+    return state(page)
 
 
 def turns(page):
     return [turn.strip() for turn in page.locator("#text .prompt .turn").all_text_contents()]
 
 
-def answer(state):
-    return "".join(round["text"] for round in state["rounds"]).strip()
+def answer(run):
+    return "".join(round["text"] for round in run["rounds"]).strip()
 
 
 def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
@@ -65,7 +53,7 @@ def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
     assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
     expect(chat.locator("#replay .embed")).to_have_attribute("hidden", "")
     generate(chat)  # the same question again replaces its answer
-    again = chat.evaluate("window.specdec.store.state")
+    again = state(chat)
     assert again["setup"]["history"] == second["setup"]["history"]
     assert answer(again) == answer(second)
     chat.wait_for_url("**history=**")
@@ -76,7 +64,7 @@ def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
     chat.goto("about:blank")
     go(chat, link).get_by_role("button", name="Run it").click()
     chat.wait_for_function("document.body.dataset.phase === 'done'")
-    linked = chat.evaluate("window.specdec.store.state")
+    linked = state(chat)
     assert linked["setup"]["history"] == second["setup"]["history"]
     assert answer(linked) == answer(second)
     chat.get_by_text("New chat").click()
@@ -85,13 +73,8 @@ def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
 
 
 def test_an_embedded_answer_is_decoded_with_the_chat_template(chat, someone):
-    chat.context.grant_permissions(["clipboard-read", "clipboard-write"])
     ask(chat, "Name a colour.")
-    chat.locator("#replay summary").click()
-    chat.get_by_role("button", name="Embed").click()
-    expect(chat.get_by_role("button", name="copied")).to_be_visible()
-    code = chat.evaluate("navigator.clipboard.readText()")
-    frame = someone(unescape(code.partition('src="')[2].partition('"')[0]))
+    frame = someone(unescape(frame_code(chat).partition('src="')[2].partition('"')[0]))
     frame.get_by_role("button", name="Decode this run").click()
     expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
     kept = "#text .tokens .token:not(.rejected)"

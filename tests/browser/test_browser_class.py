@@ -15,8 +15,10 @@ from tests.conftest import (
     go,
     pick,
     ready,
+    resize,
     serious_findings,
     settle,
+    shows,
     to,
 )
 
@@ -28,8 +30,8 @@ def visit(blank, url):
     """Open the page with a query as a new visitor, who may copy to the clipboard."""
     blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
-    def open_page(query="", viewport=DESKTOP):
-        blank.set_viewport_size(viewport)
+    def open_page(query="", size=DESKTOP):
+        resize(blank, size)
         return go(blank, f"{url}/{query}")
 
     return open_page
@@ -287,10 +289,7 @@ def walk(page, name):
     for question, (selector, text) in zip(lesson["questions"], SHOWN[name], strict=True):
         page.locator(".lesson .next").click()
         predict(page, question)
-        page.wait_for_function(
-            "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
-            arg=[selector, text],
-        )
+        shows(page, selector, text)
         page.wait_for_selector(f"{question['after']['look']}.lesson-look")
         expect(page.locator(".lesson .outcome")).to_have_text(re.compile(re.escape(question["why"]) + "$"))
     page.locator(".lesson .next").click()
@@ -319,7 +318,7 @@ def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
 
 
 def test_a_projector_shows_the_run_large_and_whole(visit):
-    page = visit("?projector=1&trace=wide-tree&round=7&decision=2", viewport={"width": 1280, "height": 720})
+    page = visit("?projector=1&trace=wide-tree&round=7&decision=2", (1280, 720))
     page.wait_for_selector("#controls", state="hidden")
     page.keyboard.press("Escape")
     page.wait_for_selector("#controls", state="visible")
@@ -329,8 +328,8 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
     expect(page).to_have_url(re.compile("projector=1"))
     for selector in ("#replay .save", "#statistics", "#setup", "#drawer", "#prompt"):
         assert page.locator(f"{selector}:visible").count() == 0
-    for width, height in ((1920, 1080), (1280, 720)):
-        page.set_viewport_size({"width": width, "height": height})
+    for size in ((1920, 1080), (1280, 720)):
+        resize(page, size)
         page.wait_for_function("document.documentElement.scrollHeight === innerHeight")
         page.wait_for_function(
             """["text", "tree", "race", "stepper"]

@@ -6,9 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
-from tests.conftest import go, ready, serious_findings, settle
+from tests.conftest import PHONE, go, ready, resize, serious_findings, settle
 
-PHONE = {"width": 390, "height": 844}
 ASKED = next(lesson for lesson in lessons.lessons() if lesson["id"] == "acceptance")["questions"][0]
 RIGHT = round(ASKED["answer"])
 GUESS = RIGHT - 11
@@ -286,7 +285,7 @@ def be_the_draft(lecturer):
 
 def test_the_button_of_the_next_word_is_in_sight_with_many_guesses(lecturer, url):
     room = code_of(lecturer)
-    lecturer.set_viewport_size({"width": 1024, "height": 768})
+    resize(lecturer, (1024, 768))
     be_the_draft(lecturer)
     expect(lecturer.locator(".class-draft .answered")).to_contain_text("have guessed")
     for word in ("girl", "boy", "dog", "cat", "bird", "bear", "mouse", "W" * 24):
@@ -361,8 +360,8 @@ def test_the_code_fits_any_projector_whatever_its_letters(lecturer, url):
         lecturer.wait_for_selector(".class-join[open] .qr svg")
         lecturer.locator(".class-join .code").evaluate("code => (code.textContent = 'WMWM MWMW')")
         for width, height in ((1024, 768), (1280, 720), (1440, 900), (390, 844)):
-            lecturer.set_viewport_size({"width": width, "height": height})
-            settle(lecturer.locator(".class-join .code"))
+            resize(lecturer, (width, height))
+            settle(lecturer)
             for name in ("qr", "link", "code"):
                 left, top, right, bottom = lecturer.evaluate(WIDTHS, name)
                 assert 0 <= left < right <= width, (query, width, name, left, right)
@@ -389,8 +388,8 @@ ANSWERS_IN_THE_UPPER_HALF = """() => {
 
 
 def test_a_projector_shows_all_of_the_tabs_the_answers_and_the_slide(lecturer, url):
-    for size in ({"width": 1024, "height": 768}, {"width": 1920, "height": 1080}):
-        lecturer.set_viewport_size(size)
+    for size in ((1024, 768), (1920, 1080)):
+        resize(lecturer, size)
         go(lecturer, f"{url}/?projector=1&lesson=faster&step=4")
         lecturer.wait_for_function(TABS_FIT)
         lecturer.locator(".class .reveal").click()
@@ -401,7 +400,7 @@ def test_a_projector_shows_all_of_the_tabs_the_answers_and_the_slide(lecturer, u
 
 
 def slide(page, url, place):
-    page.set_viewport_size({"width": 1280, "height": 720})
+    resize(page, (1280, 720))
     return go(page, f"{url}/?projector=1&{place}")
 
 

@@ -3,21 +3,14 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go
+from tests.conftest import go, press_once
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
 
 @pytest.fixture
-def open_compare(blank, url):
-    return lambda query="": go(blank, f"{url}/?tab=compare{query}")
-
-
-@pytest.fixture
-def compare(open_compare):
-    page = open_compare()
-    page.wait_for_selector("#compare .column")
-    return page
+def compare(open_tab):
+    return open_tab("compare")
 
 
 def column(page, number):
@@ -72,8 +65,10 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     expect(compare.locator("#compare table tbody tr")).to_have_count(3)
 
 
-def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compare):
-    page = open_compare("&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12")
+def test_without_an_autoregressive_column_it_is_measured_all_the_same(blank, url):
+    page = go(
+        blank, f"{url}/?tab=compare&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12"
+    )
     page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
     run(page)
     says(page, 1, "The same 12 tokens as plain decoding")
@@ -85,20 +80,8 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compa
 
 
 def test_stop_ends_it_and_mistakes_are_explained(compare):
-    # clicked from within the page, because on a busy machine a click from outside comes too late
-
-    compare.evaluate(
-        """() => {
-          const stop = document.querySelector("#compare .stop");
-          const watch = new MutationObserver(() => {
-            const some = document.querySelectorAll("#compare .tokens .token").length > 3;
-            if (stop.disabled || !some || window.specdec.compare.state.phase !== "running") return;
-            watch.disconnect();
-            stop.click();
-          });
-          watch.observe(document.querySelector("#compare"), { childList: true, subtree: true });
-        }"""
-    )
+    some = "document.querySelectorAll('#compare .tokens .token').length > 3"
+    press_once(compare, f"window.specdec.compare.state.phase === 'running' && {some}", "#compare .stop")
     run(compare, until="stopped", length=400)
     says(compare, 3, "This run did not begin")
     run(compare, until="error", temperature=-1)

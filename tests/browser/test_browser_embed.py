@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, go
+from tests.conftest import frame_code, generate, go
 
 
 class _Post(BaseHTTPRequestHandler):
@@ -39,16 +39,11 @@ def elsewhere():
 @pytest.fixture
 def framed(someone, elsewhere):
     """Show HTML on a page of another origin. Its scripts must not fail."""
-    return lambda html: someone(f"{elsewhere}?{quote(html)}", {"width": 900, "height": 700})
+    return lambda html: someone(f"{elsewhere}?{quote(html)}", (900, 700))
 
 
 def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, framed):
-    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    go(blank, f"{url}/?trace=wide-tree")
-    blank.locator("#replay summary").click()
-    blank.get_by_role("button", name="Embed").click()
-    expect(blank.get_by_role("button", name="copied")).to_be_visible()
-    code = blank.evaluate("navigator.clipboard.readText()")
+    code = frame_code(go(blank, f"{url}/?trace=wide-tree"))
     assert code.startswith(f'<iframe src="{url}/embed?trace=wide-tree"')
     inside = framed(code).frame_locator("iframe")
     expect(inside.locator("#stepper .play .word")).to_have_text("pause")
@@ -70,13 +65,9 @@ def test_a_run_by_its_settings_is_decoded_after_a_press(framed, url):
 
 
 def test_the_frame_of_a_run_of_auto_decodes_its_text_again(blank, url, framed):
-    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
     go(blank, f"{url}/?baseline=0&length=12")
     generate(blank)
-    blank.locator("#replay summary").click()
-    blank.get_by_role("button", name="Embed").click()
-    expect(blank.get_by_role("button", name="copied")).to_be_visible()
-    code = blank.evaluate("navigator.clipboard.readText()")
+    code = frame_code(blank)
     assert "topology=auto" in code
     text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
     inside = framed(code).frame_locator("iframe")

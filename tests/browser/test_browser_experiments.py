@@ -5,13 +5,10 @@ from playwright.sync_api import expect
 
 from research.experiments.paper import sweep_of
 from research.experiments.store import Store
-from tests.conftest import go, shows
+from tests.conftest import shows
 from tests.helpers.distributions import markov_pair
 from tests.research.test_experiments import SMALL
 from tests.stress.visitors import serving
-
-FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .received .sent"}
-"""The content of a tab as soon as it is open."""
 
 
 @pytest.fixture(scope="module")
@@ -24,23 +21,13 @@ def own(tmp_path_factory):
 
 
 @pytest.fixture
-def open_lab(blank, url):
-    def opened(tab, address=url):
-        go(blank, f"{address}/?tab={tab}")
-        blank.wait_for_selector(FILLED[tab])
-        return blank
-
-    return opened
+def lab(open_tab, own):
+    return open_tab("experiments", address=own)
 
 
 @pytest.fixture
-def lab(open_lab, own):
-    return open_lab("experiments", address=own)
-
-
-@pytest.fixture
-def codecs(open_lab):
-    return open_lab("codecs")
+def codecs(open_tab):
+    return open_tab("codecs")
 
 
 def drawn(page, selector):
@@ -130,14 +117,3 @@ def test_a_word_is_cut_into_phrases(codecs):
     word.fill("xyz")
     word.press("Tab")
     shows(codecs, "#codec_lab .word-message", "the word has 'x'")
-
-
-def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab):
-    blank.set_viewport_size({"width": 390, "height": 844})
-    lab = open_lab("experiments")
-    drawn(lab, "#experiments_lab .figure")
-    lab.wait_for_function("document.documentElement.scrollWidth <= 390")
-    open_lab("codecs")
-    for figure in ("#codec_lab .bits-plot .figure", "#codec_lab .distributions-plot .figure"):
-        drawn(lab, figure)
-    lab.wait_for_function("document.documentElement.scrollWidth <= 390")

@@ -9,11 +9,10 @@ from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
 from components.lessons.record_forwards import PASSES
-from tests.conftest import SLOW, go, hidden_tokens, serious_findings, to
+from tests.conftest import PHONE, SLOW, go, hidden_tokens, resize, serious_findings, to
 
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
-SMALL = {"width": 1280, "height": 720}
-PHONE = {"width": 390, "height": 844}
+SMALL = (1280, 720)
 
 APART = {
     ("faster", 1): {"8": "rows that are asked for"},
@@ -84,8 +83,8 @@ def missing(stated, texts):
 def visit(blank, url):
     """Open the page with a query as a new visitor."""
 
-    def open_page(query="", viewport=SMALL):
-        blank.set_viewport_size(viewport)
+    def open_page(query="", size=SMALL):
+        resize(blank, size)
         go(blank, f"{url}/{query}")
         if "lesson=" in query:  # fetched when it is asked for
             expect(blank.locator(".lesson .place")).to_contain_text("step")
@@ -286,7 +285,7 @@ def test_the_presenter_s_notes_follow_and_lead(visit):
     with page.expect_popup() as opened:
         page.get_by_role("button", name="Notes", exact=True).click()
     notes = opened.value
-    notes.set_viewport_size({"width": 640, "height": 680})
+    resize(notes, (640, 680))
     race = LESSONS["race"]
     expect(notes.locator(".say")).to_have_text(race["say"])
     expect(notes.locator(".clock")).to_contain_text("of 2 min")
@@ -318,10 +317,10 @@ def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(visit)
         page.emulate_media(media="screen")
 
 
-@pytest.mark.parametrize("viewport", [PHONE, SMALL], ids=["phone", "small"])
-def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(visit, viewport):
+@pytest.mark.parametrize("size", [PHONE, SMALL], ids=["phone", "small"])
+def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(visit, size):
     page = visit("?lesson=faster")
-    page.set_viewport_size(viewport)
+    resize(page, size)
     for lesson in LESSONS.values():
         look(page, lesson["open"])
         for step in range(len(lesson["questions"]) + 2):
@@ -329,16 +328,16 @@ def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(vis
             while page.evaluate(CUT) and time.monotonic() < end:  # drawings follow the window later
                 page.wait_for_timeout(50)
             assert page.evaluate(CUT) == [], place
-            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], place
-            assert viewport is PHONE or page.evaluate(UNDER) == [], place
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0], place
+            assert size == PHONE or page.evaluate(UNDER) == [], place
             page.locator(".lesson .next").click()
     page.wait_for_selector("#lessons .lessons .card")
 
 
 def can_be_read(page):
     """Axe finds nothing serious on both screens and in both themes."""
-    for viewport, theme in ((SMALL, "light"), (PHONE, "dark")):
-        page.set_viewport_size(viewport)
+    for size, theme in ((SMALL, "light"), (PHONE, "dark")):
+        resize(page, size)
         page.emulate_media(color_scheme=theme)
         assert serious_findings(page) == [], theme
 

@@ -4,16 +4,14 @@ values."""
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import choose, enter, go, serious_findings, settle, shows
+from tests.conftest import DESKTOP, PHONE, choose, enter, press_once, serious_findings, settle, shows
 
 
 @pytest.fixture
-def open_check(blank, url):
-    def opened(theme="light", **settings):
+def open_check(open_tab):
+    def opened(theme="light", size=DESKTOP, **settings):
         fields = "".join(f"&lossless.{name}={value}" for name, value in settings.items())
-        page = blank
-        go(page, f"{url}/?tab=losslessness&__theme={theme}{fields}")
-        page.wait_for_selector("#lossless .outcome")
+        page = open_tab("losslessness", f"&__theme={theme}{fields}", size)
         decodes = page.get_by_role("spinbutton", name="Decodes")
         expect(decodes).to_have_value(str(settings.get("decodes", 8000)))  # the address has been read
         settle(decodes)
@@ -60,17 +58,7 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
 
 def test_stop_gives_no_verdict_and_frees_the_way_for_another_check(open_check):
     page = open_check(decodes=20_000)
-    # clicked from within the page, because on a busy machine a click from outside comes too late
-    page.evaluate(
-        """() => {
-          const watch = new MutationObserver(() => {
-            if (document.body.dataset.check !== "running") return;
-            watch.disconnect();
-            document.querySelector("#lossless-stop").click();
-          });
-          watch.observe(document.body, { attributeFilter: ["data-check"] });
-        }"""
-    )
+    press_once(page, "document.body.dataset.check === 'running'", "#lossless-stop")
     run(page)
     says(page, "Stopped, so no verdict")
     page.locator("#lossless-run:enabled").wait_for()
@@ -86,11 +74,8 @@ def test_what_does_not_fit_is_said(open_check):
     says(page, "seed = -3 is not a whole number from 0", ".lossless-error")
 
 
-def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_nothing_serious(
-    blank, open_check
-):
-    blank.set_viewport_size({"width": 390, "height": 844})
-    page = open_check(tokens=3, decodes=300, theme="dark")
+def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_nothing_serious(open_check):
+    page = open_check("dark", PHONE, tokens=3, decodes=300)
     run(page)
     says(page, "No difference found")
     says(page, "In each group, the last tokens are in the order sun, cloud, rain, snow", ".spread")

@@ -2,7 +2,7 @@
 
 import time
 
-from tests.conftest import DESKTOP, SLOW, host_of
+from tests.conftest import DESKTOP, SLOW, host_of, viewport
 
 TABS = [
     *("live", "compare", "draft", "race", "trees"),
@@ -20,7 +20,7 @@ def until(page, script):
 
 
 def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
-    context = browser.new_context(viewport=DESKTOP)
+    context = browser.new_context(viewport=viewport(DESKTOP))
     page = context.new_page()
     told, hosts = [], set()
     page.on("console", lambda message: message.type == "error" and told.append(message.text))

@@ -4,7 +4,7 @@ Space."""
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import CHROMIUM, DESKTOP, FLAGS, SLOW
+from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, viewport
 from tests.helpers.proxy import proxied
 from tests.stress.visitors import serving
 
@@ -36,14 +36,14 @@ def chromium(browser):
         yield other
 
 
-def visitor(chromium, viewport):
-    context = chromium.new_context(bypass_csp=True, viewport=viewport)
+def visitor(chromium, size):
+    context = chromium.new_context(bypass_csp=True, viewport=viewport(size))
     context.set_default_timeout(SLOW)
     return context.new_page()
 
 
 def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, below):
-    page, student = visitor(chromium, DESKTOP), visitor(chromium, {"width": 390, "height": 844})
+    page, student = visitor(chromium, DESKTOP), visitor(chromium, PHONE)
     page.route("https://huggingface.co/**", lambda route: route.fulfill(body=FRAME.format(below, SANDBOX)))
     page.goto(SPACE)
     lecturer = page.frame_locator("iframe")

@@ -81,9 +81,7 @@ def test_a_trace_above_the_servers_limit_is_not_opened(page):
 
 def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(browser):
     with serving() as (address, process):
-        page = browser.new_page(
-            bypass_csp=True,
-        )
+        page = browser.new_page(bypass_csp=True)
         page.set_default_timeout(SLOW)
         page.goto(f"{address}/?length=400&topology=simple")
         page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")

@@ -56,16 +56,11 @@ def copy(tmp_path_factory):
     return folder
 
 
-def test_the_recipe_gives_a_tab_with_an_address_of_its_own(copy, browser):
+def test_the_recipe_gives_a_tab_with_an_address_of_its_own(copy, someone):
     with serving(app=copy / "app.py") as (address, _):
-        page = browser.new_page(
-            bypass_csp=True,
-        )
-        page.goto(f"{address}/?tab=coin")
-        words = page.locator("#coin p")
+        words = someone(f"{address}/?tab=coin").locator("#coin p")
         expect(words).to_have_text("A coin has 2 sides.")
         expect(words).to_have_css("color", "rgb(1, 2, 3)")
-        page.close()
 
 
 def test_the_order_of_imports_holds_with_it(copy):

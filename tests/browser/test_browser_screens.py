@@ -3,25 +3,23 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go, hidden_tokens, serious_findings, to
+from tests.conftest import OPENED, PHONE, go, hidden_tokens, resize, serious_findings, to
 
 SIZES = [(1440, 900), (1280, 720), (820, 1180)]
-PHONE = (390, 844)
 SLIDES = [(1280, 720), (1920, 1080)]
 SMALL = [(640, 360), (1100, 800)]
 """A laptop's window of 1280 x 720 at a zoom of 200%, and the frame of a Space."""
 SHOWN = {
-    "compare": ("#compare .column", ".story .token"),
-    "draft": ("#be_draft .play", ".prompt:not(:empty)"),
-    "race": ("#race_lab .lanes", ".lane"),
-    "trees": ("#tree_lab .canvas", ".node"),
-    "losslessness": ("#lossless .bars-area", ".outcome .bar:not([height='0.00'])"),
-    "experiments": ("#experiments_lab .plot .figure", ".main-svg"),
-    "codecs": ("#codec_lab .received", ".sent"),
-    "payoff": ("#payoff .head", ".here"),
+    "compare": "#compare .column .story",
+    "draft": "#be_draft .play",
+    "race": "#race_lab .lanes",
+    "trees": "#tree_lab .canvas",
+    "losslessness": "#lossless .bars-area",
+    "experiments": "#experiments_lab .plot .figure",
+    "codecs": "#codec_lab .received",
+    "payoff": "#payoff .head",
 }
-"""The main content of a tab, and the content that it shows from a recorded result as soon as it opens."""
-OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .lessons", "h3")}
+"""The main content of a tab."""
 FITS_A_PHONE = """() => {
   const tab = document.querySelector("#tabs > [role=tabpanel]:not([hidden])");
   const right = (part) => part.getBoundingClientRect().right;
@@ -32,28 +30,17 @@ FITS_A_PHONE = """() => {
 }"""
 """Nothing is wider than a phone's screen, and the words of drawings have at least 12 pixels."""
 IS_WITHIN_THE_WINDOW = """() => {
+  const FIELDS = "button, input, select, textarea";
   const scrolls = (part) =>
     part && (/auto|scroll/.test(getComputedStyle(part).overflowX) || scrolls(part.parentElement));
   return document.documentElement.scrollWidth <= innerWidth
-    && [...document.querySelectorAll("#tabs :is(.card, button, input, select, textarea)")]
+    && [...document.querySelectorAll(`#tabs :is(.card, .panel, .drawing, .main-svg, ${FIELDS})`)]
       .filter((control) => control.checkVisibility() && !scrolls(control))
       .every((control) => control.getBoundingClientRect().right <= innerWidth + 1);
 }"""
 """Nothing is wider than the window, except content that scrolls in a frame of its own."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
-
-
-@pytest.fixture
-def opened(blank, url):
-    def open_tab(tab, query="", size=SIZES[0]):
-        blank.set_viewport_size({"width": size[0], "height": size[1]})
-        go(blank, f"{url}/?tab={tab}{query}")
-        selector, filled = (SHOWN | OTHERS)[tab]
-        blank.wait_for_selector(f"{selector} {filled}", state="attached")
-        return blank
-
-    return open_tab
 
 
 def settled(page, selector):
@@ -74,14 +61,9 @@ def settled(page, selector):
     )
 
 
-def resize(page, size):
-    page.set_viewport_size({"width": size[0], "height": size[1]})
-
-
 @pytest.mark.parametrize("tab", SHOWN)
-def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
-    page = opened(tab)
-    selector = "#compare .column .story" if tab == "compare" else SHOWN[tab][0]
+def test_what_a_tab_is_about_is_whole_in_the_first_screen(open_tab, tab):
+    page, selector = open_tab(tab), SHOWN[tab]
     for size in SIZES:
         resize(page, size)
         top, bottom = settled(page, selector)
@@ -97,25 +79,25 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     assert serious_findings(page, "#tabs") == []
 
 
-@pytest.mark.parametrize("tab", [*SHOWN, *OTHERS])
-def test_nothing_is_wider_than_a_small_window_and_no_token_of_a_text_is_hidden(opened, tab):
-    page = opened(tab, size=SMALL[0])
+@pytest.mark.parametrize("tab", OPENED)
+def test_nothing_is_wider_than_a_small_window_and_no_token_of_a_text_is_hidden(open_tab, tab):
+    page = open_tab(tab, size=PHONE)
     assert hidden_tokens(page) == []
-    page.wait_for_function(IS_WITHIN_THE_WINDOW)
-    resize(page, SMALL[1])
-    page.wait_for_function(IS_WITHIN_THE_WINDOW)
+    for size in (PHONE, *SMALL):
+        resize(page, size)
+        page.wait_for_function(IS_WITHIN_THE_WINDOW)
 
 
-def test_whatever_sets_a_check_is_in_the_first_screen(opened):
-    page = opened("losslessness", size=(1280, 720))
+def test_whatever_sets_a_check_is_in_the_first_screen(open_tab):
+    page = open_tab("losslessness", size=(1280, 720))
     top, bottom = settled(page, "#lossless-controls")
     assert top >= 0
     assert bottom <= 720
 
 
 @pytest.mark.parametrize("width", [360, 390, 820])
-def test_all_tabs_are_in_sight(opened, width):
-    page = opened("losslessness", size=(width, 844))
+def test_all_tabs_are_in_sight(open_tab, width):
+    page = open_tab("losslessness", size=(width, 844))
     boxes = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
     assert len(boxes) == 5 + 4
     assert min(box["x"] for box in boxes) >= 0
@@ -123,8 +105,8 @@ def test_all_tabs_are_in_sight(opened, width):
     assert len({box["y"] for box in boxes[:5]}) == 1
 
 
-def test_the_contents_of_the_experiments_stay_in_sight(opened):
-    page = opened("experiments", size=(1280, 720))
+def test_the_contents_of_the_experiments_stay_in_sight(open_tab):
+    page = open_tab("experiments", size=(1280, 720))
     page.locator("#experiments_lab .contents button", has_text="Findings").click()
     page.wait_for_function(
         "document.querySelector('#experiments_lab .findings').getBoundingClientRect().top < innerHeight / 2"
@@ -190,8 +172,8 @@ FITS = """() => {
 
 
 @pytest.mark.parametrize("tab", [*SHOWN, "lessons"])
-def test_a_tab_is_one_slide_after_another_without_scrolling(opened, tab):
-    page = opened(tab, "&projector=1", SLIDES[0])
+def test_a_tab_is_one_slide_after_another_without_scrolling(open_tab, tab):
+    page = open_tab(tab, "&projector=1", SLIDES[0])
     menu = page.locator("#projector .slides")
     names = menu.locator("option").all_text_contents() or [""]
     assert len(names) == len(set(names))

@@ -7,25 +7,27 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import SLOW, closed, enter, generate, go, pick, ready, settle, to
+from tests.conftest import (
+    PHONE,
+    SLOW,
+    closed,
+    enter,
+    generate,
+    go,
+    pick,
+    ready,
+    resize,
+    settle,
+    shifts,
+    to,
+    watch_shifts,
+)
 
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
-PHONE = (390, 844)
 PLACES = """(names) => Object.fromEntries(names.map((name) => {
   const { left, top, right, bottom } = document.querySelector(`#${name}.block`).getBoundingClientRect();
   return [name, [left, top, right, bottom].map(Math.round)];
 }))"""
-WATCH = """() => {
-  window.shift = 0;
-  window.moved = [];
-  new PerformanceObserver((list) => {
-    for (const { value, hadRecentInput, sources } of list.getEntries()) {
-      if (hadRecentInput) continue;
-      window.shift += value;
-      window.moved.push(...sources.map(({ node }) => node?.outerHTML?.slice(0, 80)));
-    }
-  }).observe({ type: "layout-shift" });
-}"""
 BEGUN = """(({ phase, rounds, recorded }) => {
   return !recorded && ["running", "done"].includes(phase) && rounds.length > 3;
 })(window.specdec.store.state)"""
@@ -38,7 +40,7 @@ def tab(blank, someone, url):
 
     def open_page(size, query="", reduced_motion="no-preference", **settings):
         if settings:
-            page = someone(f"{url}/{query}", {"width": size[0], "height": size[1]}, **settings)
+            page = someone(f"{url}/{query}", size, **settings)
             ready(page)
             return page
         resize(blank, size)
@@ -46,10 +48,6 @@ def tab(blank, someone, url):
         return go(blank, f"{url}/{query}")
 
     return open_page
-
-
-def resize(page, size):
-    page.set_viewport_size({"width": size[0], "height": size[1]})
 
 
 def whole(page, names):
@@ -72,33 +70,33 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     page.wait_for_selector("#tree .drawing .node")
     page.keyboard.press("Escape")  # ends the opening
     page.wait_for_selector("#race .drawing")
-    settle(page.locator("#text"))
+    settle(page)
     before = whole(page, names)
     assert before["tree"][3] <= before["stepper"][1], before  # the element is not covered by the player
     page.evaluate("() => history.replaceState(null, '', '?length=200&seed=6&k=2&baseline=0')")
     page.reload()
     ready(page)
     settle(page.locator("#k input[type=number]"))
-    page.evaluate(WATCH)
+    watch_shifts(page)
     page.locator("#generate").click()
     page.wait_for_function(BEGUN, timeout=6 * SLOW)
     during = whole(page, names)
     page.wait_for_function("document.body.dataset.phase === 'done'")
-    settle(page.locator("#text"))
+    settle(page)
     assert whole(page, names) == during == before
-    assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
+    assert shifts(page)[0] < 0.02, shifts(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
 def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page = tab(PHONE, "?length=40&baseline=0", has_touch=True)
-    page.evaluate(WATCH)
+    watch_shifts(page)
     page.locator("#generate").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
     # a run that was slow, as on a busy machine, plays again in real time
     is_played = "document.querySelector('#stepper .play .word').textContent === 'play'"
     page.wait_for_function(is_played, timeout=2 * SLOW)
-    settle(page.locator("#text"))
+    settle(page)
     order = whole(page, ["text", "stepper", "tree", "prompt"])
     assert sorted(order.values(), key=lambda place: place[1]) == list(order.values())
     page.get_by_role("button", name="Race ›").click()
@@ -108,7 +106,7 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.wait_for_function("document.querySelector('#tree.block').getBoundingClientRect().left >= 0")
     page.locator("#tree .drawing .node").first.tap()
     expect(page.locator("#tree .inspected")).to_contain_text("child index")
-    assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
+    assert shifts(page)[0] < 0.02, shifts(page)
     page.evaluate("scrollTo(0, 1000)")
     page.wait_for_function("scrollY > 100")
     page.locator("#generate").click()
@@ -478,7 +476,7 @@ def test_no_sentence_is_cut_for_a_long_token(tab):
     page = tab(SCREENS[0], reduced_motion="reduce")
     for size in (*SCREENS, PHONE):
         resize(page, size)
-        settle(page.locator("#text"))
+        settle(page)
         for kind in ("accepted", "correction", "bonus"):
             assert page.evaluate(CUT, [kind, ACCOUNT]) == [True, []], (size, kind)
 
@@ -613,7 +611,7 @@ def test_the_story_shows_whole_lines(tab):
     for size in (*SCREENS, PHONE):
         resize(page, size)
         generate(page)
-        settle(page.locator("#text"))
+        settle(page)
         line, top, height = page.evaluate(
             """() => {
               const story = document.querySelector("#text .story");

@@ -5,21 +5,8 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec.methods import METHODS
-from tests.conftest import go, pointed_at, serious_findings
+from tests.conftest import OPENED, pointed_at, serious_findings
 
-REST = {
-    "live": "#tree .drawing .node",
-    "compare": "#compare .story .token",
-    "draft": "#be_draft .prompt:not(:empty)",  # the tab's script has begun
-    "race": "#race_lab .lane",
-    "trees": "#tree_lab .node",
-    "losslessness": "#lossless .outcome",
-    "experiments": "#experiments_lab .main-svg",
-    "codecs": "#codec_lab .sent",
-    "payoff": "#payoff .sentences li",
-    "lessons": "#lessons .lessons .card h3",
-}
-"""An element that exists once a tab is open."""
 RUNS = {
     "live": ("#generate", "document.body.dataset.phase"),
     "compare": ("#compare .run", "window.specdec.compare.state.phase"),
@@ -56,16 +43,6 @@ TERMS = {
 """The explained terms of each tab, by their names in `assets/shared/glossary.js`."""
 
 
-@pytest.fixture
-def opened(blank, url):
-    def open_tab(tab, query):
-        go(blank, f"{url}/?tab={tab}&payoff.preset=gpu&{query}")
-        blank.wait_for_selector(REST[tab], state="attached")
-        return blank
-
-    return open_tab
-
-
 def fine(page):
     """axe finds nothing serious, no id is there twice, and no term lacks its dotted line. Returns the
     explained terms."""
@@ -76,9 +53,11 @@ def fine(page):
     return set(explained)
 
 
-@pytest.mark.parametrize("tab", REST)
-def test_a_tab_at_rest_in_both_themes(opened, tab):
-    page = opened(tab, "")
+@pytest.mark.parametrize("tab", OPENED)
+def test_a_tab_at_rest_in_both_themes(open_tab, tab):
+    page = open_tab(tab, "&payoff.preset=gpu")
+    if tab == "payoff":
+        page.wait_for_selector("#payoff .sentences li", state="attached")
     if tab == "live":
         page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
     if tab == "trees":  # the entropy is shown once the server has answered
@@ -97,8 +76,8 @@ def test_a_tab_at_rest_in_both_themes(opened, tab):
 
 
 @pytest.mark.parametrize("tab", RUNS)
-def test_a_tab_while_it_runs_and_when_it_is_done(opened, tab):
-    page = opened(tab, "")
+def test_a_tab_while_it_runs_and_when_it_is_done(open_tab, tab):
+    page = open_tab(tab)
     button, phase = RUNS[tab]
     page.evaluate(  # a short run may end before the test looks
         f"""() => new MutationObserver(() => {{ window.began ||= {BEGUN}.includes({phase}); }})
@@ -112,20 +91,20 @@ def test_a_tab_while_it_runs_and_when_it_is_done(opened, tab):
     fine(page)
 
 
-def test_a_story_that_a_visitor_drafts(opened):
-    page = opened("draft", "")
+def test_a_story_that_a_visitor_drafts(open_tab):
+    page = open_tab("draft")
     page.locator("#be_draft input.typed").fill("and")
     page.keyboard.press("Enter")
     page.wait_for_selector("#be_draft .writing .token")
     fine(page)
 
 
-def test_a_sentence_comes_by_focus_and_goes_by_escape(blank, url):
-    go(blank, f"{url}/?tab=trees")
-    blank.locator("#tree_lab [data-term=k]").focus()
-    note = blank.locator(".term-note")
+def test_a_sentence_comes_by_focus_and_goes_by_escape(open_tab):
+    page = open_tab("trees")
+    term, note = page.locator("#tree_lab [data-term=k]"), page.locator(".term-note")
+    term.focus()
     note.wait_for(state="visible")
     assert "target call" in note.text_content()
-    assert blank.locator("#tree_lab [data-term=k]").get_attribute("aria-describedby") == "term-note"
-    blank.keyboard.press("Escape")
+    assert term.get_attribute("aria-describedby") == "term-note"
+    page.keyboard.press("Escape")
     note.wait_for(state="hidden")

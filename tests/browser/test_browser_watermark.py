@@ -3,19 +3,15 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go, serious_findings, to
+from tests.conftest import PHONE, resize, serious_findings, to
 
 
 @pytest.fixture
-def watermark(blank, url):
-    def opened(query=""):
-        go(blank, f"{url}/?tab=losslessness{query}")
-        blank.wait_for_selector("#lossless .outcome")
-        blank.locator("#watermark").scroll_into_view_if_needed()
-        blank.wait_for_selector("#watermark .mark")
-        return blank
-
-    return opened
+def watermark(open_tab):
+    page = open_tab("losslessness")
+    page.locator("#watermark").scroll_into_view_if_needed()
+    page.wait_for_selector("#watermark .mark")
+    return page
 
 
 def p_of(page, version):
@@ -24,7 +20,7 @@ def p_of(page, version):
 
 
 def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
-    page = watermark()
+    page = watermark
     assert p_of(page, "key") < p_of(page, "tenth") < 1e-6 < p_of(page, "wrong")
     seed = page.evaluate("window.specdec.store.state.setup.seed")
     expect(page.locator("#watermark .about")).to_contain_text(f"ERSD, seed {seed}, 64 tokens")
@@ -52,9 +48,9 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
 
 
 def test_a_button_leads_to_it_and_on_a_phone_nothing_lies_over_it(watermark):
-    page = watermark()
+    page = watermark
     page.evaluate("scrollTo(0, 0)")
-    page.set_viewport_size({"width": 390, "height": 844})
+    resize(page, PHONE)
     docked = page.locator("#lossless-buttons")
     expect(docked).to_be_visible()
     assert docked.evaluate("row => row.getBoundingClientRect().bottom === innerHeight")
@@ -64,7 +60,7 @@ def test_a_button_leads_to_it_and_on_a_phone_nothing_lies_over_it(watermark):
 
 
 def test_another_run_is_scored_when_it_is_there(watermark):
-    page = watermark()
+    page = watermark
     to(page, "Watch")
     page.locator("#replay .choose").select_option("early-rejection")
     page.wait_for_function("window.specdec.store.state.recorded?.name === 'early-rejection'")
@@ -75,9 +71,9 @@ def test_another_run_is_scored_when_it_is_there(watermark):
 
 
 def test_it_fits_a_screen_and_axe_finds_nothing(watermark):
-    page = watermark()
+    page = watermark
     for width, height, theme in ((1280, 720, "light"), (390, 844, "dark")):
-        page.set_viewport_size({"width": width, "height": height})
+        resize(page, (width, height))
         page.emulate_media(color_scheme=theme)
         page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
         assert width < 1000 or page.locator("#watermark .card").bounding_box()["height"] <= height
