@@ -33,12 +33,15 @@ IS_WITHIN_THE_WINDOW = """() => {
   const FIELDS = "button, input, select, textarea";
   const scrolls = (part) =>
     part && (/auto|scroll/.test(getComputedStyle(part).overflowX) || scrolls(part.parentElement));
+  const all = (parts) =>
+    [...document.querySelectorAll(`#tabs :is(${parts})`)].filter((part) => part.checkVisibility());
+  const right = (part) => part.getBoundingClientRect().right;
   return document.documentElement.scrollWidth <= innerWidth
-    && [...document.querySelectorAll(`#tabs :is(.card, .panel, .drawing, .main-svg, ${FIELDS})`)]
-      .filter((control) => control.checkVisibility() && !scrolls(control))
-      .every((control) => control.getBoundingClientRect().right <= innerWidth + 1);
+    && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || right(part) <= innerWidth + 1)
+    && all(".drawing, .main-svg").every((part) => right(part) <= right(part.closest(".card, .panel")) + 1);
 }"""
-"""Nothing is wider than the window, except content that scrolls in a frame of its own."""
+"""Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is wider
+than its panel."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
