@@ -150,39 +150,31 @@ function mountSentence(element, props, server, onToken) {
     choose(most);
   }
 
-  const ask = () => asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), take);
   function fill() {
     const mine = props.sentences
       .map(([method, prompt], i) => [i, prompt, method])
       .filter(([, , method]) => method === find(".codec").value);
     options(find(".sentence"), mine);
   }
+  function askWith(wanted) {
+    seed = wanted;
+    asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), take);
+  }
   function list() {
     fill();
-    seed = null;
-    ask();
+    askWith(null);
   }
   function set(number, wanted) {
     find(".codec").value = props.sentences[number][0];
     fill();
     find(".sentence").value = number;
-    seed = wanted;
-    ask();
+    askWith(wanted);
   }
   options(find(".codec"), props.codecs);
   find(".codec").addEventListener("change", list);
-  find(".sentence").addEventListener("change", () => {
-    seed = null;
-    ask();
-  });
-  find(".reseed").addEventListener("click", () => {
-    seed = Math.floor(Math.random() * 2 ** 31);
-    ask();
-  });
-  find("button.recorded").addEventListener("click", () => {
-    seed = null;
-    ask();
-  });
+  find(".sentence").addEventListener("change", () => askWith(null));
+  find(".reseed").addEventListener("click", () => askWith(Math.floor(Math.random() * 2 ** 31)));
+  find("button.recorded").addEventListener("click", () => askWith(null));
   list();
   return { get: () => ({ number: Number(find(".sentence").value), seed }), set };
 }

@@ -161,17 +161,23 @@ function drawModels(list, models, run) {
 // A row is highlighted with every token or node that it counts.
 const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
 
+let [counted, sums] = [null, new Totals()]; // the run whose rounds are counted, and their totals
+
+// The totals of the rounds that are completely visible.
+export function shownTotals() {
+  const end = shownRounds();
+  if (counted !== state.run || end < sums.rounds) [counted, sums] = [state.run, new Totals()];
+  return sums.addAll(state.rounds, end);
+}
+
 export function mountStatistics(element, props) {
   const find = (selector) => element.querySelector(selector);
-  let [id, run] = [null, new Totals()];
   const rows = (lit) => (lit ? element.querySelectorAll("tr[data-index], tr[data-kind]") : []);
   mountMarks(rows, meaning, ofRow);
   for (const body of element.querySelectorAll(".acceptance tbody, .sources tbody")) mountLight(body, meaning);
   subscribe(
     onFrame(() => {
-      const end = shownRounds();
-      if (id !== state.run || end < run.rounds) [id, run] = [state.run, new Totals()];
-      run.addAll(state.rounds, end);
+      const run = shownTotals();
       drawTiles(find, run);
       drawAcceptance(find(".acceptance tbody"), run);
       drawSources(find(".sources tbody"), run);

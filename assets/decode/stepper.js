@@ -7,14 +7,14 @@ import {
   moveDecision,
   moveRound,
   seek,
-  shownRounds,
   state,
   subscribe,
   toEnd,
 } from "../shared/store.js";
-import { blockEfficiency, Totals } from "../shared/totals.js";
+import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { isPlaying, manually, mountKeys, onPlayer, paceNow, pause, play, setPace, skip } from "./player.js";
+import { shownTotals } from "./statistics.js";
 
 function place() {
   const count = state.rounds.length;
@@ -23,19 +23,6 @@ function place() {
   if (state.follow && !isWriting() && !isPlaying())
     return round < count - 1 ? `round ${round + 1} of ${count}, all played` : `${count} rounds, all played`;
   return `round ${round + 1} of ${count}, step ${state.decision + 1} of ${decisionsOf(round).length}`;
-}
-
-// Tokens per target call over the rounds that are completely visible.
-function mountFigure(element) {
-  let [id, sum] = [null, new Totals()];
-  subscribe(
-    onFrame(() => {
-      const end = shownRounds();
-      if (id !== state.run || end < sum.rounds) [id, sum] = [state.run, new Totals()];
-      sum.addAll(state.rounds, end);
-      setText(element, blockEfficiency(sum.tokens, sum.rounds));
-    }),
-  );
 }
 
 export function mountStepper(element) {
@@ -72,8 +59,9 @@ export function mountStepper(element) {
     setText(find(".play .word"), isPlaying() ? "pause" : "play");
     slider.setAttribute("aria-valuetext", place());
     setText(output, place());
+    const { tokens, rounds } = shownTotals();
+    setText(find(".live-figure b"), blockEfficiency(tokens, rounds));
   });
   subscribe(draw);
   onPlayer(draw);
-  mountFigure(find(".live-figure b"));
 }
