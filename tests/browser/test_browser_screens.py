@@ -40,8 +40,8 @@ IS_WITHIN_THE_WINDOW = """() => {
     && all(`.card, .panel, ${FIELDS}`).every((part) => scrolls(part) || right(part) <= innerWidth + 1)
     && all(".drawing, .main-svg").every((part) => right(part) <= right(part.closest(".card, .panel")) + 1);
 }"""
-"""Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is wider
-than its panel."""
+"""Nothing is wider than the window, except content that scrolls in a frame of its own, and no drawing is
+wider than its panel."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
