@@ -17,26 +17,30 @@ function shared({ rounds, timings }) {
   return { calls, tokens, plain: Math.min(tokens, ...timings.map(({ plain }) => plain.length)) };
 }
 
-// The ratio of the times per token in each repeat.
-function ratios(run) {
-  const { calls, tokens, plain } = shared(run);
-  return run.timings.map(
-    (timing) => sum(timing.plain.slice(0, plain)) / plain / (sum(timing.run.slice(0, calls)) / tokens),
-  );
+// The same numbers of the whole run.
+function whole({ rounds, baseline }) {
+  const tokens = tokensIn(rounds);
+  return { calls: rounds.length, tokens, plain: Math.min(tokens, baseline.length) };
 }
 
-// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the drawn timelines, and
-// the range of the repeats. null if there are too few repeats; `isBusy` if they vary too much for a
-// statement.
+// The ratio of the times per token, of plain decoding and of the run.
+const perToken = (seconds, { calls, tokens, plain }) =>
+  sum(seconds.plain.slice(0, plain)) / plain / (sum(seconds.run.slice(0, calls)) / tokens);
+
+// This ratio in each repeat.
+const ratios = (run) => run.timings.map((timing) => perToken(timing, shared(run)));
+
+// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the drawn timelines, which show
+// the whole text, and the range that the repeats of its beginning have around it. null if there are too few
+// repeats; `isBusy` if they vary too much for a statement.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function speed(run) {
   if (run.timings.length < LEAST || run.rounds.length === 0) return null;
   const sorted = ratios(run).sort((a, b) => a - b);
   const cut = sorted.length >= MANY ? 1 : 0;
-  const { calls, tokens, plain } = shared(run);
-  const drawn = durations(run);
-  const times = sum(drawn.plain.slice(0, plain)) / plain / (sum(drawn.run.slice(0, calls)) / tokens);
-  const [low, high] = [Math.min(times, sorted[cut]), Math.max(times, sorted[sorted.length - 1 - cut])];
+  const times = perToken(durations(run), whole(run));
+  const scale = times / perToken(durations(run), shared(run));
+  const [low, high] = [Math.min(times, scale * sorted[cut]), Math.max(times, scale * sorted[sorted.length - 1 - cut])];
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
 
