@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from statistics import median_high
 from typing import Any
 
 from components.decode import traces
@@ -14,7 +12,7 @@ from components.lessons.forward import ROWS
 from components.lessons.tables import Facts, P, Q, recorded_run, rejecting, residual_of
 from components.losslessness import run as lossless_run
 from components.page.assets import ASSETS
-from components.runs.timing import decoding_seconds
+from components.runs.timing import decoding_seconds, medians
 
 POWER = 0.99
 """The probability with which the audit of engines finds a deviation of the recorded size."""
@@ -45,7 +43,7 @@ def _opening() -> Facts:
     The share of guessing in a round's time is that of the recorded round, as in `assets/decode/lanes.js`.
     """
     run = recorded_run(traces.entries()[0]["name"])
-    seconds = {name: _medians([getattr(timing, name) for timing in run.timings]) for name in ("run", "plain")}
+    seconds = {name: medians([getattr(timing, name) for timing in run.timings]) for name in ("run", "plain")}
     parts = {"draft": 0.0, "evaluate": 0.0, "verify": 0.0}
     for round, spent in zip(run.rounds, seconds["run"], strict=True):
         for name in parts:
@@ -66,17 +64,6 @@ def _opening() -> Facts:
         "gain": plain_ms / run_ms,
         "repeats": len(run.timings),
     }
-
-
-def _medians(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """The median of each call's time over all repeats, scaled to the median time of the complete repeats.
-
-    A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
-    """
-    least, most = (pick(map(len, repeats)) for pick in (min, max))
-    medians = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]
-    scale = median_high([math.fsum(repeat[:least]) for repeat in repeats]) / math.fsum(medians[:least])
-    return [scale * seconds for seconds in medians]
 
 
 def _many() -> Facts:

@@ -9,10 +9,12 @@ The first repeat gives the text of plain decoding. A speed is shown only after `
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
+from statistics import median_high
 from typing import Any
 
 from specdec import Round
@@ -90,3 +92,14 @@ class Repeats:
 def decoding_seconds(round: Round) -> float:
     """Seconds of drafting, evaluating and verifying. The time for the page's records is left out."""
     return round.seconds.draft + round.seconds.evaluate + round.seconds.verify
+
+
+def medians(repeats: Sequence[Sequence[float]]) -> list[float]:
+    """The median of each call's time over all repeats, scaled to the median time of the complete repeats.
+
+    A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
+    """
+    least, most = (pick(map(len, repeats)) for pick in (min, max))
+    each = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]
+    scale = median_high([math.fsum(repeat[:least]) for repeat in repeats]) / math.fsum(each[:least])
+    return [scale * seconds for seconds in each]

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.stress import fuzz, load, soak
+from tests.stress import fuzz, load, presses, soak
 from tests.stress.visitors import ROOT, Site, client, serving, stream
 
 
@@ -33,6 +33,17 @@ def test_visitors_at_once_see_their_place_and_get_the_text_of_a_run_alone(site, 
     assert report["tokens"] == 4 * 60
     assert report["told_a_place"] == 3
     assert len(replays) == 3
+
+
+def test_presses_have_the_speed_that_the_page_shows(site):
+    visits = asyncio.run(presses.presses(site, 2, ["Once upon a time", "A cat"], 0))
+    report = presses.report(visits)
+    assert report["target"] == "stories/target"
+    assert len(report["speeds"]) == 2
+    assert [visit.setup["prompt"] for visit in visits] == ["A cat", "Once upon a time"]
+    assert 0.2 < report["least"] <= report["median"] < 5
+    visits[0].updates[-1]["timings"] = [{"run": [1.0, 1.0], "plain": [1.0] * 4}] * 3
+    assert presses.speed(visits[0]) == len(visits[0].token_ids) / 2
 
 
 def test_a_text_that_differs_is_found(site, pair):

@@ -1,0 +1,78 @@
+"""What one visitor sees who presses Generate again and again: the speed beside plain decoding, as the page
+shows it, and the wait for the first token.
+
+    SPECDEC_MODELS=FOLDER python -m tests.stress.presses --pair coder
+
+Each press has its own seed and the next of the questions. All other settings are those of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from components.runs.timing import medians
+from tests.stress.visitors import RESULTS, ROOT, Site, Visit, client, serving, write
+
+QUESTIONS = ROOT / "assets" / "code_questions.txt"
+FIRST_SEED = 100
+
+
+async def presses(site: Site, count: int, questions: Sequence[str], wait: float) -> list[Visit]:
+    """The visits of this many presses, `wait` seconds after the server's start, because it loads its pair then.
+
+    One press before them is not counted."""
+    await asyncio.sleep(wait)
+    async with client(site.address) as http:
+        visits = []
+        for i in range(count + 1):
+            own = {"prompt": questions[i % len(questions)], "baseline": True, "seed": FIRST_SEED + i}
+            visits.append(await site.generate(http, **site.defaults | own))
+    return visits[1:]
+
+
+def speed(visit: Visit) -> float:
+    """How many times as fast as plain decoding the run was, as the page shows it."""
+    timings = next(update["timings"] for update in reversed(visit.updates) if update.get("timings"))
+    run, plain = (medians([timing[name] for timing in timings]) for name in ("run", "plain"))
+    return sum(plain) / len(plain) / (sum(run) / len(visit.token_ids))
+
+
+def report(visits: Sequence[Visit]) -> dict[str, Any]:
+    """The figures of the visits; speeds in the order of the presses."""
+    speeds = [speed(visit) for visit in visits]
+    return {
+        "target": next(each["name"] for each in visits[-1].setup["models"] if each["role"] == "target"),
+        "speeds": speeds,
+        "least": min(speeds),
+        "median": statistics.median(speeds),
+        "slowest_first_token_seconds": max(visit.first_token_seconds or 0.0 for visit in visits),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description="One visitor who presses Generate again and again.")
+    parser.add_argument("--pair", default="stories", help="the pair of the server (default: stories)")
+    parser.add_argument("--presses", type=int, default=20, help="how many (default: 20)")
+    parser.add_argument(
+        "--questions", type=Path, default=QUESTIONS, help="one in a line (default: %(default)s)"
+    )
+    parser.add_argument("--wait", type=float, default=30, help="seconds for loading the pair (default: 30)")
+    parser.add_argument("--out", default=RESULTS / "presses.json", help="JSON file (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    questions = options.questions.read_text().split("\n")
+    with serving(pair=options.pair) as (address, process):
+        visits = asyncio.run(
+            presses(Site(address), options.presses, [*filter(None, questions)], options.wait)
+        )
+        megabytes = process.memory_info().rss / 1e6
+    write(options.out, report(visits) | {"megabytes": megabytes})
+
+
+if __name__ == "__main__":
+    main()
