@@ -23,7 +23,7 @@ FIRST_SEED = 100
 
 
 async def presses(site: Site, count: int, questions: Sequence[str], wait: float) -> list[Visit]:
-    """The visits of this many presses, `wait` seconds after the server's start, because it loads its pair then.
+    """The visits of this many presses. The first one waits `wait` seconds, until the pair is loaded.
 
     One press before them is not counted."""
     await asyncio.sleep(wait)
