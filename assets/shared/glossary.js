@@ -6,7 +6,7 @@ import { make } from "./view.js";
 
 export const TERMS = {
   ...METHOD_SENTENCES,
-  topology: "The shape of the draft: one token, a sequence, several alternatives, or a tree of both.",
+  topology: "The shape of the draft: one token, a sequence, several alternatives, or a tree of sequences.",
   k: "How many tokens the draft proposes for one target call.",
   race: "Each token draws one random number e and arrives at e / probability; the first to arrive is the sample.",
   arrival:

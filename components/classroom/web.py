@@ -42,8 +42,8 @@ current."""
 _SEED = 2026
 _PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
-"""Cost of a request in units of `limits.units`, and the costs of the requests that cost more. At the cost of
-"join", codes can be tried ten times a second in the long run.
+"""Units of `limits.units` that a request costs: `_PRICES` has those that cost more than `_PRICE`. A "join"
+costs so much that one address can try only ten codes a second in the long run.
 """
 
 _LOOKS = 20.0, 4.0

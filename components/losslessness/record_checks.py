@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:
-    """A whole check as one update: its first update, its final numbers, and all points of the path."""
+    """The updates of a whole check, merged into one; its `path` has the p-values of them all."""
     received = [json.loads(text) for text in lossless_run.updates(settings)]
     updates = [update for update in received if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]

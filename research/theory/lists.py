@@ -48,9 +48,10 @@ def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
 
 
 def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
-    """Σ_j p_j (1 - (c_j / (1 + c_j))^n): a lower bound of the acceptance of ERSD's first n arrivals, [...].
+    """A lower bound of the probability that the target's token is among ERSD's first n arrivals, [...].
 
-    It is exact for n = 1, and close for many tokens of small probability. c_j as in `list_matching_bound`.
+    It is Σ_j p_j (1 - (c_j / (1 + c_j))^n) for each row of p and q, with c_j as in `list_matching_bound`. It
+    is exact for n = 1, and close for many tokens of small probability.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
 

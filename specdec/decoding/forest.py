@@ -126,7 +126,7 @@ def tree(paths: tuple[Path, ...]) -> Topology:
 
 
 def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
-    """The expected tokens that are emitted on this tree in the time that a further level and its nodes take.
+    """The tokens that this tree is expected to emit in the time of one more level, and of each further node.
 
     acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
     """

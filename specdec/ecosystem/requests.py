@@ -78,7 +78,7 @@ class Rows:
         return [run.generation for run in self._runs]
 
     def next_tokens(self, needed: Sequence[int]) -> list[int]:
-        """The next token of each row that needs one; 0 for the others, which end here."""
+        """The next token of each row marked in `needed`; 0 for the others, whose runs this call ends."""
         for row, run in enumerate(self._runs):
             if not needed[row]:
                 self._end(run)

@@ -143,9 +143,10 @@ def changed(
 ) -> SetUp:
     """The set-up with these values instead of its own; None keeps a value.
 
-    acceptance: of the first drafted token, as in `with_first`. draft_step: the time of one row, in target
-    calls; further rows of the draft keep their relative cost. rows: times of target calls over `ROWS`, in
-    target calls over one row. rest: the time that drafting adds outside the two models, in target calls.
+    Times are in units of a target call over one row. acceptance: that of the first drafted token; the other
+    rates follow as in `with_first`. draft_step: the time of a draft forward over one row; its times over more
+    rows change in proportion. rows: the time of a target call over each number of `ROWS`. rest: the time that
+    drafting adds outside the two models.
     ValueError if the acceptance is not above 0 and at most 1, or texts is below 1.
     """
     if acceptance is not None and not 0 < acceptance <= 1:

@@ -29,7 +29,8 @@ _POINTS = 2048
 def ersd_rates(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """ERSD's R (Equation 3) and its standard errors, [k]; p and q [n], k at most the size of q's support."""
+    """The acceptance R of ERSD (Equation 3 of the paper) and its standard errors, both [k]. p, q: [n]. k: at
+    most the size of q's support."""
     p, q = p[q > 0], q[q > 0]
     order = np.argsort(p / q)
     p, q = p[order], q[order]

@@ -1,4 +1,6 @@
-"""Sessions over a model of transformers, each the cache of one run, by the drafts that a model can score.
+"""Sessions over a model of transformers, each the cache of one run.
+
+The first column is the most general draft that the model can score: any tree, a sequence, or none (ar).
 
 tree       CompiledSession   own cache, own forward as one compiled call on a CPU (`kernels`)
            LeanSession       own cache, own forward in torch (`lean`)
