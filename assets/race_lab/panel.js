@@ -92,7 +92,7 @@ class RaceLab {
       const { position } = step();
       this.set(
         fromStep(step(), visible),
-        `The likeliest tokens at position ${position} of the Decode tab's run, with the random numbers e of that run. All other tokens are one, “other”, which arrives after both winners, as they did there.`,
+        `The likeliest tokens at position ${position} of the Decode tab's run, with the random numbers e of that run. All other tokens are merged into “other”. It arrives after both winners, as in that run.`,
       );
     });
   }

@@ -1,8 +1,8 @@
-"""The models that all visitors of this server share: their names, and the form that loads another pair. It is
-a part of the place "Will it pay?" (`components.payoff`).
+"""The panel of the models that all visitors share: their names, and the form that loads another pair. The
+place "Will it pay?" (`components.payoff`) contains it.
 
-The browser asks for the state of a load every few seconds (`state`). Between these requests it occupies
-nothing on the server.
+The browser asks for the state of the loading every few seconds (`state`). Between these requests the browser
+occupies nothing on the server.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Named(Question):
 
 
 def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
-    """The functions of the panel: `state` of the load, `cancel`, and `about` a pair."""
+    """The functions that the panel calls: to ask for the load's state, cancel it, or describe a pair."""
 
     async def state(_: Any = None) -> Answer:
         """The state of the load; see `Loading.state`."""

@@ -369,7 +369,7 @@ def write(
 
 
 def with_times(run: Generation, repeats: Repeats) -> str:
-    """The run's JSON with plain decoding and the times of all repeats."""
+    """The run's JSON. The rounds of plain decoding and the times of all repeats are added to it."""
     timings = tuple(
         Timing(**{name: tuple(round(each, 6) for each in seconds) for name, seconds in repeat.items()})
         for repeat in repeats.seconds

@@ -82,9 +82,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
         "How many tokens rounding changes",
         _place("rounding"),
         sentence,
-        "Each arithmetic scores the same texts as float32. Circles and squares show the exact probability "
-        "that the winners of one race differ, with 95% intervals over texts. Diamonds and crosses show "
-        "greedy decoding. Stars show the bound 2 D / (1 + D) for the total variation D.",
+        "Each arithmetic is compared with float32 on the same texts. Circles and squares: the exact chance "
+        "that a race has another winner, with 95% intervals over texts. Diamonds and crosses: the share of "
+        "tokens that change in greedy decoding. Stars: the bound 2 D / (1 + D), with total variation D.",
         figure,
         table("Tokens that differ, percent, with 95% intervals", columns, cells),
         id="rounding",

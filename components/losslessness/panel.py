@@ -1,8 +1,8 @@
 """The losslessness check: thousands of short decodes of a small model, compared live with its exact
 distribution.
 
-The real decoder runs on the server and needs no turn of the page's model. A switch breaks the verifier on
-purpose. `assets/losslessness/panel.js` draws the updates of `run`.
+The real decoder runs on the server, on a small model of its own, so a check never waits for the page's
+model. A switch breaks the verifier on purpose. `assets/losslessness/panel.js` draws the updates of `run`.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ def _exact(p: Tensor, q: Tensor) -> Answer:
 def simulated(simulation: Simulation) -> Answer:
     """Simulate 10,000 races under p and q with both methods, to compare them with the values of `exact`.
 
-    Both methods verify the same drafts. GSD's tests use independent uniform numbers. measured has for each
-    method `running`, rows [races, rate, low, high] of the first draft's acceptance, and `by_index`, the same
-    rows for each child index. Intervals are Wilson's, 95%.
+    Both methods verify the same drafts. GSD's tests use independent uniform numbers. The answer's `measured`
+    holds two lists for each method. `running`: [races, rate, low, high], the acceptance of the first draft
+    after so many races. `by_index`: [rate, low, high] of each child index. Intervals are Wilson's, 95%.
     """
     p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
     seed = secrets.randbits(31) if simulation.seed is None else simulation.seed

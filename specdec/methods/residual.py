@@ -153,7 +153,7 @@ def _running(weights: Sequence[np.ndarray]) -> list[float]:
 
 
 def _token_at(weights: np.ndarray, limit: float) -> int:
-    """Index of the first running sum of these weights above `limit`, by runs of `_RUN` of them."""
+    """Index of the first running sum above `limit`. Blocks of `_RUN` weights are added up first."""
     whole = len(weights) // _RUN * _RUN
     sums = np.append(weights[:whole].reshape(-1, _RUN).sum(1), weights[whole:].sum()).cumsum()
     run = _first_beyond(sums, limit)

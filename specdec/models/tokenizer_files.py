@@ -31,7 +31,7 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
 
 
 def same_tokenizers(first: Path, second: Path) -> bool:
-    """Whether two folders hold the same files of a tokenizer, tokenizer.json among them."""
+    """Whether two folders hold identical tokenizer files, tokenizer.json among them."""
     contents = [
         {file.name: file.read_bytes() for file in folder.glob("*token*.json")} for folder in (first, second)
     ]

@@ -119,7 +119,10 @@ def wait_for(address, value):
 
 
 def _array_at(kind, dtype):
-    """A function that returns the array of `count` numbers at an address."""
+    """Makes a function (address, count) that returns the array of `count` numbers at this address.
+
+    kind, dtype: the type of the numbers, in numba and in numpy.
+    """
     pointer = _at_address(types.CPointer(kind))
 
     @inner()
