@@ -17,9 +17,10 @@ from specdec.checks import real, reals, whole
 def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     """Probabilities [size] of indices ∝ (index + 1)^-s, with s = 1 + 1 / (D_KL + log(e) / e + 1).
 
-    Li and El Gamal (2018) use it to prove the bound of the paper's Equation 8. It depends on D_KL alone, in bits,
-    and its code stays within log(D_KL + 1) + 5 bits of D_KL. The probabilities sum to 1 over all indices;
-    those from `size` on are coded as an escape. ValueError if kl is not a finite number of at least 0 bits.
+    Li and El Gamal (2018) use it to prove the bound of the paper's Equation 8. It depends on D_KL alone, in
+    bits, and its code stays within log(D_KL + 1) + 5 bits of D_KL. The probabilities sum to 1 over all
+    indices; those from `size` on are coded as an escape. ValueError if kl is not a finite number of at least
+    0 bits.
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:

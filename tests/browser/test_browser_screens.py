@@ -183,6 +183,9 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(open_tab, tab):
     for name in names:
         if len(names) > 1:
             menu.select_option(name)
+        if (measure := page.get_by_role("button", name="Measure", exact=True)).is_visible():
+            measure.click()
+            page.locator("#payoff .sentences li").first.wait_for(timeout=120_000)
         assert hidden_tokens(page) == [], name
         for size in SLIDES:
             resize(page, size)

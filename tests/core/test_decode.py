@@ -151,6 +151,16 @@ def test_end_of_sequence_stops_also_inside_an_accepted_path(method, eos):
     assert specdec.Generation.from_json(g.to_json()) == g
 
 
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_a_rejected_end_ends_nothing_and_an_emitted_one_everything(method):
+    pair = markov_pair(3)
+    pair.eos_ids = frozenset({2})
+    for seed in range(60):
+        g = run(method, TREE, pair, seed=seed, detail=False)
+        assert 2 not in g.token_ids[:-1]
+        assert (g.token_ids[-1] == 2) == (g.rounds[-1].finish == "eos")
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("context", [3, 4, 5, 9])
 def test_the_context_ends_generation_cleanly(method, context):

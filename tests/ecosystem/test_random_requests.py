@@ -71,7 +71,7 @@ def random_request(rng, only=None):
         "input_ids": torch.tensor([[0] * (width - len(text)) + text for text in texts]),
         "attention_mask": torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in texts]),
         "max_new_tokens": rng.randint(6, 14),
-        "pad_token_id": 0,
+        "pad_token_id": 1,
         "do_sample": not only and rng.random() < 0.4,
     }
     options = OPTIONS | (WARPERS if request["do_sample"] else {})
@@ -107,7 +107,7 @@ def test_impossible_texts_are_noticed(pair):
     """Negative control: texts that were sampled without the warpers of their request."""
     target, _ = pair
     request = {"input_ids": torch.tensor([[5, 9, 30]]), "attention_mask": torch.ones(1, 3, dtype=torch.long)}
-    request |= {"do_sample": True, "max_new_tokens": 8, "pad_token_id": 0}
+    request |= {"do_sample": True, "max_new_tokens": 8, "pad_token_id": 1}
     torch.manual_seed(0)
     assert possible(target, request | {"top_k": 4}, target.generate(**request, top_k=4))
     for warper in ({"top_k": 2}, {"top_p": 0.05}, {"min_p": 0.5}, {"suppress_tokens": list(range(20))}):

@@ -129,6 +129,15 @@ def of_bytes():
     return specdec.ModelPair(MarkovModel(random_table(len(tokenizer), 0, 1)), tokenizer=tokenizer)
 
 
+def test_several_tokenisations_of_a_text_are_one_outcome():
+    pair = of_bytes()
+    one, two = pair.encode("the"), [token for letter in "the" for token in pair.encode(letter)]
+    assert one != two
+    distribution = TargetDistribution(pair, pair.encode("a"), Sampling())
+    found = distribution.by_text({tuple(one): 0.25, tuple(two): 0.5, OTHER: 0.25})
+    assert found == {"the": 0.75, OTHER: 0.25}
+
+
 def in_text(pair):
     """Our engine, which returns texts here."""
     sample = ours(pair, method="ar")

@@ -2,6 +2,7 @@
 distribution."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from specdec.models.kernels import CompiledDecoder
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS, load_partial
 from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
+from specdec.probs import LazyLogProbs
 from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
 
 VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
@@ -125,3 +127,15 @@ def test_a_draft_of_another_target_is_refused(pair, tmp_path):
     (tmp_path / CONFIG).write_text("{")
     with pytest.raises(ValueError, match="can't draft for this target"):
         load_partial(tmp_path, other)
+
+
+def test_a_q_that_is_not_renormalised_over_the_drafts_ids_is_noticed(pair, expected, monkeypatch):
+    """Negative control: q comes from a softmax over the whole vocabulary."""
+
+    class Unnormalised(LazyLogProbs):
+        def __getitem__(self, row):
+            log_q = super().__getitem__(row)
+            return None if log_q is None else log_q + math.log(len(SCORED) / VOCABULARY)
+
+    monkeypatch.setattr("specdec.drafters.model.LazyLogProbs", Unnormalised)
+    assert chi_square_p_value(drawn(pair, "gsd"), expected[0]) < FALSE_ALARM

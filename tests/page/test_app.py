@@ -22,13 +22,24 @@ from components.runs import run, topologies
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
-SERVED = re.compile(r"^(    )?(alone|serve)\(", re.MULTILINE)
-ALONE = [
-    path.relative_to(ROOT).with_suffix("")
-    for path in sorted((ROOT / "components").rglob("*.py"))
-    if SERVED.search(path.read_text()) and path.stem != "standalone"
-]
-"""Modules that serve a panel alone."""
+PANELS = {
+    "be_draft": "be_draft",
+    "classroom": "lesson class_bar classroom lessons",
+    "codecs": "codec_lab",
+    "compare": "compare",
+    "decode": "shown_pair drawer prompts feed replay text result tree race stepper statistics",
+    "decode text statistics": "text statistics shown",
+    "decode race tree": "race tree shown",
+    "experiments": "experiments_lab",
+    "lessons": "lesson lessons",
+    "losslessness": "lossless",
+    "page.projector": "projector shown",
+    "payoff": "models payoff",
+    "race_lab": "race_lab shown",
+    "tree_lab": "tree_lab shown",
+    "watermark": "watermark shown",
+}
+"""Commands that serve panels alone, and the panels in their order. "shown" is the menu of recorded runs."""
 
 
 @pytest.fixture(scope="module")
@@ -191,20 +202,26 @@ def test_where_a_model_lies_is_not_shown(pair):
     assert {model["role"] for model in run.models(pair)} == {"target", "draft"}
 
 
-@pytest.mark.parametrize(
-    "command", [[".".join(path.parts)] for path in ALONE] + [["components.decode.__main__", "race", "tree"]]
-)
-def test_every_panel_runs_alone(pair, command, monkeypatch):
+@pytest.mark.parametrize(("command", "panels"), PANELS.items())
+def test_every_panel_runs_alone(pair, command, panels, monkeypatch):
+    module, *parts = command.split()
     launched = []
     monkeypatch.setattr(serving, "server", lambda content: content)
     monkeypatch.setattr(serving, "launch", launched.append)
     monkeypatch.setattr(specdec, "load_pair", lambda *_: pair)
-    monkeypatch.setattr(sys, "argv", command)
-    monkeypatch.delitem(sys.modules, command[0], raising=False)
+    monkeypatch.setattr(sys, "argv", [module, *parts])
+    name = f"components.{module}{'' if '.' in module else '.__main__'}"
+    monkeypatch.delitem(sys.modules, name, raising=False)
 
-    runpy.run_module(command[0], run_name="__main__")
+    runpy.run_module(name, run_name="__main__")
     [content] = launched
-    assert 'data-panel="' in content.html
+    assert re.findall(r'data-panel="(\w+)"', content.html) == panels.split()
+    assert bool({"shown", "feed"} & {*content.props}) == ({"shown", "feed"} & {*panels.split()} != set())
+
+
+def test_every_folder_of_a_panel_can_run_alone():
+    folders = {path.parent.name for path in (ROOT / "components").glob("*/panel.py")}
+    assert folders <= {*PANELS}
 
 
 def test_the_command_line_explains_a_wrong_model():

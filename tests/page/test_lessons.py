@@ -347,3 +347,12 @@ def test_limit():
     assert facts["tokens_largest"] < facts["lemma"] < facts["theorem"]
     assert facts["wish"] > facts["lemma"]
     assert facts["reachable"] == 1
+
+
+def test_limits_are_the_theory_s_and_those_that_the_laboratory_shows():
+    facts, pair = FACTS["limit"], lesson_facts.measured()
+    assert facts["lemma"] == pytest.approx(theory.lemma_bound(pair, 384))
+    assert facts["theorem"] == pytest.approx(theory.tunstall_bound(pair, tree_lab.VOCABULARY, 384))
+    grown = tree_lab.grown({"acceptance": list(pair)})
+    assert grown["bounds"][-1] == [384, pytest.approx(facts["lemma"]), pytest.approx(facts["theorem"])]
+    assert grown["tokens"]["optimal"][384] == pytest.approx(facts["tokens_largest"])

@@ -31,7 +31,7 @@ import torch
 from playwright.sync_api import Page
 
 import specdec
-from tests.conftest import DESKTOP, SLOW
+from tests.conftest import DESKTOP, SLOW, viewport
 from tests.stress.drawing import chromium
 from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, write
 
@@ -144,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
     with chromium(options.pair) as (browser, address):
-        context = browser.new_context(bypass_csp=True, viewport=DESKTOP)
+        context = browser.new_context(bypass_csp=True, viewport=viewport(DESKTOP))
         context.set_default_timeout(SLOW)
         write(out, compare(context.new_page(), address, options.pair, options.repeats, options.length))
 
