@@ -100,13 +100,16 @@ def write_packed(folder: Path, tensors: Iterable[Stored], kind: str | None, repo
         file.seek(room)
         for number, tensor in enumerate(tensors):
             report(number, len(tensors))
-            for name, numbers in _parts(tensor, tied, kind, kinds, pool):
-                start, end = end, end + numbers.nbytes
-                shape = tuple(numbers.shape)
-                table[name] = {"dtype": _DTYPES[numbers.dtype], "shape": shape, "data_offsets": (start, end)}
-                file.write(numbers.view(torch.uint8).numpy().data)
+            for name, pieces in _parts(tensor, tied, kind, kinds, pool):
+                start, rows = end, 0
+                for piece in pieces:
+                    file.write(piece.view(torch.uint8).numpy().data)
+                    end, rows = end + piece.nbytes, rows + len(piece)
+                shape = (rows, *piece.shape[1:])
+                table[name] = {"dtype": _DTYPES[piece.dtype], "shape": shape, "data_offsets": (start, end)}
         text = json.dumps({"__metadata__": {KINDS: json.dumps(kinds)}, **table}).encode()
-        assert len(text) <= room - 8, "the table is longer than its room"
+        if len(text) > room - 8:
+            raise BrokenFileError(f"has names of tensors that are too long: {max(table, key=len)[:80]}")
         file.seek(0)
         file.write((room - 8).to_bytes(8, "little") + text.ljust(room - 8))
 
@@ -120,8 +123,8 @@ def read_packed(folder: Path) -> PackedMatrices:
 
 def _parts(
     tensor: Stored, tied: bool, kind: str | None, kinds: dict[str, str], pool: Executor
-) -> Iterator[tuple[str, Tensor]]:
-    """Names and numbers in the new file of a tensor; a tied embedding is also the output matrix.
+) -> Iterator[tuple[str, Iterable[Tensor]]]:
+    """Names in the new file of a tensor, and pieces of its rows; a tied embedding is also the output matrix.
 
     The kinds of matrices are written to `kinds`.
     """
@@ -129,18 +132,18 @@ def _parts(
     if len(tensor.shape) == 1:
         numbers = rows_of(tensor.raw.reshape(tensor.shape[0], -1), tensor.type)
         _check_finite(numbers, name)
-        yield name, rows_in_halves(torch.from_numpy(numbers), tensor.heads).reshape(tensor.shape).contiguous()
+        ordered = rows_in_halves(torch.from_numpy(numbers), tensor.heads)
+        yield name, [ordered.reshape(tensor.shape).contiguous()]
         return
     if name == EMBEDDING:
         kinds[name] = tensor.type
-        list(pool.map(partial(_check_rows, tensor), _pieces(tensor)))
-        yield name, torch.from_numpy(tensor.raw.copy())
+        yield name, pool.map(partial(_checked, tensor), _pieces(tensor))
     if name != EMBEDDING or tied:
         name = HEAD if name == EMBEDDING else name
         own = PLAIN.get(tensor.type, tensor.type)
         bits = QUANTISED[own].bits if own in QUANTISED else 16
         kinds[name] = kind if kind is not None and bits > QUANTISED[kind].bits else own
-        yield name, torch.cat([*pool.map(partial(_packed, tensor, kinds[name], name), _pieces(tensor))])
+        yield name, pool.map(partial(_packed, tensor, kinds[name], name), _pieces(tensor))
 
 
 def _pieces(tensor: Stored) -> Iterator[slice]:
@@ -168,11 +171,12 @@ def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
     return torch.from_numpy(blocks_of(numbers, kind))
 
 
-def _check_rows(tensor: Stored, rows: slice) -> None:
-    """BrokenFileError where a scale of these rows is no number."""
+def _checked(tensor: Stored, rows: slice) -> Tensor:
+    """Some rows as they are in the file; BrokenFileError where a scale is no number."""
     raw = np.ascontiguousarray(tensor.raw[rows])
     quantised = tensor.type in QUANTISED
     _check_finite(fields(raw, tensor.type).factors if quantised else rows_of(raw, tensor.type), tensor.name)
+    return torch.from_numpy(raw if raw.flags.writeable else raw.copy())
 
 
 def _check_finite(numbers: np.ndarray, name: str) -> None:
