@@ -4,7 +4,7 @@ import { JOINT, METHODS } from "../shared/catalogue.js";
 import { percent } from "../shared/labels.js";
 
 const JOINTLY = "decides on several positions at once, so a single position may lie above its own optimum";
-const LARGE = "so many drafts or so large a vocabulary that the optimum takes too long to compute";
+const LARGE = "so many drafts or tokens that the optimum is computed at every eighth position or nowhere";
 
 // The share of the optimum in words, with the counts behind it. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {

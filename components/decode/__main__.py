@@ -5,10 +5,13 @@ import sys
 
 import specdec
 from components.decode.panel import panel
-from components.decode.panels import of_run
+from components.decode.panels import OF_RUN, of_run
 from components.server.standalone import alone, serve
+from specdec.checks import among
+from specdec.commands import ended
 
-if names := sys.argv[1:]:
-    alone(*map(of_run, names))
-else:
-    serve(panel(specdec.load_pair("stories")))
+with ended():
+    if names := sys.argv[1:]:
+        alone(*(of_run(among("panel", name, OF_RUN)) for name in names))
+    else:
+        serve(panel(specdec.load_pair("stories")))

@@ -13,11 +13,14 @@ from components.page import frame
 from components.page.catalogue import legend
 from specdec.notebook.player import PANELS
 
+OF_RUN = ("text", "tree", "race", "result", "stepper", "statistics")
+
 
 def of_run(name: str, **props: Any) -> frame.Part:
-    """A panel that follows the run: text, tree, race, result, stepper or statistics.
+    """A panel that follows the run, by its name in `OF_RUN`.
 
-    The script `assets/decode/NAME.js` fills it from the browser's store, and never calls the server.
+    The script `assets/decode/NAME.js` (`aside.js` for the result) fills it from the browser's store, and
+    never calls the server.
     """
     return frame.panel(name, frame.template(f"decode/{name}", legend=legend()), **props)
 

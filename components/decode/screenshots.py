@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from io import BytesIO
 from typing import Any
@@ -27,6 +28,7 @@ PICTURES = {
 MOVING = "opening.webp"
 """The moving picture of the page's first seconds, as a new visitor sees them."""
 _SECONDS, _EVERY = 22, 0.25
+_START = 120.0  # seconds in which the server must answer
 _MOVING_SIZE: Any = {"width": 1120, "height": 720}
 _MOST_BYTES = 1_500_000
 _LOADED = "document.querySelector('#generate') && !document.body.hasAttribute('data-loading')"
@@ -44,6 +46,8 @@ def take() -> None:
         raise ValueError("the screenshots need Chromium; if it is not on the path, set CHROMIUM to its place")
     command = [sys.executable, "-u", str(ASSETS.parent / "app.py"), "--pair", "smollm2"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    late = threading.Timer(_START, server.kill)
+    late.start()
     try:
         address = _address(server)
         with sync_playwright() as playwright:
@@ -56,6 +60,7 @@ def take() -> None:
             _film(new.new_page(), address)
             browser.close()
     finally:
+        late.cancel()
         server.terminate()
         server.wait()
 

@@ -24,4 +24,4 @@ class Preset(NamedTuple):
 
 def presets() -> list[Preset]:
     """The laboratory's examples."""
-    return [Preset(**entry) for entry in json.loads(Path(__file__).with_suffix(".json").read_text())]
+    return [Preset(**entry) for entry in json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))]

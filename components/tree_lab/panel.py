@@ -56,7 +56,7 @@ class Preset(NamedTuple):
 
 def presets() -> list[Preset]:
     """The examples: the measured embedded pair, then invented vectors that each show one effect."""
-    invented = json.loads(Path(__file__).with_name("presets.json").read_text())
+    invented = json.loads(Path(__file__).with_name("presets.json").read_text("utf-8"))
     return [*_measured(), *(_padded(**preset) for preset in invented)]
 
 

@@ -12,7 +12,7 @@ import torch
 from research.bench import gpu
 from research.bench.profile import profile, table
 from research.bench.states import ACCEPTANCE, FAMILIES, hybrid_pair
-from research.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
+from research.bench.synthetic import PRESETS, LlamaSizes, checked_acceptance, synthetic_pair
 from specdec.bench import command
 from specdec.bench.contestants import without_end
 from specdec.checks import among
@@ -71,7 +71,8 @@ def built(options: Namespace) -> command.Loaded:
 def _with_states(options: Namespace, dtype: torch.dtype, device: str) -> tuple[ModelPair, dict[str, Any]]:
     if any((options.target_shape, options.draft_shape, options.vocabulary, options.draft_dtype)):
         raise ValueError(f"synthetic = {options.synthetic!r} has fixed sizes and one dtype")
-    pair, reached = hybrid_pair(options.synthetic, dtype, options.acceptance or ACCEPTANCE, device)
+    wanted = checked_acceptance(ACCEPTANCE if options.acceptance is None else options.acceptance)
+    pair, reached = hybrid_pair(options.synthetic, dtype, wanted, device)
     return pair, {"acceptance": reached, "target": pair.target.name}
 
 

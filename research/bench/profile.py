@@ -59,7 +59,8 @@ class Parts:
 def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     """Milliseconds of processor time per round: forward passes, races, verification and the rest.
 
-    "outside forwards" is the sum without the forward passes. The prompt's prefill counts in no part.
+    "outside forwards" is the sum without the forward passes and the copies of states that they make. The
+    prompt's prefill counts in no part.
     """
     profiles = [_profiled(pair, contestant, job) for _ in range(REPEATS)]
     return min(profiles, key=lambda parts: parts[REST])

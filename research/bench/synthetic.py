@@ -116,9 +116,15 @@ def _check(preset: Preset) -> None:
             raise ValueError(f"heads = {shape.heads} is not a multiple of kv_heads = {shape.kv_heads}")
     if draft.heads // draft.kv_heads > target.heads // target.kv_heads:
         raise ValueError("the draft has more query heads for a key head than the target")
-    acceptance = real(preset.acceptance)
-    if acceptance is None or not 0 < acceptance < 1:
-        raise ValueError(f"acceptance = {preset.acceptance!r} is not a number between 0 and 1")
+    checked_acceptance(preset.acceptance)
+
+
+def checked_acceptance(acceptance: float) -> float:
+    """The acceptance that a pair shall have; ValueError if it is not between 0 and 1."""
+    number = real(acceptance)
+    if number is None or not 0 < number < 1:
+        raise ValueError(f"acceptance = {acceptance!r} is not a number between 0 and 1")
+    return number
 
 
 def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:

@@ -212,14 +212,18 @@ def read_summary(path: Path) -> dict[str, Any]:
     ValueError if the file holds neither.
     """
     try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"{path} could not be read: {error.strerror}; give a file") from None
-    except ValueError:  # more than one line of JSON
+        raise ValueError(f"the file can't be read: {error.strerror}") from None
+    if not text.strip():
+        raise ValueError("the file is empty")
+    try:
+        summary = json.loads(text)
+    except ValueError:  # the runs have a line of JSON each
         header, rows = Store(path).read()
         summary = header and summarize(header, rows)
     if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
-        raise ValueError(f"{path} is not a summary of an experiment; give the file that --summary wrote")
+        raise ValueError("not a summary of an experiment: give the file of --summary, or that of the runs")
     return summary
 
 

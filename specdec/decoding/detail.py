@@ -107,12 +107,12 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float 
     if len(drafts) == 1:
         common = torch.minimum(log_p, log_q).clamp_min_(_NEGLIGIBLE).exp_()
         return min(float(common.sum(dtype=torch.float64)), 1.0)
-    p, q = (log.double().exp() for log in (log_p, log_q))
-    p, q = p / p.sum(), q / q.sum()
-    tokens = int((q > 0).sum())
+    tokens = int((log_q > -_LARGEST).sum())
     is_slow = tokens > SOME_TOKENS and len(drafts) >= SOME_DRAFTS and not replacement
     if tokens > MOST_TOKENS or (is_slow and position % EVERY):
         return None
+    p, q = (log.double().exp() for log in (log_p, log_q))
+    p, q = p / p.sum(), q / q.sum()
     return float(theory.optimal_acceptance(p, q, len(drafts), replacement))
 
 

@@ -32,7 +32,7 @@ class Watched:
     names: those of the processors, for the message of an error.
     """
 
-    def __init__(self, ahead: Process, plain: Process, names: str = ""):
+    def __init__(self, ahead: Process, plain: Process, names: str):
         self._ahead, self._plain, self._names = ahead, plain, names
         self._known: tuple[list[int], Tensor, Tensor] | None = None  # text, logits and answer
 
@@ -58,9 +58,9 @@ class Watched:
 
     def _refuse(self, gives: str) -> None:
         raise ValueError(
-            f"logits_processor {self._names} gives {gives}: it remembers its calls, but speculative decoding "
-            "also asks about texts that are not continued. Only processors that depend on the text alone are "
-            "supported"
+            f"logits_processor ({self._names}) gives {gives}: it remembers its calls, but speculative "
+            "decoding also asks about texts that are not continued. Only processors that depend on the text "
+            "alone are supported"
         )
 
 

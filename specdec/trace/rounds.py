@@ -96,7 +96,8 @@ class Step:
     these distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None if there
     are no drafts, if they have no probabilities, if their number depends on the noise that decides
     (`ContextTree`), or if computing it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, for
-    several drafts of more than `MOST_TOKENS` tokens, or at most positions with `SOME_DRAFTS` or more drafts.
+    several drafts of more than `MOST_TOKENS` tokens, or, at positions that `EVERY` does not divide, for
+    `SOME_DRAFTS` or more arrivals of one race among more than `SOME_TOKENS` tokens.
     """
 
     path: Path

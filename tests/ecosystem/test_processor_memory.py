@@ -149,13 +149,13 @@ def test_a_copy_shares_models_and_no_variables():
 def test_each_of_the_two_checks_finds_what_the_other_does_not():
     """`check` compares with plain decoding, `check_again` with an earlier answer of the same processor."""
     text, logits = [1], torch.zeros(3)
-    watched = Watched(lambda _, logits: logits, lambda _, logits: logits + 1)
+    watched = Watched(lambda _, logits: logits, lambda _, logits: logits + 1, "A")
     answer = watched(text, logits)
     watched.check_again(text, logits, answer)
     with pytest.raises(ValueError, match="other scores than in plain decoding"):
         watched.check(text, logits, answer)
     calls = iter(range(9))
-    watched = Watched(lambda _, logits: logits + next(calls), lambda _, logits: logits)
+    watched = Watched(lambda _, logits: logits + next(calls), lambda _, logits: logits, "A")
     answer = watched(text, logits)
     watched.check(text, logits, answer)
     with pytest.raises(ValueError, match="same text when it is asked again"):

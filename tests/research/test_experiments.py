@@ -217,7 +217,7 @@ def test_every_finding_is_stated_with_its_numbers(summary):
 def test_another_file_is_no_summary(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="is not a summary of an experiment"):
+    with pytest.raises(ValueError, match="not a summary of an experiment"):
         EXPERIMENT.command(["--results", str(path), "--summary"])
 
 

@@ -248,6 +248,7 @@ SYNTHETIC = ["--synthetic", "tiny"]
         ([*SYNTHETIC, "--dtype", "int8"], "dtype = 'int8'"),
         ([*SYNTHETIC, "--threads", "0"], "threads = '0'"),
         (["--synthetic", "lfm2", "--vocabulary", "512"], "fixed sizes"),
+        (["--synthetic", "lfm2", "--acceptance", "0"], "acceptance = 0"),
     ],
 )
 def test_an_option_that_does_not_fit_is_named(arguments, message):

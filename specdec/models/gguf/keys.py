@@ -74,7 +74,7 @@ _OTHERS = tuple(key for key in ENTRIES if not key.startswith(("rope.", "attentio
 
 def check_keys(header: Header, config: PreTrainedConfig) -> None:
     """Raise BrokenFileError for the first key that affects the computation and is not in `config`."""
-    entries = list(all_entries(config.to_dict()))
+    entries = [each for each in all_entries(config.to_dict()) if not isinstance(each[1], dict)]
     if not any(name == "head_dim" and value for name, value in entries):
         width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
         entries += [("head_dim", width // heads)] if heads else []
