@@ -59,6 +59,6 @@ export function outcome(game) {
   const calls = `${count(alone.ids.length, "call")}; with you it needed ${rounds.length}`;
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
-    return `The same text, letter by letter: your guesses changed the speed, not the text. The large model alone needed ${calls}.`;
+    return `The same text, letter by letter: guesses can change the speed only. The large model alone needed ${calls}.`;
   return `The two texts differ after ${same} of ${written.length} tokens, because two ways to compute the same number differed in the last bit. The large model alone needed ${calls}.`;
 }

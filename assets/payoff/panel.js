@@ -71,7 +71,8 @@ export function mount(element, props, server) {
       ? `${news.title} is being loaded.`
       : `On this computer, with these two models: ${gain}`;
     setText(find(".here"), what);
-    const beside = measured && isKnown ? `. Your last run was ${speedWords(last)}; the gain depends on the text.` : "";
+    const beside =
+      measured && isKnown ? `. Your last run was ${speedWords(last)}; the gain depends on text and temperature.` : "";
     setText(find(".names"), isLoadActive(news) ? "" : words + beside);
     find(".measure").disabled = isLoadActive(news) || news.models.length === 0;
     find(".measure").hidden = measured !== null;

@@ -91,3 +91,6 @@ def test_the_speed_of_the_run_just_made_is_said_and_a_link_changes_an_example(pa
     expect(page.locator("#payoff .here")).to_contain_text(re.compile(r"\d\.\d.* in your last run"))
     expect(page.locator("#payoff [name=acceptance]")).to_have_value("0.5")
     expect(page.locator("#payoff .source")).to_contain_text("Changed from: Measured on")
+    page.locator("#payoff select.preset").select_option("here")
+    both = re.compile(r"Your last run was .*\d\.\d.*; the gain depends on text and temperature\.")
+    expect(page.locator("#payoff .names")).to_have_text(both, timeout=120_000)

@@ -450,7 +450,7 @@ def test_processors_with_a_memory_are_refused(pair):
     call, calls = partial(decoded, pair, PROMPT, max_new_tokens=4), itertools.count()
     with pytest.raises(ValueError, match=r"logits_processor \(Remembers\) gives other scores"):
         call(logits_processor=[Remembers()], max_new_tokens=1)
-    with pytest.raises(ValueError, match="PrefixConstrainedLogitsProcessor gives other scores"):
+    with pytest.raises(ValueError, match=r"\(PrefixConstrainedLogitsProcessor\) gives other scores"):
         call(prefix_allowed_tokens_fn=lambda row, ids: [3 + next(calls) % 5])
 
 
