@@ -29,10 +29,7 @@ export function setStage(name) {
 }
 
 // The sentence while both bars run. The visitor may have stopped plain decoding before its end.
-const both =
-  (sentence = FEWER) =>
-  () =>
-    !isMeasured(state) && !isExpecting() ? missingWords(state) : sentence;
+const both = (sentence = FEWER) => (!isMeasured(state) && !isExpecting() ? missingWords(state) : sentence);
 
 // The guesses along one path: the accepted ones, then the one that was rejected and what followed it.
 /** @param {Round} round */
@@ -147,7 +144,7 @@ export function story() {
     Object.entries(SECONDS[i]).map(([step, seconds]) => ({ move: () => tellStep(round, step), words: "", seconds })),
   );
   const seconds = isReal() ? undefined : BARS;
-  const bars = { again: true, seconds, words: both(), begin: () => setStage("bars") };
+  const bars = { again: true, seconds, words: () => both(), begin: () => setStage("bars") };
   return [...moments, ...(isMeasured(state) ? [bars] : [])];
 }
 
@@ -171,8 +168,8 @@ export function showStills() {
 // together with plain decoding.
 export function ownStory() {
   if (state.setup.method === "ar") return [{}];
-  if (paceNow() === "real") return [{}, { again: true, words: both(TOGETHER) }];
-  return [{ words: state.setup.baseline ? both() : "" }];
+  if (paceNow() === "real") return [{}, { again: true, words: () => both(TOGETHER) }];
+  return [{ words: state.setup.baseline ? () => both() : "" }];
 }
 
 const FIELDS = "input, textarea, select, [contenteditable]";

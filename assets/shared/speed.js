@@ -23,12 +23,9 @@ function whole({ rounds, baseline }) {
   return { calls: rounds.length, tokens, plain: Math.min(tokens, baseline.length) };
 }
 
-// The ratio of the times per token, of plain decoding and of the run.
+// The time per token of plain decoding, as a multiple of the run's.
 const perToken = (seconds, { calls, tokens, plain }) =>
   sum(seconds.plain.slice(0, plain)) / plain / (sum(seconds.run.slice(0, calls)) / tokens);
-
-// This ratio in each repeat.
-const ratios = (run) => run.timings.map((timing) => perToken(timing, shared(run)));
 
 // The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the drawn timelines, which show
 // the whole text, and the range that the repeats of its beginning have around it. null if there are too few
@@ -36,10 +33,11 @@ const ratios = (run) => run.timings.map((timing) => perToken(timing, shared(run)
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function speed(run) {
   if (run.timings.length < LEAST || run.rounds.length === 0) return null;
-  const sorted = ratios(run).sort((a, b) => a - b);
+  const [drawn, beginning] = [durations(run), shared(run)];
+  const sorted = run.timings.map((timing) => perToken(timing, beginning)).sort((a, b) => a - b);
   const cut = sorted.length >= MANY ? 1 : 0;
-  const times = perToken(durations(run), whole(run));
-  const scale = times / perToken(durations(run), shared(run));
+  const times = perToken(drawn, whole(run));
+  const scale = times / perToken(drawn, beginning);
   const [low, high] = [Math.min(times, scale * sorted[cut]), Math.max(times, scale * sorted[sorted.length - 1 - cut])];
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }

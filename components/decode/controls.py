@@ -38,7 +38,10 @@ _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "
 _CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
-
+_FIRST = ("topology", "k", "max_new_tokens")
+_LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
+_ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
+"""The settings whose fields are first and last among the settings, and those with a place outside of them."""
 
 MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
 """The fields that a measured tree depends on, in addition to the models."""
@@ -82,11 +85,6 @@ def panel(pair: Pair) -> frame.Part:
         _form.hidden("history", ""),
         _feed(pair),
     )
-
-
-_FIRST = ("topology", "k", "max_new_tokens")
-_LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
-_ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
 
 
 def _fields(opening: dict[str, Any]) -> frame.Part:

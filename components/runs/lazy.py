@@ -27,8 +27,8 @@ _threads: WeakKeyDictionary[Pair, int] = WeakKeyDictionary()
 
 
 def load(target: str | None, draft: str | None, **options: Any) -> Pair:
-    """Load a pair as `specdec.load_pair` does. A pair that comes with the package is loaded
-    with one thread.
+    """Load a pair as `specdec.load_pair` does. A pair that comes with the package is loaded with one
+    thread.
 
     The check after loading computes thousands of small products, and two threads would wait for each other at
     each one. On a busy machine each such wait takes a time slice of the system: the first run after the start

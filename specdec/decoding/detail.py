@@ -77,17 +77,18 @@ def verified_steps(
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if deciding[attempt.row] == row]
         raced = _Raced(noise.race(topology.path(row)), log_p[row], drafted.log_q[row])
+        position = noise.position + depth
         steps.append(
             Step(
                 path=topology.path(row),
-                position=noise.position + depth,
+                position=position,
                 leading=raced.leading([*children, token_id], texts),
                 winner_q=raced.under_q[0] if raced.under_q else None,
                 winner_p=raced.under_p[0],
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
-                optimum=None if grown else _optimum(drafted, row, log_p[row], noise.position + depth),
+                optimum=None if grown else _optimum(drafted, row, log_p[row], position),
             )
         )
     return tuple(steps)

@@ -154,7 +154,10 @@ def _pieces(tensor: Stored) -> Iterator[slice]:
 
 def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
     """Some rows of a matrix in blocks; BrokenFileError where a scale is no number."""
-    raw = tensor.raw[rows_in_halves(torch.arange(tensor.shape[0]), tensor.heads).numpy()[rows]]
+    places: Any = rows
+    if tensor.heads:
+        places = rows_in_halves(torch.arange(tensor.shape[0]), tensor.heads).numpy()[rows]
+    raw = np.ascontiguousarray(tensor.raw[places])
     if kind == tensor.type:
         numbers = fields(raw, kind)
     else:
