@@ -7,7 +7,7 @@ import { keep, kept } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
-import { makeButton, onceDrawn, onFrame, setText } from "../shared/view.js";
+import { makeButton, onceDrawn, onFrame, setText, zoomOf } from "../shared/view.js";
 import { account } from "./lanes.js";
 import { setStage, stage } from "./opening.js";
 import { isPlaying, onPlayer } from "./player.js";
@@ -88,7 +88,7 @@ function whyButton(open) {
   const stand = () => {
     if (!word) return;
     const [box, at] = [texts, word].map((element) => element.getBoundingClientRect());
-    const zoom = texts.currentCSSZoom ?? 1;
+    const zoom = zoomOf(texts);
     const left = Math.min(at.left - box.left, box.width - button.offsetWidth * zoom);
     const top =
       at.bottom + button.offsetHeight * zoom > box.bottom

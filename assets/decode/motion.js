@@ -2,7 +2,7 @@
 // quarter of a second. They are left out if the visitor prefers reduced motion or if rounds pass quickly.
 
 import { state } from "../shared/store.js";
-import { make, reducedMotion } from "../shared/view.js";
+import { make, reducedMotion, zoomOf } from "../shared/view.js";
 import { passed as playedSeconds } from "./player.js";
 
 const TOOK = 250; // milliseconds
@@ -55,7 +55,7 @@ export function fly(text, from, to) {
   if (from.width === 0 || to.width === 0) return;
   const copy = make("span", "flying", text);
   document.querySelector(".shell").append(copy);
-  const zoom = copy.currentCSSZoom ?? 1; // projector mode and large screens enlarge the page's pixels
+  const zoom = zoomOf(copy);
   const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;
   const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {
     duration: TOOK,

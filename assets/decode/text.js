@@ -6,7 +6,7 @@ import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
 import { appendInk, appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
-import { make, onceDrawn, onFrame } from "../shared/view.js";
+import { make, onceDrawn, onFrame, zoomOf } from "../shared/view.js";
 import { Fences, linesOf } from "./code.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
@@ -181,7 +181,8 @@ class TextView {
     const [below, above] = [round.bottom - story.bottom, story.top - round.top];
     if (below <= 0 && above <= 0) return;
     const line = Number.parseFloat(getComputedStyle(this.story).lineHeight);
-    const by = above > 0 ? -Math.ceil(above / line) : Math.ceil(below / line);
+    const drawn = line * zoomOf(this.story);
+    const by = above > 0 ? -Math.ceil(above / drawn) : Math.ceil(below / drawn);
     this.story.scrollTop = (Math.round(this.story.scrollTop / line) + by) * line;
   }
 }

@@ -2,7 +2,7 @@
 
 import { copyText, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
-import { make, makeButton, setText } from "../shared/view.js";
+import { make, makeButton, setText, zoomOf } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
 import { ask, feedback, isRight, known, said } from "./question.js";
@@ -225,9 +225,8 @@ export class Bar {
   // Scrolls to an element of the bar if the window is short.
   bring(element) {
     const body = this.find(".body");
-    const { top, height } = body.getBoundingClientRect();
-    const zoom = height / body.offsetHeight; // a projector enlarges rectangles, but not scrollTop
-    body.scrollTop += (element.getBoundingClientRect().top - top) / zoom - 8;
+    const { top } = body.getBoundingClientRect();
+    body.scrollTop += (element.getBoundingClientRect().top - top) / zoomOf(body) - 8;
   }
 
   draw() {

@@ -2,7 +2,7 @@
 // at the places below.
 
 import { METHOD_SENTENCES, METHODS } from "./catalogue.js";
-import { make } from "./view.js";
+import { make, zoomOf } from "./view.js";
 
 export const TERMS = {
   ...METHOD_SENTENCES,
@@ -95,7 +95,7 @@ export function mountGlossary() {
     found.element.setAttribute("aria-describedby", note.id);
     const { left, bottom, top } = found.element.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = note;
-    const zoom = note.currentCSSZoom ?? 1; // projector mode and large screens enlarge the page's pixels
+    const zoom = zoomOf(note);
     note.style.left = `${Math.max(8, Math.min(left / zoom, innerWidth / zoom - width - 8))}px`;
     note.style.top = `${bottom + zoom * height + 12 > innerHeight ? top / zoom - height - 6 : bottom / zoom + 6}px`;
   };

@@ -33,6 +33,11 @@ export function onFrame(draw) {
 // Registers a function that measures places and sizes. It is called in the same frame, after all writes.
 export const onceDrawn = (look) => looks.push(look);
 
+// The factor by which projector mode and large screens enlarge an element: its rectangle, but not scrollTop, offsets and
+// styles.
+/** @param {Element} element */
+export const zoomOf = (element) => element.currentCSSZoom ?? 1;
+
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // Writes a text only if it changed, so that the browser need not lay out the page again and screen readers

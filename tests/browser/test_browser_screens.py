@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import OPENED, PHONE, go, hidden_tokens, resize, serious_findings, to
+from tests.conftest import OPENED, PHONE, go, hidden_tokens, ready, resize, serious_findings, settle, to
 
 SIZES = [(1440, 900), (1280, 720), (820, 1180)]
 SLIDES = [(1280, 720), (1920, 1080)]
@@ -195,6 +195,22 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(open_tab, tab):
             assert fits["page"] <= 0, (tab, name, size, fits)
             assert fits["inside"], (tab, name, size, fits)
             assert fits["smallest"] is None or fits["smallest"] >= SMALLEST, (tab, name, size, fits)
+
+
+def test_a_slide_shows_the_text_of_the_selected_round(blank, url):
+    """A projector enlarges the story's rectangle, but not the number by which it scrolls."""
+    resize(blank, SLIDES[0])
+    go(blank, f"{url}/?projector=1&trace=code")
+    ready(blank)
+    for number in (17, 3, 9, 0, 12):
+        blank.evaluate("(number) => window.specdec.store.seek(number)", number)
+        settle(blank)
+        inside = """() => {
+          const [story, round] = ["#text .story", "#text .tokens > .selected"].map((each) =>
+            document.querySelector(each).getBoundingClientRect());
+          return round.top >= story.top - 1 && round.top < story.bottom;
+        }"""
+        assert blank.evaluate(inside), number
 
 
 def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
