@@ -67,19 +67,23 @@ class Sampling:
         return self.temperature > 0 and self.top_k == 0 and self.top_p == 1
 
 
-def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor:
+def log_probs(
+    logits: Tensor, sampling: Sampling, vocab_size: int | None = None, check: bool = True
+) -> Tensor:
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
 
     vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax. The
-    result is float32, or float64 if the logits are float64 or the temperature is below 0.1. ValueError if
-    logits are NaN, +inf or all -inf.
+    result is float32, or float64 if the logits are float64 or the temperature is below 0.1. check: whether
+    logits that are NaN, +inf or all -inf raise a ValueError, for which the host waits for a GPU. Unchecked,
+    they make their row NaN, except at temperature 0.
     """
     logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:
         _check_finite(torch.log_softmax(logits, -1))
         return _greedy(logits)
     result = torch.log_softmax(_tempered(logits, sampling.temperature), -1)
-    _check_finite(result)
+    if check:
+        _check_finite(result)
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _cut(result, cutoff)
@@ -105,10 +109,15 @@ def _check_finite(log_p: Tensor) -> None:
     entries = log_p[..., 0]
     # if no entry is +inf, only a NaN makes the sum NaN
     if math.isnan(entries.sum() if entries.dim() else entries):
-        raise ValueError(
-            "logits hold NaN, +inf or no finite value: the model may be broken, its dtype too narrow (try "
-            "float32), or a logits processor may exclude every token"
-        )
+        raise broken_logits()
+
+
+def broken_logits() -> ValueError:
+    """The error for logits without a distribution."""
+    return ValueError(
+        "logits hold NaN, +inf or no finite value: the model may be broken, its dtype too narrow (try "
+        "float32), or a logits processor may exclude every token"
+    )
 
 
 class LazyLogProbs(Sequence[Any]):
@@ -141,6 +150,16 @@ class LazyLogProbs(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self._logits)
+
+    def launched(self) -> Tensor | None:
+        """All rows on a GPU, [n, vocabulary], for which the host does not wait; NaN for broken logits. None
+        where a row is computed or checked at its first access: on a CPU, and at temperature 0."""
+        logits = self._logits
+        if not isinstance(logits, Tensor) or logits.device.type == "cpu" or not self._sampling.temperature:
+            return None
+        rows = log_probs(logits, self._sampling, self._vocab_size, check=False)
+        self._rows |= enumerate(rows)
+        return rows
 
 
 def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:

@@ -15,6 +15,8 @@ from torch import Tensor
 MOST_ROWS = 512
 """The most rows of a graph, over all its texts, and the most pending nodes of a text. A GPU computes a wider
 forward for longer than the host launches it."""
+ALIGNED = 16
+"""Columns of a mask begin at a multiple of this place, so that a kernel reads many of them at once."""
 
 
 class Heads(NamedTuple):
@@ -44,15 +46,17 @@ class TextRows(NamedTuple):
 class TextTable(NamedTuple):
     """What a captured forward reads about its texts; all are tensors at fixed addresses.
 
-    numbers: int64 [texts, 5], for each text the address of its cache's buffer, the buffer's capacity, the
-    length of the prefix, the number of tokens with all pending nodes, and the number of nodes that are
-    computed. masks: [texts, rows, MOST_ROWS], 0 where a node sees a pending node. rotation: cosines and
-    signed sines of the rows, [texts x rows, 2, 1, head size].
+    numbers: int64 [texts, 6], for each text the address of its cache's buffer, the buffer's capacity, the
+    length of the prefix, the number of tokens with all pending nodes, the number of nodes that are computed,
+    and the address of the table of rotations. masks: [texts, rows, MOST_ROWS + ALIGNED], 0 where a node sees
+    a pending node; the first of these has column `length of the prefix % ALIGNED`. depths: int64 [texts,
+    rows], the nodes' positions relative to the end of the prefix. size: of a head.
     """
 
     numbers: Tensor
     masks: Tensor
-    rotation: Tensor
+    depths: Tensor
+    size: int
 
 
 class Attention:

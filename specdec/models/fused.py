@@ -31,6 +31,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specdec.models.attention import ALIGNED
+
 if TYPE_CHECKING:
     from specdec.models.attention import TextTable
     from specdec.models.lean import LeanDecoder, LeanLayer
@@ -45,8 +47,10 @@ SUMMED = 16
 """Pieces that are added at once, so few that they stay in a processor's registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
 """Keys that one step of attention reads, so few that two steps fit into a small GPU's shared memory."""
-QUERIES = 16
-"""Queries of one program of attention, the fewest that a GPU multiplies at once."""
+QUERIES, MANY_QUERIES = 16, 64
+"""Queries of one program of attention: the fewest that a GPU multiplies at once; and more, which share the
+keys that are read, if there are `ENOUGH` programs of them."""
+ENOUGH = 64
 
 
 class FusedForward:
@@ -108,10 +112,10 @@ def rotate(qkv: Tensor, texts: TextTable, layer: int, heads: int, kv_heads: int)
 
     qkv: [texts x rows, (heads + 2 x kv_heads) x head size]. layer: its number.
     """
-    (count, rows, _), size = texts.masks.shape, texts.rotation.shape[3]
+    (count, rows), size = texts.depths.shape, texts.size
     queries = qkv.new_empty(count, heads, rows, size)
     _rotate[count * rows, heads + 2 * kv_heads](
-        *(qkv, texts.rotation, texts.numbers, queries, layer, rows),
+        *(qkv, texts.numbers, texts.depths, queries, layer, rows),
         heads=heads,
         kv_heads=kv_heads,
         half=size // 2,
@@ -128,7 +132,9 @@ def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: 
     """
     count, heads, rows, size = queries.shape
     group = heads // kv_heads * rows  # queries of the heads that share their keys
-    blocks = triton.cdiv(group, QUERIES)
+    many = group > QUERIES and count * kv_heads * triton.cdiv(group, MANY_QUERIES) >= ENOUGH
+    block = MANY_QUERIES if many else QUERIES
+    blocks = triton.cdiv(group, block)
     # a power of two, so that few kernels are compiled
     pieces = 1 << (max(PROGRAMS // (count * kv_heads * blocks), 1).bit_length() - 1)
     width = max(triton.next_power_of_2(size), 16)
@@ -136,11 +142,13 @@ def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: 
     sums = queries.new_empty(count * kv_heads, pieces, group, 2, dtype=torch.float32)
     shape = {"size": size, "pieces": pieces, "width": width}
     _attend[count * kv_heads, blocks, pieces](
-        *(queries, texts.numbers, texts.masks, mixes, sums, layer, rows, group, texts.masks.stride(1), scale),
+        *(queries, texts.numbers, texts.masks, mixes, sums, layer, rows, group, scale),
         **shape,
         kv_heads=kv_heads,
-        block=QUERIES,
+        block=block,
         keys=KEYS[queries.dtype],
+        columns=texts.masks.shape[2],
+        aligned=ALIGNED,
         num_warps=4,
         num_stages=2,
     )
@@ -181,7 +189,7 @@ def _add_norm(x, added, weight, normed, width, eps, adds: tl.constexpr, block: t
 
 @triton.jit(do_not_specialize=["layer", "rows"])
 def _rotate(
-    qkv, rotation, numbers, queries, layer, rows,
+    qkv, numbers, depths, queries, layer, rows,
     heads: tl.constexpr, kv_heads: tl.constexpr, half: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     row, head = tl.program_id(0), tl.program_id(1)
@@ -190,8 +198,11 @@ def _rotate(
     inside = columns < half
     source = qkv + (row * (heads + 2 * kv_heads) + head) * 2 * half + columns
     low, high = tl.load(source, inside, 0.0), tl.load(source + half, inside, 0.0)
-    if head < heads + kv_heads:
-        angles = rotation + row * 4 * half + columns  # cosines, then signed sines
+    nodes = tl.load(numbers + text * 6 + 4)
+    if (head < heads + kv_heads) & (node < nodes):
+        position = tl.load(depths + row) + tl.load(numbers + text * 6 + 2)
+        table = tl.load(numbers + text * 6 + 5).to(qkv.dtype)
+        angles = table + position * 4 * half + columns  # cosines, then signed sines
         cos_low, cos_high = tl.load(angles, inside, 0.0), tl.load(angles + half, inside, 0.0)
         sin_low = tl.load(angles + 2 * half, inside, 0.0)
         sin_high = tl.load(angles + 3 * half, inside, 0.0)
@@ -203,35 +214,35 @@ def _rotate(
         tl.store(target, low, inside)
         tl.store(target + half, high, inside)
     else:
-        capacity, end = tl.load(numbers + text * 5 + 1), tl.load(numbers + text * 5 + 3)
-        nodes = tl.load(numbers + text * 5 + 4)
+        capacity, end = tl.load(numbers + text * 6 + 1), tl.load(numbers + text * 6 + 3)
         first = (layer * 2 * kv_heads + head - heads) * capacity
         place = (first + end - nodes + node) * 2 * half + columns
-        target = tl.load(numbers + text * 5).to(qkv.dtype) + place
+        target = tl.load(numbers + text * 6).to(qkv.dtype) + place
         tl.store(target, low, inside & (node < nodes))
         tl.store(target + half, high, inside & (node < nodes))
 
 
 @triton.jit(do_not_specialize=["layer", "rows", "group"])
 def _attend(
-    queries, numbers, masks, mixes, sums, layer, rows, group, mask_stride, scale,
+    queries, numbers, masks, mixes, sums, layer, rows, group, scale,
     size: tl.constexpr, pieces: tl.constexpr, width: tl.constexpr, kv_heads: tl.constexpr,
-    block: tl.constexpr, keys: tl.constexpr,
+    block: tl.constexpr, keys: tl.constexpr, columns: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
     text, head, piece = tl.program_id(0) // kv_heads, tl.program_id(0) % kv_heads, tl.program_id(2)
     row, column = tl.program_id(1) * block + tl.arange(0, block), tl.arange(0, width)
     node, real, inside = row % rows, row < group, column < size
     target = (tl.program_id(0) * pieces + piece).to(tl.int64) * group + row
-    prefix, end = tl.load(numbers + text * 5 + 2).to(tl.int32), tl.load(numbers + text * 5 + 3).to(tl.int32)
+    prefix, end = tl.load(numbers + text * 6 + 2).to(tl.int32), tl.load(numbers + text * 6 + 3).to(tl.int32)
     length = tl.cdiv(tl.cdiv(end, pieces), keys) * keys
+    column_0 = prefix - prefix % aligned  # the place of the first column of the masks
     first = piece * length
     last = tl.minimum(first + length, end)
     if first >= end:
         tl.store(sums + target * 2 + 1, tl.zeros([block], tl.float32), real)
         return
-    capacity, nodes = tl.load(numbers + text * 5 + 1), tl.load(numbers + text * 5 + 4)
+    capacity, nodes = tl.load(numbers + text * 6 + 1), tl.load(numbers + text * 6 + 4)
     # without a promise of aligned rows, numbers would be read one by one
-    key = tl.multiple_of(tl.load(numbers + text * 5).to(queries.dtype), 16)
+    key = tl.multiple_of(tl.load(numbers + text * 6).to(queries.dtype), 16)
     key += (layer * 2 * kv_heads + head) * capacity * size
     value = key + kv_heads * capacity * size
     source = (tl.program_id(0) * group + row)[:, None] * size + column[None]
@@ -245,10 +256,11 @@ def _attend(
         across = tl.load(key + place[None] * size + column[:, None], exists[None] & inside[:, None], 0.0)
         score = tl.dot(query, across, input_precision="ieee") * scale
         sees = exists[None] & (node < nodes)[:, None]
-        if start + keys > prefix:
-            pending = place - prefix
-            mask = masks + (text * rows + node)[:, None] * mask_stride + pending[None]
-            sees &= tl.load(mask, (pending >= 0)[None] & exists[None] & real[:, None], 0.0) == 0
+        # `held` changes only at multiples of `aligned`, so numbers are read many at once
+        pending = tl.multiple_of(start - column_0, aligned) + tl.arange(0, keys)
+        held = (pending >= 0) & (pending < columns)
+        mask = masks + (text * rows + node)[:, None] * columns + pending[None]
+        sees &= (place < prefix)[None] | (tl.load(mask, held[None] & real[:, None], 0.0) == 0)
         score = tl.where(sees, score, float("-inf"))
         new = tl.maximum(largest, tl.max(score, 1))
         safe = tl.where(new == float("-inf"), 0.0, new)

@@ -21,13 +21,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specdec.devices import ONE_GRAPH, upload
-from specdec.models.attention import MOST_ROWS, TextTable
+from specdec.devices import ONE_GRAPH, upload_into
+from specdec.models.attention import ALIGNED, MOST_ROWS, TextTable
 from specdec.models.cache import PendingText
 from specdec.models.lean import LeanDecoder
 
 if TYPE_CHECKING:
     from specdec.models.fused import FusedForward
+
+NUMBERS = 6
+"""Columns of `TextTable.numbers`."""
 
 
 def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
@@ -116,13 +119,16 @@ class GraphedForward:
 
     def __init__(self, forward: FusedForward, count: int, rows: int, pool: Any):
         decoder = self._decoder = forward.decoder
-        device, embedding = decoder.embedding.device, decoder.embedding
+        embedding = decoder.embedding
+        device = embedding.device
         self._token_ids = torch.zeros(count, rows, dtype=torch.int64, device=device)
-        self._depths, self._positions = self._token_ids.clone(), self._token_ids.clone()
+        # the numbers of all texts and the places of all nodes, for one transfer
+        self._given = torch.zeros(count * (NUMBERS + rows), dtype=torch.int64, device=device)
         self._texts = TextTable(
-            torch.zeros(count, 5, dtype=torch.int64, device=device),
-            embedding.new_zeros(count, rows, MOST_ROWS),
-            embedding.new_zeros(count * rows, 2, 1, decoder.size),
+            self._given[: count * NUMBERS].view(count, NUMBERS),
+            embedding.new_zeros(count, rows, MOST_ROWS + ALIGNED),
+            self._token_ids.clone(),
+            decoder.size,
         )
 
         def launched() -> Tensor:
@@ -132,29 +138,29 @@ class GraphedForward:
 
     def __call__(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor:
         """Hidden states [nodes, width] of the nodes of all texts, at most as many as the graph has."""
-        (numbers, masks, rotation), rows = self._texts, self._token_ids.shape[1]
-        given = [number for text in texts for number in _numbers(text)]
+        numbers, masks, depths, _ = self._texts
+        rows = self._token_ids.shape[1]
+        rotations = self._decoder.rotations(max(text.length for text in texts) + MOST_ROWS)
+        given = [number for text in texts for number in _numbers(text, rotations)]
         given += [0] * (numbers.numel() - len(given))
-        places = [rows * number + row for number, text in enumerate(texts) for row in range(text.rows)]
-        uploaded = upload(given + places, numbers.device)  # one transfer
-        numbers.copy_(uploaded[: len(given)].view_as(numbers))
-        where = uploaded[len(given) :]
+        given += [rows * number + row for number, text in enumerate(texts) for row in range(text.rows)]
+        upload_into(self._given[: len(given)], given)
+        where = self._given[numbers.numel() : len(given)]
         self._token_ids.view(-1).index_copy_(0, where, token_ids)
-        depths = torch.cat([text.masks.depths[0] for text in texts])
-        self._depths.view(-1).index_copy_(0, where, depths)
+        first, *others = (text.masks.depths[0] for text in texts)
+        depths.view(-1).index_copy_(0, where, torch.cat([first, *others]) if others else first)
         for number, text in enumerate(texts):
-            tree = text.masks.by_window[None]
-            masks[number, : text.rows, : text.masks.pending] = 0 if tree is None else tree[0, 0]
-        torch.add(self._depths, numbers[:, 2:3], out=self._positions)
-        furthest = max(text.length for text in texts) + MOST_ROWS
-        rotation.copy_(self._decoder.rotation(self._positions.flatten(), furthest))
+            tree, before = text.masks.by_window[None], text.length % ALIGNED
+            columns = slice(before, before + text.masks.pending)
+            masks[number, : text.rows, columns] = 0 if tree is None else tree[0, 0]
         return self._replay().index_select(0, where)  # a copy, because the next replay overwrites the result
 
 
-def _numbers(text: PendingText) -> tuple[int, int, int, int, int]:
+def _numbers(text: PendingText, rotations: Tensor) -> Sequence[int]:
     """A row of `TextTable.numbers`."""
-    buffer, length = text.cache.buffer, text.length
-    return buffer.data_ptr(), buffer.shape[2], length, length + text.masks.pending, text.rows
+    (_, _, capacity, _), length = text.cache.buffer.shape, text.length
+    end = length + text.masks.pending
+    return text.cache.buffer.data_ptr(), capacity, length, end, text.rows, rotations.data_ptr()
 
 
 def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> Callable[[], Tensor]:

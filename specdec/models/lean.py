@@ -125,11 +125,15 @@ class LeanDecoder:
 
     def rotation(self, positions: Tensor, last: int) -> Tensor:
         """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
+        return self.rotations(last).index_select(0, positions)
+
+    def rotations(self, last: int) -> Tensor:
+        """Cosines and signed sines of all positions up to `last` and some more, [t, 2, 1, head size]."""
         table = self._rotation
         if last >= len(table):
             # Another thread may replace the table by a shorter one, so the attribute is not read again.
             self._rotation = table = self._all_rotations(max(512, 1 << last.bit_length()))
-        return table.index_select(0, positions)
+        return table
 
     def _all_rotations(self, count: int) -> Tensor:
         device = self.embedding.device

@@ -267,8 +267,9 @@ def test_texts_are_scored_as_the_models_score_them():
     ids = pair.encode("Once upon a time there was a dog. The dog had a red ball and a big smile.") * 5
     log_p = learn.scored(pair.target, ids, 3, pair, Sampling())
     with torch.inference_mode():
-        whole = pair.target.module(torch.tensor([ids])).logits[0, 2:-1, : pair.vocab_size].log_softmax(-1)
-    assert torch.allclose(log_p, whole, atol=1e-4)
+        logits = pair.target.module(torch.tensor([ids], device=pair.target.device)).logits
+    whole = logits[0, 2:-1, : pair.vocab_size].log_softmax(-1)
+    assert torch.allclose(log_p.cpu(), whole.cpu(), atol=1e-4)
 
 
 @pytest.mark.parametrize(

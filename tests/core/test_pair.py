@@ -40,7 +40,7 @@ def test_a_pair_from_folders_decodes_text_and_cuts_padding(folders):
 @pytest.mark.parametrize(
     ("given", "dtypes"),
     [
-        ({"dtype": "bfloat16", "draft_dtype": "float32"}, (torch.bfloat16, torch.float32)),
+        ({"dtype": "bfloat16", "draft_dtype": "float32", "device": "cpu"}, (torch.bfloat16, torch.float32)),
         ({"dtype": torch.float32, "device": torch.device("cpu")}, (torch.float32, torch.float32)),
         ({"dtype": "float32", "device": "cpu:0"}, (torch.float32, torch.float32)),
     ],

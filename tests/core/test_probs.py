@@ -72,6 +72,8 @@ def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, t
     for broken in (logits, logits.new_full((1, 2), -math.inf)):
         with pytest.raises(ValueError, match="logits"):
             log_probs(broken, Sampling(temperature))
+        if temperature:
+            assert log_probs(broken, Sampling(temperature), check=False)[-1].isnan().all()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
+from specdec.methods.ersd import winners
 from specdec.race import (
     Races,
     Stream,
@@ -115,6 +116,15 @@ def test_arrivals_under_several_distributions_are_in_order(kind, count):
     assert [kind(e).winner(row) for row in log_q] == order[:, 0].tolist()
     assert kind(e).arrivals(log_q, count) == order[:, :count].tolist()
     assert kind(e).log_e([7, 3]) == e[[7, 3]].tolist()
+
+
+def test_winners_that_are_found_together_are_those_of_the_races():
+    e = [race_of(row) for row in log_exponentials(4, range(3), 4000)]
+    log_p = torch.log_softmax(torch.randn(3, 4000, generator=torch.Generator().manual_seed(0)), -1)
+    assert winners(e, log_p) == [race.winner(row) for race, row in zip(e, log_p, strict=True)]
+    log_p[1] = math.nan
+    with pytest.raises(ValueError, match="logits hold NaN"):
+        winners(e, log_p)
 
 
 def test_exponentials_are_exponential():

@@ -38,6 +38,7 @@ CLOSE = 2e-5
 def few_programs(monkeypatch):
     """The interpreter takes a millisecond for each program."""
     monkeypatch.setenv(compiled.SWITCH, "0")
+    monkeypatch.setattr(fused, "ENOUGH", 2)  # for small models, wide trees have programs of many queries
     if DEVICE == "cpu":
         monkeypatch.setattr(fused, "PROGRAMS", 4)
 
@@ -234,18 +235,19 @@ import sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from specdec.models import fused
+from specdec.models import attention, fused
 
 number, size, keys, heads, kv_heads = sys.argv[1], *map(int, sys.argv[2:])
 common = {"size": size, "pieces": 256 // kv_heads, "width": max(triton.next_power_of_2(size), 16)}
-kernels = {
-    fused._attend: common | {"kv_heads": kv_heads, "block": fused.QUERIES, "keys": keys},
-    fused._combine: common | {"heads": heads, "kv_heads": kv_heads, "summed": fused.SUMMED},
-    fused._rotate: {"heads": heads, "kv_heads": kv_heads, "half": size // 2, "block": common["width"] // 2},
-}
-kinds = dict.fromkeys(("queries", "masks", "qkv", "rotation", "mixed"), "*" + number)
-kinds |= dict.fromkeys(("mixes", "sums"), "*fp32") | {"numbers": "*i64", "scale": "fp32"}
-for kernel, fixed in kernels.items():
+masks = {"columns": attention.MOST_ROWS + attention.ALIGNED, "aligned": attention.ALIGNED}
+attend = common | masks | {"kv_heads": kv_heads, "keys": keys}
+kernels = [(fused._attend, attend | {"block": block}) for block in (fused.QUERIES, fused.MANY_QUERIES)]
+added = {"heads": heads, "kv_heads": kv_heads, "summed": fused.SUMMED}
+rotated = {"heads": heads, "kv_heads": kv_heads, "half": size // 2, "block": common["width"] // 2}
+kernels += [(fused._combine, common | added), (fused._rotate, rotated)]
+kinds = dict.fromkeys(("queries", "masks", "qkv", "mixed"), "*" + number)
+kinds |= dict.fromkeys(("mixes", "sums"), "*fp32") | {"numbers": "*i64", "depths": "*i64", "scale": "fp32"}
+for kernel, fixed in kernels:
     names = kernel.arg_names
     signature = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in names}
     source = ASTSource(kernel, signature, {(names.index(name),): fixed[name] for name in fixed})
