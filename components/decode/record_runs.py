@@ -198,7 +198,7 @@ WANTED = [
         None,
         ("ersd",),
         telling,
-        max_new_tokens=OPENING_TOKENS,
+        max_new_tokens=98,  # ends with the code
         prompt=controls.CODE[0],
         seed=24,
         pair="coder",
