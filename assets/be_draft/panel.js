@@ -53,6 +53,7 @@ class YouDraft {
     this.seed = START;
     this.busy = false;
     this.ready = 0; // when the visitor's turn began
+    this.left = null; // when the visitor left the game; null while it is in sight
     this.find = (selector) => element.querySelector(selector);
     this.listen();
     this.begin();
@@ -80,6 +81,18 @@ class YouDraft {
     if (!matchMedia("(pointer: coarse)").matches) this.find(".typed").focus({ preventScroll: true });
   }
 
+  beginTurn() {
+    this.ready = performance.now();
+    if (this.left !== null) this.left = this.ready;
+  }
+
+  // A turn lasts only while the game is in sight.
+  inSight(seen) {
+    const now = performance.now();
+    if (this.left !== null) this.ready += now - this.left;
+    this.left = seen ? null : now;
+  }
+
   get opening() {
     return this.props.openings[Number(this.find(".opening").value) - 1];
   }
@@ -92,7 +105,7 @@ class YouDraft {
     appendText(this.find(".prompt"), this.opening);
     this.find(".typed").value = "";
     this.busy = false;
-    this.ready = performance.now();
+    this.beginTurn();
     setMessage(this.find(".error-box"), "");
     this.draw();
   }
@@ -126,7 +139,7 @@ class YouDraft {
     this.game.rounds.push(round);
     this.find(".tokens").append(roundElement(round));
     input.value = "";
-    this.ready = performance.now();
+    this.beginTurn();
     this.draw();
     this.find(".writing").scrollTop = this.find(".writing").scrollHeight;
     if (this.game.isOver) this.finish();
@@ -195,11 +208,13 @@ export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
   // A visitor who moves through the tabs by keyboard stays there; in a lesson the keys go through the lesson.
-  const opened = () =>
-    openTab()?.contains(element) &&
-    !document.body.dataset.lesson &&
-    !document.querySelector("[role=tab]:focus-visible") &&
-    game.focus();
+  const isOpen = () => Boolean(openTab()?.contains(element));
+  const opened = () => {
+    game.inSight(isOpen());
+    const byKeyboard = document.querySelector("[role=tab]:focus-visible");
+    if (isOpen() && !document.body.dataset.lesson && !byKeyboard) game.focus();
+  };
   onTab(opened);
   opened();
+  document.addEventListener("visibilitychange", () => game.inSight(isOpen() && !document.hidden));
 }

@@ -87,6 +87,17 @@ def test_the_field_takes_the_focus_unless_a_touch_keyboard_or_the_tabs_need_it(s
     expect(phone.locator("#be_draft .typed")).not_to_be_focused()
 
 
+def test_a_turn_lasts_only_while_the_game_is_in_sight(story):
+    page = story()
+    to(page, "Paper")
+    page.wait_for_timeout(4000)
+    to(page, "Guess")
+    propose(page, "the")
+    row = page.locator("#be_draft .score tbody tr", has_text="time to draft")
+    number, unit = row.locator("td").nth(1).inner_text().split()
+    assert 0 <= float(number) < {"s": 3, "ms": 1000}[unit]
+
+
 def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_answer(story):
     page = story()
     propose(page, "a")
