@@ -19,6 +19,7 @@ from specdec.models.load import (
     ROUNDED,
     checked_device,
     checked_dtype,
+    convert,
     on_cpu,
     packed_bytes,
 )
@@ -89,6 +90,8 @@ def load_pair(
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     _check(parts, report)
+    for part in parts:  # the forward is compiled meanwhile, which the first check waits for
+        convert(part.source, part.device, part.dtype, report)
     target_model, *drafts = (part.load(report) for part in parts)
     tokenizer, draft_tokenizer = _tokenizers(parts)
     if draft_ids is not None and draft_tokenizer is not None:

@@ -86,6 +86,12 @@ def load_hf_model(
     return checked
 
 
+def convert(source: Source, device: str | torch.device, dtype: str | torch.dtype, report: Report) -> None:
+    """Converts a GGUF file as `load_hf_model` does it first, where it is decoded in few bits."""
+    if isinstance(source, GGUFSource) and packed_bytes(source, device, dtype) is not None:
+        source.fetch(report, _form(dtype))
+
+
 def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
     """Bytes of a model's matrices, if it is decoded in few bits; None if it is not.
 
