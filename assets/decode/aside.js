@@ -3,6 +3,7 @@
 
 /** @import { State } from "../types.d.ts" */
 
+import { percent } from "../shared/labels.js";
 import { keep, kept } from "../shared/memory.js";
 import { isMeasured, resultWords, speed } from "../shared/speed.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
@@ -17,39 +18,37 @@ const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The figures that decide a run's gain: tokens per call, and `times`, the speed relative to plain decoding, which is null
-// if it was not measured well.
+// The figures that decide a run's gain: the share of right guesses, the time of the small model's call in calls of the
+// large one, and `times`, the speed relative to plain decoding, which is null if it was not measured well.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
   if (run.rounds.length === 0 || totals.drafted === 0) return null;
   const found = isMeasured(run) ? speed(run) : null;
   const times = found && !found.isBusy ? found.times : null;
-  return { times, tokens: totals.tokens / totals.rounds, totals };
+  const { draft, evaluate } = totals.seconds;
+  const call = draft / totals.levels / (evaluate / totals.rounds);
+  return { times, right: (totals.kinds.accepted ?? 0) / totals.drafted, call, totals };
 }
 
 // The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
-  const yields = ({ tokens }) => `yields ${tokens.toFixed(1)} tokens`;
-  if (own.times === null || other.times === null)
-    return `A call with guesses ${yields(own)}. In the recording it ${yields(other)}.`;
-  const costs = ({ tokens, times }) => `takes ${(tokens / times).toFixed(1)} times as long`;
+  const [right, call] = [({ right }) => percent(right, 1), ({ call }) => call.toFixed(2)];
+  const why = `${right(own)} of the guesses are right (there ${right(other)}), and the small model's call takes ${call(own)} of the large one's (there ${call(other)}).`;
+  if (own.times === null || other.times === null) return `Beside the recording: ${why}`;
   const by = own.times - other.times;
   const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
-  return `${less} the recording's ${other.times.toFixed(1)} times: a call with guesses ${yields(own)} and ${costs(own)} as one without. In the recording it ${yields(other)} and ${costs(other)}.`;
+  return `${less} the recording's ${other.times.toFixed(1)} times: ${why}`;
 }
 
-// The set-up of “Will it pay?” with this run's acceptance and the cost of its guesses.
-function payoffLink({ totals }) {
+// The set-up of “Will it pay?” with the loaded pair, this run's acceptance and the cost of its guesses.
+export function payoffLink({ totals, call }) {
   const { rate_by_index: rates } = totals.acceptance;
-  const steps = totals.depth * totals.rounds;
   const query = new URLSearchParams({
     tab: "payoff",
+    "payoff.preset": "here",
     "payoff.acceptance": (rates[0] ?? 0).toFixed(2),
-    "payoff.draft_step": Math.min(
-      1.5,
-      totals.seconds.draft / steps / (totals.seconds.evaluate / totals.rounds),
-    ).toFixed(3),
+    "payoff.draft_step": Math.min(1.5, call).toFixed(3),
   });
   return `?${query}`;
 }
@@ -94,9 +93,10 @@ function whyButton(open) {
       at.bottom + button.offsetHeight * zoom > box.bottom
         ? at.top - box.top - button.offsetHeight * zoom
         : at.bottom - box.top;
+    button.hidden = at.bottom < box.top || at.top > box.bottom;
     button.style.translate = `${Math.max(0, left) / zoom}px ${Math.max(0, top) / zoom}px`;
   };
-  texts.querySelector(".story").addEventListener("scroll", () => (button.hidden = true));
+  texts.querySelector(".story").addEventListener("scroll", () => button.hidden || stand());
   return button;
 }
 

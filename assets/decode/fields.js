@@ -1,5 +1,6 @@
 // The form's fields. A recorded run sets them, and the page names the fields that were changed afterwards.
 
+import { fieldOf } from "../page/fields.js";
 import { decode, onFields, openedWith } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { isActive, isBegun, state, subscribe } from "../shared/store.js";
@@ -39,7 +40,7 @@ export const settingsOf = (setup) => ({
 export function adopt(setup, isFirst) {
   const values = {
     ...settingsOf(setup),
-    ...(isFirst ? { topology: "auto", tree: "" } : {}),
+    ...(isFirst ? { topology: "auto", tree: "", length: fieldOf("live", "length").described.default } : {}),
     history: JSON.stringify(setup.history ?? []),
     chat: setup.chat ?? false,
   };

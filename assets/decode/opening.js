@@ -117,8 +117,8 @@ function decisionAt(round, step) {
 }
 
 const SECONDS = [
-  { guessed: 3.2, checked: 2, right: 1.6, written: 2.6 },
-  { guessed: 2, checked: 1.2, written: 2.4 },
+  { guessed: 2.6, checked: 1.7, right: 1.4, written: 2.1 },
+  { guessed: 1.6, checked: 1, written: 1.8 },
 ];
 
 // The explained rounds: the most instructive one and the next.

@@ -76,7 +76,7 @@ export function layout(round, decision, { width, height, zoom }) {
   const behind = ({ path, text }) => (path.length < depth ? 0 : pixelsOf(text));
   const x = (width - MARGIN.left - Math.min(Math.max(...all.map(behind), width / 6), width / 3)) / depth;
   const across = Math.floor((x * zoom.scale - BETWEEN) / CHARACTER);
-  const isFalling = across < 2; // labels fall where columns are too narrow for two characters
+  const isFalling = across < 5; // labels fall where columns are too narrow for a short word
   const bottom = isFalling ? Math.min(FALLING, height / 3) : MARGIN.bottom;
   const inner = { x, y: Math.min(FAR, (height - MARGIN.top - bottom) / Math.max(lowest, 1)) };
   const row = (height + MARGIN.top - bottom - inner.y * lowest) / 2;

@@ -23,15 +23,17 @@ const SAME =
   "The draft is the target itself. Every guess is right, but each costs as much as a call, so nothing is gained.";
 
 const bytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(n / 1e6).toFixed(1)} MB`);
-const STAGE = {
-  asking: ({ name }) => `Looking up ${name} on the hub`,
-  fetching: ({ name, done, total }) => `Downloading ${name}: ${bytes(done)} of ${bytes(total)}`,
-  reading: ({ name, done, total }) => `Reading ${name}${total ? `: ${done} of ${total} weights` : ""}`,
-  checking: ({ name }) => `Checking what ${name} can do`,
-};
-
 // A model's name for people. For a folder or file it is the last part of its path.
-const short = (name) => (/^[/.~]|\/.*\/|\.gguf$/.test(name) ? name.split("/").at(-1) : name);
+const isFile = (name) => /^[/.~]|\/.*\/|\.gguf$/.test(name);
+const short = (name) => (isFile(name) ? name.split("/").at(-1) : name);
+
+const STAGE = {
+  asking: ({ name }) => `Looking up ${short(name)}${isFile(name) ? "" : " on the hub"}`,
+  fetching: ({ name, done, total }) => `Downloading ${short(name)}: ${bytes(done)} of ${bytes(total)}`,
+  converting: ({ name, done, total }) => `Converting ${short(name)}${total ? `: ${done} of ${total} weights` : ""}`,
+  reading: ({ name, done, total }) => `Reading ${short(name)}${total ? `: ${done} of ${total} weights` : ""}`,
+  checking: ({ name }) => `Checking what ${short(name)} can do`,
+};
 
 function lines({ role, name, numbers, device, capability, note }) {
   const facts = [`${numbers} on ${device}`, CAPABILITY[capability] ?? capability, ...(note ? [note] : [])];

@@ -33,6 +33,7 @@ export class Totals {
     // over the rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
     this.histogram = [];
     this.depth = 0;
+    this.levels = 0; // drafted levels of all rounds
     this.drafted = 0;
     // over the positions with drafts: the number whose optimum is known, and the number of the others
     this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
@@ -56,7 +57,9 @@ export class Totals {
       const accepted = round.tokens.filter(({ kind }) => kind === "accepted").length;
       while (this.histogram.length <= accepted) this.histogram.push(0);
       this.histogram[accepted] += 1;
-      this.depth = Math.max(this.depth, round.nodes.at(-1).path.length);
+      const levels = round.nodes.at(-1).path.length;
+      this.depth = Math.max(this.depth, levels);
+      this.levels += levels;
       this.drafted += round.nodes.length;
     }
     const verified = new Set([""]); // Traversal verification also tests nodes below rejected ones

@@ -12,7 +12,7 @@ LENGTH = 40
 """A story ends after this many tokens; the round in progress may add a few."""
 TEMPERATURES = (0, 0.5, 1)
 
-_OPENINGS = sorted(STORIES, key=len)
+_OPENINGS = sorted(STORIES[:4], key=len)
 """Unfinished stories, because the game asks for the next word. The shortest comes first."""
 
 

@@ -28,12 +28,16 @@ STORIES = [
     "Tom had a red ball. One day",
     "The hungry dog looked for",
     "A bird found a shiny key.",
+    "One night, a little star",
+    "The old boat was sad because",
 ]
 """Beginnings of stories for the model to continue."""
 QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
 """Questions to ask a chat model."""
 CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
 """Questions to ask a model that writes code."""
+ANSWER = 128
+"""Most tokens of a chat model's answer, if the visitor changes nothing; a recorded answer may be shorter."""
 _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
 _CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
 
@@ -91,6 +95,8 @@ def _fields(opening: dict[str, Any]) -> frame.Part:
     """The fields of all settings but `_ELSEWHERE`. A setting without a place of its own is in the middle."""
     values = {name: opening[name] for name in ("max_new_tokens", "seed", "temperature")}
     values["k"] = len(opening["paths"])
+    if opening["chat"]:
+        values["max_new_tokens"] = ANSWER
     others = [name for name in TABLE if name not in (*_FIRST, *_LAST, *_ELSEWHERE)]
     return frame.joined(*(_input(name, values.get(name)) for name in (*_FIRST, *others, *_LAST)))
 

@@ -50,10 +50,6 @@ class Moment:
     score: float
 
 
-OPENING_TOKENS = 128
-"""Most tokens of the opening's answer. The answer ends earlier, after 96 tokens. Plain decoding takes one
-second."""
-
 Finder = Callable[..., Moment | None]
 
 
@@ -210,7 +206,7 @@ WANTED = [
         None,
         ("ersd",),
         telling,
-        max_new_tokens=OPENING_TOKENS,
+        max_new_tokens=controls.ANSWER,
         prompt=controls.QUESTIONS[5],
         seed=30,
     ),

@@ -62,11 +62,23 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     shows(page, "#models .models-error", "hub id")
     expect(page.locator("#models img")).to_have_count(0)
     expect(page.locator("#feed .run-status")).not_to_contain_text("You changed")
+    page.evaluate(  # all stages of the load, which may last for moments
+        """() => {
+          window.stages = [];
+          const stage = document.querySelector("#models .stage");
+          new MutationObserver(() => window.stages.push(stage.textContent))
+            .observe(stage, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
     load(page, "large.gguf", "large.gguf")
     shows(page, "#draft .info", "The draft is the target itself")
+    shows(page, "#models .outcome", "large.gguf with large.gguf is loaded")
     load(page, "large.gguf", "small.gguf")
     shows(page, "#models .outcome", "large.gguf with small.gguf is loaded")
     expect(page.locator("#models .models-error")).to_be_hidden()
+    stages = page.evaluate("window.stages")
+    assert any("large.gguf" in stage for stage in stages)
+    assert not [stage for stage in stages if "/" in stage or "hub" in stage]
     to(page, "Watch", "Compare")
     shows(page, "#compare .standing", "Story models 15M checks, 0.7M guesses. ")
     assert page.locator("#compare .column .tokens .token").count() > 100

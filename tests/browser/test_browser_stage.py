@@ -145,7 +145,10 @@ def test_any_key_ends_the_opening_and_the_race_opens_on_request_and_stays_open(t
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Try your own")).to_be_visible()
     expect(page.locator("#statistics")).to_be_hidden()
+    story = page.locator("#text .story")
+    story.evaluate("(element) => void (element.scrollTop += 40)")
     page.locator("#text .tokens .token.current").click()
+    story.evaluate("(element) => void (element.scrollTop -= 8)")  # as the story does for a word at its edge
     page.get_by_role("button", name="Why this word?").click()
     expect(page.locator("#race .figure")).to_be_visible()
     page.get_by_label("More").check(force=True)

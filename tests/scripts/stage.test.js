@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { reasonWords } from "../../assets/decode/aside.js";
+import { figuresOf, payoffLink, reasonWords } from "../../assets/decode/aside.js";
 import { account } from "../../assets/decode/lanes.js";
 import { captions, guessesOf, ownStory, story } from "../../assets/decode/opening.js";
 import { setPace } from "../../assets/decode/player.js";
@@ -48,17 +48,21 @@ test("the sentences of a round say what was guessed, checked, kept and replaced,
   assert.doesNotMatch(Object.values(told).join(" "), /undefined|NaN|null|␣/);
 });
 
-test("a run's gain is compared with the recording's by its tokens and the time of a call, whose ratio it is", () => {
-  const other = { times: 2.5, tokens: 6 };
+test("a run's gain is compared with the recording's by its right guesses and the small model's call", () => {
+  const other = { times: 2.5, right: 0.9, call: 0.25 };
+  const why =
+    "50% of the guesses are right (there 90%), and the small model's call takes 0.30 of the large one's (there 0.25).";
   assert.equal(
-    reasonWords({ times: 1.3, tokens: 1.95 }, other),
-    "Less than the recording's 2.5 times: a call with guesses yields 1.9 tokens and takes 1.5 times as long as one without. In the recording it yields 6.0 tokens and takes 2.4 times as long.",
+    reasonWords({ times: 1.3, right: 0.5, call: 0.3 }, other),
+    `Less than the recording's 2.5 times: ${why}`,
   );
   assert.match(reasonWords({ ...other, times: 2.55 }, other), /^As much as/);
-  assert.equal(
-    reasonWords({ times: null, tokens: 4 }, other),
-    "A call with guesses yields 4.0 tokens. In the recording it yields 6.0 tokens.",
-  );
+  assert.equal(reasonWords({ times: null, right: 0.5, call: 0.3 }, other), `Beside the recording: ${why}`);
+  const own = figuresOf({ ...state, rounds: runs["code.json"].rounds });
+  const link = new URLSearchParams(payoffLink(own));
+  assert.equal(link.get("payoff.preset"), "here");
+  assert.equal(Number(link.get("payoff.draft_step")).toFixed(2), own.call.toFixed(2));
+  assert.ok(own.call > 0.1 && own.call < 0.5 && own.right > 0.8 && own.right < 1);
 });
 
 // A run of two rounds with two tokens each, beside four tokens of plain decoding.
@@ -131,10 +135,15 @@ test("labels of a deep tree fall below their marks, and stay within the drawing"
   const drawn = (width, height) =>
     layout(rounds[0], decisions(rounds[0], setup.method).at(-1), { width, height, zoom });
   assert.equal(drawn(1200, 250).isFalling, false);
-  const { isFalling, nodes, room } = drawn(340, 110);
-  assert.equal(isFalling, true);
-  const lowest = Math.max(...nodes.map(({ y }) => y));
-  assert.ok(room >= 4 && lowest + (8 * room) / Math.SQRT2 < 110, `${room} characters below ${lowest}`);
+  for (const [width, height] of [
+    [490, 250],
+    [340, 110],
+  ]) {
+    const { isFalling, nodes, room } = drawn(width, height);
+    assert.equal(isFalling, true);
+    const lowest = Math.max(...nodes.map(({ y }) => y));
+    assert.ok(room >= 4 && lowest + (8 * room) / Math.SQRT2 < height, `${room} characters below ${lowest}`);
+  }
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {
