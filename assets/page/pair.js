@@ -49,12 +49,6 @@ export function isOther(models) {
   return here !== "" && shown !== "" && here !== shown;
 }
 
-// What Generate would use: “Generate uses SmolLM2 135M, with guesses of SmolLM2 4M”.
-function usesWords(models) {
-  const [large, small] = pairOf(models);
-  return `Generate uses ${named(large)}${small ? `, with guesses of ${named(small)}` : ""}`;
-}
-
 // Where the shown run comes from. For a file, the machine is unknown.
 function origin({ recorded, run, setup }) {
   if (!setup || !recorded) return run === "kept" ? "your earlier run on this server" : "this server, now";
@@ -76,7 +70,7 @@ export function mountPair(element) {
     const words = pairWords(state.setup?.models ?? []) || here;
     setText(shown, words && `${words} · ${origin(state)}`);
     setText(question, isOther(news.models) ? "" : questionOf(state));
-    setText(next, isOther(news.models) ? usesWords(news.models) : "");
+    setText(next, isOther(news.models) ? `Generate uses: ${here}` : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);
     if (promise) setText(promise, isSame ? "same text" : "same distribution of texts");

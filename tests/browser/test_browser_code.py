@@ -18,7 +18,7 @@ def code(blank, url):
 
 def test_the_pair_is_named_and_another_one_that_generate_runs(code):
     expect(code.locator("#shown_pair .shown")).to_have_text(CODER)
-    runs = "Generate uses Story models 15M, with guesses of Story models 0.7M"
+    runs = "Generate uses: Story models 15M checks, 0.7M guesses"
     expect(code.locator("#shown_pair .next")).to_have_text(runs)
     expect(code.locator("#generate")).to_have_accessible_description(re.compile("^Generate uses"))
     code.locator("#replay .choose").select_option("story")
