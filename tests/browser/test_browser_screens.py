@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.conftest import OPENED, PHONE, go, hidden_tokens, ready, resize, serious_findings, settle, to
 
-SIZES = [(1440, 900), (1280, 720), (820, 1180)]
+SIZES = [(1440, 900), (1280, 720), (1024, 768), (820, 1180)]
 SLIDES = [(1280, 720), (1920, 1080)]
 SMALL = [(640, 360), (1100, 800)]
 """A laptop's window of 1280 x 720 at a zoom of 200%, and the frame of a Space."""
@@ -80,6 +80,29 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(open_tab, tab):
         page.wait_for_function(FITS_A_PHONE)
     assert hidden_tokens(page) == []
     assert serious_findings(page, "#tabs") == []
+
+
+CUT = """() => ["#shown_pair p", ".chips button", "#page .legend", ".account", ".look-line", "#figures .note"]
+  .flatMap((selector) => [...document.querySelectorAll(selector)])
+  .filter((part) => part.checkVisibility() && !part.matches(".key")
+    && (part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight + 1))
+  .map((part) => `${part.className}: ${part.textContent}`)"""
+"""What is cut of the words in Decode's panels."""
+COVERED = """() => document.querySelector("#figures").getBoundingClientRect().bottom
+  - document.querySelector("#stepper").getBoundingClientRect().top"""
+
+
+@pytest.mark.parametrize("trace", ["code", "parting-gsd"])
+def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(blank, url, trace):
+    go(blank, f"{url}/?trace={trace}")
+    blank.evaluate("Object.assign(document.body.dataset, { chats: '', codes: '' })")  # chips of short names
+    for size in (*SIZES[:-1], (1100, 800)):
+        resize(blank, size)
+        for _ in range(2):
+            blank.locator(".open-more").click()
+            settle(blank)
+            assert blank.evaluate(CUT) == [], size
+            assert blank.evaluate(COVERED) <= 0, size
 
 
 @pytest.mark.parametrize("tab", OPENED)

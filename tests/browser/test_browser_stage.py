@@ -23,7 +23,7 @@ from tests.conftest import (
     watch_shifts,
 )
 
-SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
+SCREENS = [(1440, 900), (1280, 720), (1024, 768), (820, 1180)]
 PLACES = """(names) => Object.fromEntries(names.map((name) => {
   const { left, top, right, bottom } = document.querySelector(`#${name}.block`).getBoundingClientRect();
   return [name, [left, top, right, bottom].map(Math.round)];
