@@ -74,6 +74,8 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(open_tab, tab):
         assert bottom <= size[1], (size, top, bottom)
         assert bottom - top >= (60 if tab == "payoff" else 80), (size, top, bottom)
     resize(page, PHONE)
+    if tab == "draft":
+        expect(page.get_by_role("heading", name="Type the next word")).to_be_in_viewport(ratio=1)
     top, _ = settled(page, selector)
     assert 0 <= top <= 0.65 * PHONE[1], top
     if tab not in ("experiments", "codecs"):  # plotly draws their figures again only while they are visible
@@ -103,6 +105,25 @@ def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(blank, url, trac
             settle(blank)
             assert blank.evaluate(CUT) == [], size
             assert blank.evaluate(COVERED) <= 0, size
+
+
+CLIPPED = """() => [...document.querySelectorAll(".stills .line")].map((line) => {
+  const { top, bottom } = line.getBoundingClientRect();
+  return [...line.querySelectorAll(".token")].filter((token) => {
+    const box = token.getBoundingClientRect();
+    return box.top < top - 3 || box.bottom > bottom + 3;
+  }).length;
+})"""
+"""How many tokens of each still picture are outside of it."""
+
+
+def test_still_pictures_show_all_tokens_and_end_with_their_panel(blank, url):
+    go(blank, url)
+    for size in (*SIZES, PHONE):
+        resize(blank, size)
+        assert blank.evaluate(CLIPPED) == [0, 0, 0], size
+        slow, panel = (blank.locator(part).bounding_box() for part in ("#text .slow", "#text"))
+        assert slow["x"] + slow["width"] <= panel["x"] + panel["width"], size
 
 
 @pytest.mark.parametrize("tab", OPENED)
