@@ -37,8 +37,8 @@ def test_code_keeps_its_lines_and_indentation_in_one_width_of_letters(code):
     primes = [number for number in range(30) if names["is_prime"](number)]
     assert primes == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
     styles = code.evaluate(
-        """() => ["code", "token:not(.code, .rejected)"].map((kind) =>
-          getComputedStyle(document.querySelector(`#text .tokens .${kind}`)).fontFamily)"""
+        """() => ["#text .tokens .code", "#prompt"].map((part) =>
+          getComputedStyle(document.querySelector(part)).fontFamily)"""
     )
     assert "monospace" in styles[0]
     assert "monospace" not in styles[1]
