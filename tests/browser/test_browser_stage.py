@@ -88,6 +88,14 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
+IN_SIGHT = """(names) => [...document.querySelectorAll(names)].filter((name) => {
+  const { left, right, y, height } = name.getBoundingClientRect();
+  const isSeen = (x) => document.elementFromPoint(x, y + height / 2) === name;
+  return isSeen(left + 1) && isSeen(right - 1);
+}).map((name) => name.textContent)"""
+"""The texts of such elements that are neither cut nor covered."""
+
+
 def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page = tab(PHONE, "?length=40&baseline=0", has_touch=True)
     watch_shifts(page)
@@ -97,6 +105,7 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     is_played = "document.querySelector('#stepper .play .word').textContent === 'play'"
     page.wait_for_function(is_played, timeout=2 * SLOW)
     settle(page)
+    assert page.evaluate(IN_SIGHT, "#text .legend .token") == ["accepted", "rejected", "correction", "bonus"]
     order = whole(page, ["text", "stepper", "tree", "prompt"])
     assert sorted(order.values(), key=lambda place: place[1]) == list(order.values())
     page.get_by_role("button", name="Race ›").click()
