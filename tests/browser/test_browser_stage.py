@@ -140,6 +140,8 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
     expect(page.locator(".lane .count").first).to_have_text("64 calls")
     expect(page.locator(".account .equal")).to_have_text("64 of 64 tokens equal ✓")
     expect(page.locator(".account .sum")).to_have_text(re.compile(SPEED))
+    expect(page.locator("#result .gain")).to_have_text(re.compile(r"\d times as fast, the same 64 tokens$"))
+    expect(page.locator(".lane .calls .tick[d^=M]")).to_have_count(2)
     expect(page.locator("#result .guess")).to_have_attribute("href", "?tab=draft")
     fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
     assert any(address.endswith("traces/story.json") for address in fetched)
@@ -160,6 +162,7 @@ def test_any_key_ends_the_opening_and_the_race_opens_on_request_and_stays_open(t
     story.evaluate("(element) => void (element.scrollTop -= 8)")  # as the story does for a word at its edge
     page.get_by_role("button", name="Why this word?").click()
     expect(page.locator("#race .figure")).to_be_visible()
+    expect(page.get_by_text("the shortest bar wins")).to_be_visible()
     page.get_by_label("More").check(force=True)
     expect(page.locator("#method")).to_be_visible()
     page.goto(page.url.partition("?")[0])
