@@ -405,7 +405,12 @@ def test_a_change_during_a_run_is_marked_and_a_run_stopped_in_plain_decoding_is_
     expect(page.locator(".run-status")).to_contain_text("You changed method. The shown run has")
     expect(page.locator("body[data-changed]")).to_have_count(1)
     page.locator("#method input[value=ersd]").check(force=True)
-    page.evaluate(RECEIVE, ["running", "baseline"])
+    expect(page.locator("#generate")).to_be_disabled()
+    page.evaluate(f"({RECEIVE})(['running', 'baseline'], {{ chat: true }})")
+    expect(page.get_by_label("New chat")).to_be_visible()
+    for control in ("#generate", "#stop", ".chips button", ".turns input"):
+        for each in page.locator(control).all():
+            expect(each).to_be_enabled()
     page.locator("#stop").click()
     expect(page.locator(".run-status")).to_contain_text("Done: 64 tokens in")
     expect(page.locator(".account .sum")).to_contain_text("Plain decoding was stopped after 0 tokens")
