@@ -153,3 +153,11 @@ def test_documents_name_what_is_there(page):
     for module in re.findall(r"python -m ((?:specdec|tests|components)[\w.]*)", text):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+
+
+def test_the_readme_shows_the_opening_as_a_moving_picture_of_a_small_file():
+    address = "assets/screenshots/opening.webp"
+    assert f"({address})" in (ROOT / "README.md").read_text()
+    picture = (ROOT / address).read_bytes()
+    assert b"ANIM" in picture[:64]
+    assert len(picture) < 1_500_000
