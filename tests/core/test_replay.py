@@ -6,6 +6,7 @@ import pytest
 
 import specdec
 from components.decode import record_runs, traces
+from components.page import assets
 from components.runs import timing
 from tests.conftest import ours, same_arithmetic
 
@@ -61,7 +62,9 @@ def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_a
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_recorded(name):
     run, entry = load(name), ENTRIES[name]
-    assert (traces.FOLDER / f"{name}.json").stat().st_size < record_runs.MOST_BYTES
+    file = traces.FOLDER / f"{name}.json"
+    assert file.stat().st_size < record_runs.MOST_BYTES
+    assert len(assets.pack(traces._sent(file).encode()).gzip) < 150_000
     assert 0 < len(entry["look"]) < 120
     assert len(entry["title"]) < 80
     assert (run.target, run.draft) == record_runs.NAMES[WANTED[name].pair]
