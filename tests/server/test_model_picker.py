@@ -487,7 +487,7 @@ def test_the_panel_tells_about_each_known_pair():
             assert known.target.hub_id in about
             assert known.target.licence in about
             assert about.count("GB") >= 4 or known.shipped
-    assert "tokenizer" in models_panel.about({"pair": OWN})["words"]
+    assert re.search("GGUF files.*tokenizer", models_panel.about({"pair": OWN})["words"])
     assert models_panel.about({"pair": "stories"})["load"] == "Load and measure"
 
 
