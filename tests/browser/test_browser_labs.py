@@ -231,7 +231,9 @@ def shortest_wins(bars):
 def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
     of_lab = """[...document.querySelectorAll("#race_lab .lane")].map((lane) =>
       [lane.querySelector(".bar-p").getAttribute("width"), lane.querySelector(".time-p.wins") !== null])"""
+    fills = """bars => bars.map((bar) => getComputedStyle(document.querySelector(bar)).fill)"""
     assert shortest_wins(race_lab.evaluate(of_lab))
+    colours = race_lab.evaluate(fills, ["#race_lab .hatch-fill", "#race_lab .bar-p"])
     to(race_lab, "Watch")
     pick(race_lab.locator("#topology select"), "sequence")  # on a busy machine `auto` may draft nothing
     generate(race_lab)
@@ -239,6 +241,7 @@ def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
       const bar = row.querySelector(".bar.target");
       return [bar.getAttribute("width"), row.querySelector(".runner.target.won") !== null];
     })"""
+    assert race_lab.evaluate(fills, ["#race .hatch-fill", "#race .bar.target"]) == colours
     for _ in range(4):
         assert shortest_wins(race_lab.evaluate(of_decode))
         race_lab.get_by_role("button", name="previous round").click()
