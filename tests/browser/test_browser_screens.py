@@ -202,6 +202,12 @@ def test_every_address_opens_its_view_in_its_place(blank, url):
     expect(blank.locator("#tab-paper")).to_be_visible()
     blank.get_by_role("link", name="Tree lab").first.click()
     expect(blank.locator("#tab-trees")).to_be_visible()
+    go(blank, url)
+    to(blank, "Understand")
+    expect(blank.locator("#tab-lessons")).to_be_visible()
+    to(blank, "Losslessness")
+    title = blank.locator("#tab-losslessness").get_by_role("heading").first
+    expect(title).to_have_text("Is the text really the same?")
 
 
 FITS = """() => {
