@@ -46,6 +46,6 @@ def entries(chats: bool = True) -> list[dict[str, Any]]:
 
 
 def opening(chats: bool) -> dict[str, Any]:
-    """The run that the page opens with. Its settings are the page's defaults."""
+    """The run that the page opens with. Its settings but the length are the page's defaults."""
     run: dict[str, Any] = json.loads((FOLDER / f"{OPENINGS[chats]}.json").read_text())
     return run
