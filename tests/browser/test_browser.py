@@ -242,3 +242,13 @@ def test_a_field_takes_what_the_server_takes(page):
     expect(page.locator("#k .wrong")).to_be_hidden()
     generate(page, length=4)
     assert state(page)["setup"]["temperature"] == 2.5
+
+
+def test_on_a_touch_screen_generate_keeps_its_colour_after_a_tap(someone, url):
+    """There, a tapped button stays hovered."""
+    phone = someone(f"{url}/", has_touch=True, is_mobile=True)
+    button, colour = phone.locator("#generate"), "(button) => getComputedStyle(button).backgroundColor"
+    before = button.evaluate(colour)
+    button.hover()
+    phone.wait_for_timeout(300)  # colours change slowly
+    assert button.evaluate(colour) == before
