@@ -19,7 +19,7 @@ from specdec.commands import Parser, columns, ended, to_write
 from specdec.decoding.acceptance import finished, fixed_prompts
 from specdec.decoding.auto import with_repeated
 from specdec.decoding.batch import Batch
-from specdec.decoding.forest import Node, rounds
+from specdec.decoding.joint_trees import Node, rounds
 from specdec.decoding.run import stream
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair

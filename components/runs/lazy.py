@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 import specdec
-from specdec.decoding import reach
+from specdec.decoding.shared_mass import measure_shared_mass
 from specdec.pair import Pair
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def load(target: str | None, draft: str | None, **options: Any) -> Pair:
     """
     torch.set_num_threads(1 if target == "stories" else _ALL_THREADS)
     pair = specdec.load_pair(target, draft, **options)
-    reach.measured(pair)
+    measure_shared_mass(pair)
     return pair
 
 

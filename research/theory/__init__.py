@@ -4,5 +4,5 @@ lists         the winners of several races as drafts
 parting       probability that two arithmetics give different tokens
 preparation   continuations that are prepared while the target verifies
 renewal       limits of tokens per call from the surprises of a text
-offers        GSD's distribution if a drawn token itself decides whether it is verified (docs/offers.md)
+tree_choice   GSD's distribution if a drawn token itself decides whether it is verified (docs/tree_choice.md)
 """

@@ -6,8 +6,8 @@ engine       one round
 detail       the nodes and races of a round's record
 auto         the tree that is fastest on this machine, measured
 costs        the measured cost of a round
-forest       the best trees of several texts, at these costs
+joint_trees  the best trees of several texts, at these costs
 acceptance   acceptance by child index, measured
-reach        how much a draft with another tokenizer can propose
+shared_mass  how much a draft with another tokenizer can propose
 clock        seconds of each part of a round
 """

@@ -2,8 +2,8 @@
 
 A run begins at once. Its first tree comes from earlier runs of its pair, or from assumptions that fit any
 pair. Then its own rounds show how often the child with each index is accepted, and how long rows and drafted
-tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`forest`) and plain decoding
-(the empty tree), the one with the most expected tokens per expected second is chosen. The first rounds of a
+tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`joint_trees`) and plain
+decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The first rounds of a
 pair are plain, because all trees are compared with them. Runs that are decoded together share one budget of
 rows.
 
@@ -11,8 +11,8 @@ A draft model whose forward pass takes longer than such decisions gets a deeper 
 further level, and stops where a level is not worth it (`drafters.stopping`).
 
 No tree depends on noise that decides later. A tree depends only on the verified nodes of earlier rounds of
-its own text, on texts with other seeds, and on its own levels that are drafted already; docs/offers.md says
-why every rule allows that. Under ERSD the text does not depend on the trees at all. Under the other rules a
+its own text, on texts with other seeds, and on its own levels that are drafted already. Every rule allows
+that (docs/tree_choice.md). Under ERSD the text does not depend on the trees at all. Under the other rules a
 seed gives the same text again with the same trees, which the record holds.
 """
 
@@ -27,10 +27,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from specdec.decoding import forest
+from specdec.decoding import joint_trees
 from specdec.decoding.acceptance import only_sequences
 from specdec.decoding.costs import RoundCost, RoundTimes
-from specdec.decoding.forest import Node, deepened, price_of_level, queue, rounds, tree
+from specdec.decoding.joint_trees import Node, deepened, price_of_level, queue, rounds, tree
 from specdec.drafters.catalogue import entry_of
 from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
@@ -294,7 +294,7 @@ class AutoTrees:
         most = max(1, min(all_texts, 4 * _MOST_NODES // len(runs)))
         vectors = [_for_pair(self._pair, self._of(run).counts.vector()) for run in runs]
         queues = [queue(vector, most, number) for number, vector in enumerate(vectors)]
-        return forest.forest(queues, costs, all_texts, texts)
+        return joint_trees.joint_trees(queues, costs, all_texts, texts)
 
     def _of(self, run: Run) -> _Own:
         if run not in self._own:
@@ -316,8 +316,8 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 
 
 def with_repeated(
-    round: forest.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
-) -> forest.Round:
+    round: joint_trees.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
+) -> joint_trees.Round:
     """The round with a target's time that includes the tokens which a target with states reads again.
 
     nodes: the nodes of the tree that each of the texts has.
@@ -341,7 +341,7 @@ def chosen(
     cut, parents before their children; by default those of Algorithm 3's queue.
     """
     nodes = queue(acceptance, QUEUE) if nodes is None else nodes
-    best: dict[int, tuple[forest.Round, Sequence[Node]]] = {}
+    best: dict[int, tuple[joint_trees.Round, Sequence[Node]]] = {}
     for depth in range(max(len(node.path) for node in nodes) + 1):
         shallow = [node for node in nodes if len(node.path) <= depth][: max(sizes)]
         for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):

@@ -12,7 +12,7 @@ if there were no path, so that the token after the last accepted node has the ta
 token is the path's, the target's forward pass has already computed what follows, and the next token is
 sampled from that (`methods.copied`). The path, and whether the model drafts, depend only on the text before
 the round, and on which drafts differed from copies at positions that are already decided. So they depend on
-no noise that decides later (docs/offers.md), and all rules that draft stay lossless with a path.
+no noise that decides later (docs/tree_choice.md), and all rules that draft stay lossless with a path.
 """
 
 from __future__ import annotations

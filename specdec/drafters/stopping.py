@@ -6,8 +6,8 @@ verified nodes of a run how often tokens of each probability are accepted, and c
 next level promises with its price.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
-depend on the level's own draws or on later ones, so all rules stay lossless (docs/offers.md), and ERSD's text
-stays the same.
+depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and
+ERSD's text stays the same.
 """
 
 from __future__ import annotations

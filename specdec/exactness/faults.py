@@ -127,7 +127,7 @@ def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Ver
 def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """A drafted token whose q is small is dropped, with its later siblings and all tokens below it.
 
-    The draw decides itself whether it is offered (docs/offers.md). Stopping after such a token
+    The draw decides itself whether it is offered (docs/tree_choice.md). Stopping after such a token
     would be right, because the next offer would then depend on earlier draws only.
     """
     topology, token_ids, log_q, *_ = drafted

@@ -14,7 +14,7 @@ import numpy as np
 from specdec.checks import whole
 from specdec.decoding.auto import QUEUE, SIZES
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
-from specdec.decoding.forest import Node, queue
+from specdec.decoding.joint_trees import Node, queue
 
 THOROUGH = 4
 """The command measures this many times as long as the page, because a command may take longer than a

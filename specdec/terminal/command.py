@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from specdec.commands import Parser, add_pair, columns
-from specdec.decoding import reach
 from specdec.decoding.run import Run, Shape
+from specdec.decoding.shared_mass import measure_shared_mass
 from specdec.drafters.catalogue import has_tree
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
@@ -105,7 +105,7 @@ def _loaded(options: argparse.Namespace) -> ModelPair:
 def _explain(pair: ModelPair) -> None:
     """Print the models, and what a draft with another tokenizer can propose."""
     with Waiting("measuring what the draft can propose"):
-        reach.measured(pair)
+        measure_shared_mass(pair)
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         note = getattr(model, "note", "")
         print(f"{role}: {'none' if model is None else model.name}{note and '. '}{note}", file=sys.stderr)

@@ -19,9 +19,9 @@ import transformers
 import specdec
 from research.audit.openvino_graph import convert_pair
 from specdec.bench import command as bench_command
-from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
+from specdec.decoding.shared_mass import measure_shared_mass
 from specdec.exactness.audit import command as audit_command
 from specdec.exactness.audit.transformers import assisted
 from specdec.exactness.losslessness import joint_distribution
@@ -391,7 +391,7 @@ def test_a_pair_can_be_pickled(kinds):
 @pytest.mark.parametrize("pays", [True, False])
 def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays):
     pair = letters_pair()
-    assert reach.measured(specdec.ModelPair(pair.target, pair.target)) is None
+    assert measure_shared_mass(specdec.ModelPair(pair.target, pair.target)) is None
     shared = [OURS.index(token) for token in OURS if token in THEIRS]
     p = torch.full((10,), 0.1 if pays else 0.3, dtype=torch.float64)
     p[shared] = 0.1 if pays else 0.1 / 7
@@ -401,7 +401,7 @@ def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays
     assert "7 of the target's tokens." in pair.draft.note
     # all prompts must consist of these letters
     pair.chat_prompt = lambda text: [len(text) % 10]
-    assert reach.measured(pair) == pytest.approx(0.7 if pays else 0.1)
+    assert measure_shared_mass(pair) == pytest.approx(0.7 if pays else 0.1)
     assert ("70%" if pays else "too little for this draft to pay") in pair.draft.note
 
 

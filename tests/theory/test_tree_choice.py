@@ -1,4 +1,4 @@
-"""Who may choose the tree (docs/offers.md): by enumeration in rationals, and at every place that chooses."""
+"""Who may choose the tree (docs/tree_choice.md): by enumeration, and at every place that chooses."""
 
 import itertools
 from collections import Counter, deque
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import specdec
-from research.theory.offers import offered_distribution
+from research.theory.tree_choice import offered_distribution
 from specdec import algorithms
 from specdec.decoding import auto
 from specdec.decoding.costs import RoundCost, RoundTimes
@@ -21,7 +21,7 @@ from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
 from tests.core.test_algorithms import TABLES, Undecided, completed
-from tests.core.test_forest import FREE, NOTHING
+from tests.core.test_joint_trees import FREE, NOTHING
 from tests.helpers import other_rules
 from tests.helpers.distributions import (
     FALSE_ALARM,
@@ -209,7 +209,7 @@ def stopping(pair, method, topology, **_):
 
 PLACES = {
     "auto": (markov_pair, one_by_one, {"topology": "auto", "max_new_tokens": 3}),
-    "forest queue": (markov_pair, in_batches, {"topology": "auto", "max_new_tokens": 3}),
+    "joint trees": (markov_pair, in_batches, {"topology": "auto", "max_new_tokens": 3}),
     "level of a draft that stops": (markov_pair, stopping, {"topology": TREE}),
     "length of the text": (markov_pair, one_by_one, {"topology": TREE, "max_new_tokens": 2}),
     "token that ends a text": (ending, one_by_one, {"topology": TREE, "max_new_tokens": 4}),

@@ -21,7 +21,7 @@ from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.models.requests import Request, Requesting, answered
 
 WORTHWHILE = 0.2
-"""With a smaller `reach` than this, a draft makes decoding slower than plain decoding."""
+"""With a smaller `shared_mass` than this, a draft makes decoding slower than plain decoding."""
 
 
 class OtherTokenizerModel:
@@ -30,14 +30,14 @@ class OtherTokenizerModel:
     draft: the model over its own ids. vocab_size: the number of ids that the target scores.
     shared_ids: the target's ids that it can propose, int64 [n]. It takes texts of any length: it forgets the
     beginning of a text that is longer than the draft's context. Other attributes are the draft's.
-    reach: the target's mean probability on the shared tokens, where `decoding.reach` has measured it; no
-    method accepts this draft's tokens more often. ValueError where the tokenizers share no token.
+    shared_mass: the target's mean probability on the shared tokens, where `decoding.shared_mass` has measured
+    it; no method accepts this draft's tokens more often. ValueError where the tokenizers share no token.
     """
 
     context_length = sys.maxsize
     capability: Capability
     device: torch.device
-    reach: float | None = None
+    shared_mass: float | None = None
 
     def __init__(self, draft: Model, target_tokenizer: Any, draft_tokenizer: Any, vocab_size: int):
         self.draft, self.tokenizer, self.vocab_size = draft, draft_tokenizer, vocab_size
@@ -63,9 +63,9 @@ class OtherTokenizerModel:
     def note(self) -> str:
         """A sentence or several for the user: the tokens that it can propose, and the draft's own note."""
         known = f"It has another tokenizer, and can propose {len(self.shared_ids):,} of the target's tokens"
-        if self.reach is not None:
-            known += f", to which the target gives {self.reach:.0%} of its probability"
-            if self.reach < WORTHWHILE:
+        if self.shared_mass is not None:
+            known += f", to which the target gives {self.shared_mass:.0%} of its probability"
+            if self.shared_mass < WORTHWHILE:
                 known += ". That is too little for this draft to pay: plain decoding is faster"
         return f"{known}. {getattr(self.draft, 'note', '')}".strip()
 

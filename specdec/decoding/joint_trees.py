@@ -99,7 +99,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
         yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
 
 
-def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
+def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
     """The trees of the queues' texts with the most expected tokens per second.
 
     most: the largest number of nodes of all trees together. texts: the number of texts that share the forward

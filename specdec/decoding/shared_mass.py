@@ -27,17 +27,17 @@ _TOKENS = 16
 """Tokens of the text after each prompt at which the probability is measured."""
 
 
-def measured(pair: ModelPair) -> float | None:
+def measure_shared_mass(pair: ModelPair) -> float | None:
     """The target's mean probability of shared tokens at temperature 1; None for a draft with the target's
     tokenizer.
 
     The mean is measured once, at the tokens that the target writes after a few fixed prompts. It is
-    remembered as the draft's `reach`.
+    remembered as the draft's `shared_mass`.
     """
     draft = pair.draft
     if not isinstance(draft, OtherTokenizerModel):
         return None
-    if draft.reach is None:
+    if draft.shared_mass is None:
         probabilities: list[float] = []
         shared_ids = draft.shared_ids.to(pair.target.device)
 
@@ -49,5 +49,5 @@ def measured(pair: ModelPair) -> float | None:
         for seed, prompt in enumerate(fixed_prompts(pair)):
             for _ in Engine(pair, settings, Topology([]), prompt, seed, recorded).rounds():
                 pass
-        draft.reach = sum(probabilities) / len(probabilities)
-    return draft.reach
+        draft.shared_mass = sum(probabilities) / len(probabilities)
+    return draft.shared_mass

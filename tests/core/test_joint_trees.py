@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import specdec
-from specdec.decoding import auto, costs, forest, run
+from specdec.decoding import auto, costs, joint_trees, run
 from specdec.decoding.auto import AutoTrees, Choice, Counts
 from specdec.decoding.batch import Batch
 from specdec.methods import DRAFTING
@@ -44,8 +44,8 @@ def rate(acceptances, trees, cost):
 
 
 def grown(acceptances, cost, most=12):
-    queues = [forest.queue(r, most, number) for number, r in enumerate(acceptances)]
-    return forest.forest(queues, cost, most, len(acceptances))
+    queues = [joint_trees.queue(r, most, number) for number, r in enumerate(acceptances)]
+    return joint_trees.joint_trees(queues, cost, most, len(acceptances))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -68,8 +68,8 @@ def test_a_shallow_forest_over_all_texts_is_looked_at_too():
     """Four texts with deep queues would fill the whole budget before the other texts' first tokens."""
     acceptances = [np.array([0.99])] * 4 + [np.array([0.8])] * 12
     cost = costs.RoundCost(joint(lambda n: 1.0), joint(lambda n: 0.5), NOTHING)
-    queues = [forest.queue(r, 16, number) for number, r in enumerate(acceptances)]
-    trees = forest.forest(queues, cost, 64, 16)
+    queues = [joint_trees.queue(r, 16, number) for number, r in enumerate(acceptances)]
+    trees = joint_trees.joint_trees(queues, cost, 64, 16)
     assert rate(acceptances, trees, cost) >= rate(acceptances, [sequence(1)] * 16, cost) > 19
 
 

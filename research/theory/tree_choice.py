@@ -1,6 +1,6 @@
 """The distribution of GSD's text if a drawn token itself decides whether it is offered.
 
-This is not in the paper. docs/offers.md has the theorem. ERSD's text does not depend on the tree. GSD,
+This is not in the paper. docs/tree_choice.md has the theorem. ERSD's text does not depend on the tree. GSD,
 traversal verification and SpecInfer keep the target's distribution if each offer is decided before its draw.
 """
 
