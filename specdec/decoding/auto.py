@@ -3,9 +3,9 @@
 A run begins at once. Its first tree comes from earlier runs of its pair, or from assumptions that fit any
 pair. Then its own rounds show how often the child with each index is accepted, and how long rows and drafted
 tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`joint_trees`) and plain
-decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The first rounds of a
-pair are plain, because all trees are compared with them. Runs that are decoded together share one budget of
-rows.
+decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The first
+rounds of a pair are plain, because all trees are compared with them. Runs that are decoded together share one
+budget of rows.
 
 A draft model whose forward pass takes longer than such decisions gets a deeper tree with a price for each
 further level, and stops where a level is not worth it (`drafters.stopping`).

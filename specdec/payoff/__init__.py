@@ -1,12 +1,12 @@
 """Will speculative decoding pay? From acceptance and costs to tokens per call, speed-up and limits.
 
-verdict   what drafting gains in a set-up, where it breaks even, and what limits it
+gain      what drafting gains in a set-up, where it breaks even, and what limits it
 measuring measures the set-up of a pair on this machine
 setups    set-ups: measured, from a roofline, as JSON, and with single values changed
 command   `python -m specdec.payoff`
 """
 
+from specdec.payoff.gain import Payoff
 from specdec.payoff.setups import SetUp, changed, roofline
-from specdec.payoff.verdict import Payoff
 
 __all__ = ["Payoff", "SetUp", "changed", "roofline"]

@@ -23,9 +23,9 @@ from specdec.decoding.acceptance import finished
 from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.methods import DRAFTING
+from specdec.payoff.gain import Payoff
 from specdec.payoff.measuring import measuring
 from specdec.payoff.setups import THOROUGH, SetUp
-from specdec.payoff.verdict import Payoff
 from specdec.probs import Sampling
 from specdec.settings import RunSettings, add_options
 

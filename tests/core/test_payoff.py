@@ -10,8 +10,8 @@ from research import payoff as check
 from research.payoff import gain_of
 from specdec.decoding import costs
 from specdec.payoff import Payoff, SetUp, changed, command, roofline
+from specdec.payoff.gain import gain
 from specdec.payoff.setups import NOTHING, ROWS, SHAPES, cost_of
-from specdec.payoff.verdict import gain
 from specdec.shipped import ASSETS
 from specdec.topology import Topology, named, sequence, specinfer
 from tests.helpers.distributions import markov_pair
