@@ -9,7 +9,7 @@ import { tokensIn } from "../shared/totals.js";
 import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
-import { changedWords, isOutOfDate, mountFields } from "./fields.js";
+import { changedWords, isOutOfDate, mountFields, NOTHING_DECODED } from "./fields.js";
 import { INTERRUPTED, wasInterrupted } from "./kept.js";
 import { ownStory, setStage } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
@@ -35,8 +35,8 @@ const STATUS = {
   done: () =>
     `Done: ${count(tokensIn(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.${resting()}`,
   stopped: () =>
-    state.recorded || state.early
-      ? "Stopped before the model began."
+    state.early || state.rounds.length === 0
+      ? NOTHING_DECODED
       : `Stopped after ${count(tokensIn(state.rounds), "token")}.`,
   error: () => "",
 };

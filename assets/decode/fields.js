@@ -75,13 +75,16 @@ function differing(fields) {
 // Whether a field was changed after the last run was begun, so that a message about this run is out of date.
 export const isOutOfDate = () => differing(asked).length > 0;
 
-// The changed fields in words, or an empty text.
+export const NOTHING_DECODED = "Stopped before the first token. Press Generate to begin again.";
+
+// The changed fields in words, or that their run was stopped before it began. Empty if nothing was changed.
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
   const isRefused = state.phase === "error" && !isOutOfDate();
   // The conversation continues.
   if (names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused) return "";
   if (names.length === 0 || ["waiting", "choosing"].includes(state.phase)) return "";
+  if (state.early && state.phase === "stopped" && !isOutOfDate()) return NOTHING_DECODED;
   const now = isActive()
     ? "The shown run has the earlier settings."
     : "The shown run had the earlier settings. Press Generate for a run with the new ones.";

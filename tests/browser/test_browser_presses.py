@@ -4,7 +4,7 @@ run."""
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go
+from tests.conftest import enter, generate, go
 
 PRESS = """async ([start, stop, presses, frames]) => {
   for (const press of presses) {
@@ -139,3 +139,23 @@ def test_while_a_run_waits_the_status_says_so_and_not_the_story_of_the_recorded_
     assert status.is_visible()
     page.unroute("**/call/v2/*")  # this sends the request on
     expect(status).to_contain_text("Done", timeout=120_000)
+
+
+@pytest.mark.parametrize("shown", ["a recorded run", "the visitor's own run"])
+def test_a_run_stopped_before_its_first_token_says_so_and_what_to_press(page, shown):
+    if shown != "a recorded run":
+        generate(page)
+    page.route("**/call/v2/*", lambda _: None)  # as while the models of a first start are loaded
+    enter(page.locator("#prompt textarea"), "a prompt that is not the shown one")
+    page.click("#generate")
+    page.wait_for_selector("body[data-phase=waiting]")
+    page.click("#stop")
+    status, nothing = page.locator("#feed .run-status"), "Stopped before the first token. Press Generate"
+    expect(status).to_contain_text(nothing)
+    expect(page.locator("body[data-changed]")).to_have_count(1)
+    enter(page.locator("#seed input"), "123")
+    expect(status).to_contain_text("You changed")
+    page.unroute("**/call/v2/*")
+    page.evaluate("specdec.store.receiveAll([JSON.stringify({phase: 'running', rounds: [], setup: null})])")
+    page.click("#stop")
+    expect(status).to_contain_text(nothing)
