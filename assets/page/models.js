@@ -13,6 +13,8 @@ const CAPABILITY = {
   ar: "can't check drafts: it writes one token after the other",
 };
 const OUTCOME = {
+  asking: () => "Asking the server …",
+  loading: ({ title }) => `${title} is being loaded for all visitors. To load another pair, wait for it or cancel it.`,
   ready: ({ title, seconds }) => `${title} is loaded (${seconds.toFixed(0)} s).`,
   cancelled: ({ title }) => `Cancelled: ${title} was not loaded. What was downloaded is kept.`,
   cancelling: () => "Cancelling …",
@@ -75,10 +77,10 @@ function draw(element, state) {
     (item, model) => [...item.children].forEach((child, i) => setText(child, lines(model)[i])),
   );
   drawProgress(element, state);
-  setText(element.querySelector(".outcome"), OUTCOME[state.status]?.(state) ?? "");
+  setText(element.querySelector(".outcome"), OUTCOME[state.isAsking ? "asking" : state.status]?.(state) ?? "");
   const failed =
     state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The current pair stays in use.` : "";
-  setMessage(element.querySelector(".models-error"), state.refused ?? failed);
+  setMessage(element.querySelector(".models-error"), state.refused || failed);
 }
 
 // Receives the updates of the visitor's own load. For a load of somebody else, asks for the state until the
@@ -86,6 +88,8 @@ function draw(element, state) {
 class Watch {
   timer = 0;
   leave = null; // the function that ends the visitor's own load
+  status = ""; // the latest status of the load
+  refused = ""; // why the server refused what the visitor asked for, until the status changes
 
   constructor(server) {
     this.server = server;
@@ -93,7 +97,9 @@ class Watch {
   }
 
   see(state) {
-    show({ ...state, isOwn: this.leave !== null });
+    if (state.status !== this.status) this.refused = "";
+    this.status = state.status;
+    show({ ...state, isOwn: this.leave !== null, refused: this.refused });
     clearTimeout(this.timer);
     this.timer = 0;
     if (this.leave === null && (isLoadActive(state) || state.models.length === 0)) this.later(EVERY);
@@ -113,12 +119,13 @@ class Watch {
 
   load(choice) {
     if (this.leave !== null) return;
+    show({ isAsking: true, refused: "" });
     this.leave = stream("load_pair", choice, {
       update: (text) => this.hear(JSON.parse(text)),
       ended: (message) => {
         this.leave = null;
-        if (message) show({ refused: message });
-        if (state && isLoadActive(state)) this.later(EVERY);
+        if (message) this.hear({ error: message });
+        else if (state && isLoadActive(state)) this.later(EVERY);
       },
     });
   }
@@ -134,8 +141,10 @@ class Watch {
 
   // told: the state of the load, or { error }.
   hear(told) {
-    if (told.error) show({ refused: told.error });
-    else this.see(told);
+    this.refused = told.error ?? "";
+    if (!told.error) return this.see(told);
+    show({ refused: told.error });
+    this.look(); // the reason may be a load that somebody else began
   }
 }
 
@@ -201,7 +210,9 @@ export function mountModels(element, { own }, server) {
     about();
     if (element.checkVisibility()) watch.look();
   });
-  element.addEventListener("input", () => setText(find(".outcome"), NO_LONGER));
+  element.addEventListener("input", () => {
+    if (!state || !isLoadActive(state)) setText(find(".outcome"), NO_LONGER);
+  });
   find("#pair select")?.addEventListener("change", ({ target }) => {
     about();
     if (target.value === own) find("#target input").focus();
@@ -222,7 +233,7 @@ export function mountModels(element, { own }, server) {
     if (chat) chat.hidden = !news.chats;
     follow(news.models);
     followLoaded(news);
-    if (find("#load-models")) find("#load-models").disabled = isLoadActive(news);
+    if (find("#load-models")) find("#load-models").disabled = isLoadActive(news) || Boolean(news.isAsking);
     if (find("#cancel-load")) find("#cancel-load").disabled = news.status !== "loading";
   });
   watch.look();

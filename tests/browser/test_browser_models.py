@@ -95,6 +95,37 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     assert page.evaluate("window.hacked") is None
 
 
+def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
+    to(page, "Will it pay?")
+    button, outcome = page.locator("#load-models"), page.locator("#models .outcome")
+    error, waiting = page.locator("#models .models-error"), []
+    page.route("**/call/v2/load_pair", lambda route: waiting.append(route))
+    button.click()
+    expect(outcome).to_have_text("Asking the server …")
+    expect(button).to_be_disabled()
+    with page.expect_response("**/ask/models/state"):
+        waiting.pop().fulfill(status=400, json={"detail": "this is not the key"})
+    expect(error).to_have_text("this is not the key")
+    expect(button).to_be_enabled()
+    expect(error).to_be_visible()  # also after the server's answer about the load
+
+    def busy(route):
+        route.fulfill(json=route.fetch().json() | {"status": "loading", "title": "The other pair"})
+
+    page.route("**/ask/models/state", busy)
+    button.click()
+    waiting.pop().fulfill(status=400, json={"detail": "The other pair is being loaded"})
+    told = "The other pair is being loaded for all visitors. To load another pair, wait for it or cancel it."
+    expect(outcome).to_have_text(told)
+    expect(error).to_be_hidden()
+    expect(button).to_be_disabled()
+    pick(page.get_by_label("Pair to load"), "Own models")
+    expect(outcome).to_have_text(told)
+    page.unroute("**/ask/models/state")
+    expect(button).to_be_enabled()
+    expect(outcome).not_to_have_text(told)
+
+
 def test_an_opening_that_comes_late_leaves_the_chat_template_of_a_pair_that_chats(page, someone, url):
     to(page, "Will it pay?")
     load(page, "large.gguf", "small.gguf")
