@@ -191,24 +191,6 @@ def test_hostile_text_is_shown_as_text(page):
     assert page.evaluate("window.hacked") is None
 
 
-IS_ON_TOP = """(button) => {
-  const { x, y, width, height } = button.getBoundingClientRect();
-  return document.elementFromPoint(x + width / 2, y + height / 2) === button;
-}"""
-
-
-def test_a_connection_that_breaks_is_told_and_the_page_offers_to_go_on(page):
-    page.route("**/call/v2/decode/*", lambda route: route.abort())
-    generate(page, until="error")
-    expect(page.locator("#feed .run-error")).to_contain_text("The connection to the server is lost")
-    expect(page.locator("[role=alert]:visible, .toast-wrap:visible")).to_have_count(1)
-    assert page.locator("#generate").evaluate(IS_ON_TOP)
-    page.unroute("**/call/v2/decode/*")
-    page.get_by_role("button", name="Go on").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    expect(page.locator("#feed .go-on")).to_be_hidden()
-
-
 def test_a_mistake_stands_beside_its_field(page):
     page.locator(".open-settings input").check(force=True)
     field = page.locator("#top-k")
