@@ -231,3 +231,38 @@ def test_the_command_line_explains_a_wrong_model():
     assert "error: " in ended.stderr
     assert "/no/such/folder" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+REPLACED = """
+import inspect, sys
+import fastapi, gradio, gradio.queueing, gradio.routes, httpx, starlette.applications, uvicorn
+import uvicorn.protocols.http.h11_impl, uvicorn.protocols.http.httptools_impl
+
+def functions():
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("fastapi", "gradio", "starlette", "uvicorn"):
+            for owner in [module, *(each for each in vars(module).values() if inspect.isclass(each))]:
+                for key, value in list(vars(owner).items()):
+                    if inspect.isfunction(value):
+                        found[name, owner.__name__, key] = value
+    return found
+
+before = functions()
+import app
+from components.page import serving
+server = serving.server(app.build())
+serving.launch(server, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+assert httpx.get(server.get_blocks().local_url).status_code == 200
+after = functions()
+print(len(before), [key for key, value in before.items() if after.get(key) is not value])
+"""
+
+
+def test_serving_the_page_replaces_no_function_of_the_framework():
+    """Gradio, FastAPI, Starlette and uvicorn have the same functions before and after."""
+    command = [sys.executable, "-c", REPLACED]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    number, replaced = told.stdout.splitlines()[-1].split(" ", 1)
+    assert int(number) > 1000
+    assert replaced == "[]"

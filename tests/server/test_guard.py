@@ -154,6 +154,17 @@ def test_a_strangers_page_cannot_send_anything(site, path, headers):
     assert all(value in said for value in headers.values()), "the answer says what was compared"
 
 
+def test_what_a_preflight_seems_to_allow_is_refused(site):
+    """Gradio answers a browser's question before a request (OPTIONS) in front of these checks."""
+    stranger = {"origin": "http://evil.example", "host": "evil.example"}
+    asked = stranger | {"access-control-request-method": "POST"}
+    path = f"{site.address}/gradio_api/queue/join"
+    assert httpx.options(path, headers=asked).headers["access-control-allow-origin"] == stranger["origin"]
+    assert httpx.post(path, json={}, headers=stranger).status_code == 421
+    assert httpx.get(site.address, headers=stranger).status_code == 421
+    assert httpx.post(path, json={}, headers={"origin": stranger["origin"]}).status_code == 403
+
+
 @pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data", "application/jsonx"])
 @pytest.mark.parametrize("path", ["/gradio_api/queue/join", "/gradio_api/cancel", "/class/open"])
 def test_what_a_form_could_send_is_refused(site, path, kind):
