@@ -7,6 +7,7 @@ trusted. Without such a folder there is no cache, and a warning says why.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
@@ -15,6 +16,8 @@ from pathlib import Path
 
 VARIABLE = "SPECDEC_CACHE"
 """The environment variable that names the folder of all caches. The default is XDG_CACHE_HOME or ~/.cache."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""The numbers of errors of a full disk."""
 _ROOT = 0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

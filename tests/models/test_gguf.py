@@ -7,11 +7,13 @@ import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from unittest.mock import Mock
 
 import gguf
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
@@ -193,6 +195,10 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
         ({"llama.block_count": 10**9}, "claims 1,000,000,000 layers"),
         ({"llama.block_count": 1}, "describe a llama model without it"),
         ({"llama.attention.head_count": 0}, "0 attention heads"),
+        ({"llama.block_count": -1}, "-1 layers"),
+        ({"llama.attention.layer_norm_rms_epsilon": -1.0}, "epsilon = -1.0, where a number above 0"),
+        ({"llama.rope.scaling.factor": -2.0}, "factor = -2.0, where a number above 0"),
+        ({"llama.rope.scaling.factor": float("inf")}, "factor = inf"),
         ({"llama.embedding_length": 1 << 31}, "configuration describes a model with"),
         ({"llama.attention.head_count_kv": 0}, "can't be read"),
         ({"llama.feed_forward_length": "many"}, "where a number belongs"),
@@ -354,6 +360,30 @@ def test_every_token_that_ends_a_text_ends_a_decoded_one(tmp_path):
     text = specdec.generate(pair, "abc", method="ar", seed=0, max_new_tokens=400, temperature=5.0)
     assert text.token_ids[-1] in (0, 41)
     assert not set(text.token_ids[:-1]) & {0, 41}
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma2"])
+def test_a_model_without_one_of_its_tensors_is_refused(tmp_path, architecture):
+    path = written(tmp_path / "model.gguf", model_of(architecture))
+    path.write_bytes(path.read_bytes().replace(b"blk.0.ffn_up.weight", b"blk.0.ffn_up.weighX", 1))
+    with pytest.raises(ValueError, match=r"model\.gguf' (lacks|holds) .*(up_proj|ffn_up)"):
+        specdec.load_pair(path, dtype="float32")
+
+
+def test_the_first_part_of_a_split_model_is_told_from_a_broken_file(tmp_path):
+    path = written(tmp_path / "model.gguf", model_of("llama"), keys={"split.count": 3})
+    with pytest.raises(ValueError, match=r"model\.gguf' is one of 3 parts of a model; `llama-gguf-split"):
+        specdec.load_pair(path)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("os error 28")])
+def test_a_full_disk_is_told_with_the_folder_to_change(tmp_path, monkeypatch, error):
+    path = written(tmp_path / "model.gguf", model_of("llama"))
+    monkeypatch.setattr(conversion, "save_file", Mock(side_effect=error))
+    with pytest.raises(ValueError, match=r"can't be converted: .*SPECDEC_CACHE can name another folder"):
+        specdec.load_pair(path, dtype="float32")
+    monkeypatch.undo()
+    assert specdec.load_pair(path, dtype="float32").target.vocab_size
 
 
 def test_an_unknown_architecture_is_named(tmp_path):

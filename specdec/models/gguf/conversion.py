@@ -84,8 +84,12 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         # activations of some of these architectures, such as Gemma's, are too large for float16
         dtype = torch.bfloat16 if own is torch.float16 else own
         options = {"dtype": dtype, "config": config, "quantization_config": GgufConfig(dequantize=True)}
+        options |= {"gguf_file": path.name, "output_loading_info": True}
         with READING, _explained(header):
-            model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, **options)
+            read: Any = AutoModelForCausalLM.from_pretrained(path.parent, **options)
+        model, info = read
+        if missing := sorted(info["missing_keys"]):  # transformers fills these with random numbers
+            raise BrokenFileError(f"lacks {len(missing):,} weights, the first of them {missing[0]!r}")
         model.save_pretrained(folder, max_shard_size=SHARD)
     GenerationConfig(eos_token_id=ends_of(header) or None).save_pretrained(folder)
     with _explained(header):

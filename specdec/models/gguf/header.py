@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -83,6 +84,15 @@ def read_header(path: Path) -> Header:
             return _Reader(data).header()
 
 
+def _type_name(number: int) -> str:
+    """The package gguf's name of a type of tensors, or its number in words."""
+    with suppress(ImportError, ValueError):
+        from gguf import GGMLQuantizationType
+
+        return GGMLQuantizationType(number).name
+    return f"the unknown type {number}"
+
+
 class _Reader:
     """Reads a header from its first byte on. at: the position of the next byte."""
 
@@ -97,6 +107,10 @@ class _Reader:
         values = self._keys(keys)
         if not isinstance(values.get("general.architecture"), str):
             raise BrokenFileError("names no architecture (general.architecture)")
+        if isinstance(parts := values.get("split.count"), int) and parts > 1:
+            raise BrokenFileError(
+                f"is one of {parts} parts of a model; `llama-gguf-split --merge` joins them to one file"
+            )
         table = [self._tensor() for _ in range(tensors)]
         return Header(values, self._placed(table, values.get("general.alignment", ALIGNMENT)))
 
@@ -153,7 +167,7 @@ class _Reader:
         tensors = []
         for name, shape, kind, offset in table:
             if kind not in _BY_NUMBER:
-                raise BrokenFileError(f"stores {name!r} as type {kind}; {', '.join(BLOCKS)} are read")
+                raise BrokenFileError(f"stores {name!r} as {_type_name(kind)}; {', '.join(BLOCKS)} are read")
             type_name, values, size = _BY_NUMBER[kind]
             # a row is stored in whole blocks
             if not shape or 0 in shape or shape[-1] % values:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from transformers import AutoConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import PACKED, converted_folder, whole
@@ -20,6 +21,9 @@ from specdec.models.kernels.compiled import compile_ahead, expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
 from specdec.models.packed_file import FILE, ROUNDED_KINDS
 from specdec.models.progress import Progress, Report, silent
+from specdec.private_cache import DISK_FULL, VARIABLE
+
+_OTHER_FOLDER = f"; {VARIABLE} can name another folder for converted files"
 
 
 class GGUFSource:
@@ -122,5 +126,10 @@ def _named(name: str) -> Iterator[Any]:
         raise ValueError(f"{name!r} is a GGUF file, for which `pip install gguf` is needed") from error
     except BrokenFileError as error:
         raise ValueError(f"{name!r} {error}") from error
+    except SafetensorError as error:  # its own error of writing, on a full disk
+        raise ValueError(f"{name!r} can't be converted: {error}{_OTHER_FOLDER}") from error
     except OSError as error:
-        raise ValueError(f"{name!r} can't be read: {error.strerror or error}") from error
+        why = error.strerror or error
+        if error.errno in DISK_FULL:
+            raise ValueError(f"{name!r} can't be converted: {why}{_OTHER_FOLDER}") from error
+        raise ValueError(f"{name!r} can't be read: {why}") from error

@@ -89,8 +89,15 @@ def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
         raise BrokenFileError(f"claims {layers:,} layers and has {len(header.tensors):,} tensors")
     if context < 1:
         raise BrokenFileError(f"has a context of {context} tokens")
-    if not heads or not width:
-        raise BrokenFileError(f"has {heads} attention heads and the width {width}")
+    if heads < 1 or width < 1 or layers < 1:
+        raise BrokenFileError(f"has {layers} layers, {heads} attention heads and the width {width}")
+    _check_positive(header, "attention.layer_norm_rms_epsilon", number("attention.layer_norm_rms_epsilon"))
+
+
+def _check_positive(header: Header, name: str, value: float) -> None:
+    """BrokenFileError if the value of a key of the file's architecture is not a number above 0."""
+    if not 0 < value < math.inf:
+        raise BrokenFileError(f"has {header.architecture}.{name} = {value}, where a number above 0 belongs")
 
 
 def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, Any]:
@@ -102,6 +109,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
         )
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
     factor = float(number("rope.scaling.factor", number("rope.scale_linear", 1.0))) or 1.0
+    _check_positive(header, "rope.scaling.factor", factor)
     # a file that names a factor and no kind of scaling means the linear one
     key = f"{header.architecture}.rope.scaling.type"
     scaling = header.keys.get(key, "linear")
@@ -167,7 +175,7 @@ def dtype_of(header: Header) -> torch.dtype:
 def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
     """transformers' name of each tensor of a configuration's model, by the name in a file.
 
-    BrokenFileError if the file has a tensor that no such model has.
+    BrokenFileError if the file has a tensor that no such model has, or lacks one that it has.
     """
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
@@ -179,6 +187,8 @@ def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
             raise BrokenFileError(
                 f"holds {tensor.name!r}; its keys describe a {header.architecture} model without it"
             )
+    if missing := sorted(names.keys() - {tensor.name for tensor in header.tensors}):
+        raise BrokenFileError(f"lacks {len(missing):,} tensors, the first of them {missing[0]!r}")
     return names
 
 
@@ -186,10 +196,12 @@ def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) 
     """BrokenFileError if tensors of these names and shapes are not those of a configuration's model."""
     wanted = tensor_shapes(config)
     for name in sorted(wanted.keys() | have.keys()):
-        if wanted.get(name) != have.get(name):
+        if name not in have:
+            raise BrokenFileError(f"lacks {name}, which its configuration describes")
+        if wanted.get(name) != have[name]:
+            described = wanted.get(name, "no such tensor")
             raise BrokenFileError(
-                f"has {name} of shape {have.get(name)}; its configuration describes a model with "
-                f"{wanted.get(name)}"
+                f"has {name} of shape {have[name]}; its configuration describes a model with {described}"
             )
 
 

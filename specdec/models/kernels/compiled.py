@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import hashlib
 import importlib.util
 import logging
@@ -21,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from specdec.models.kernels.crew import Crew
-from specdec.private_cache import make_private, private_folder
+from specdec.private_cache import DISK_FULL, make_private, private_folder
 
 SWITCH = "SPECDEC_KERNELS"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def crew() -> Crew | None:
@@ -121,7 +119,7 @@ def _loaded(function: Any, signature: Any) -> Any:
     try:
         return _compiled(function, signature, folder)
     except Exception as error:  # a damaged file can raise anything
-        if isinstance(error, OSError) and (was_empty or error.errno in _FULL):
+        if isinstance(error, OSError) and (was_empty or error.errno in DISK_FULL):
             logging.warning("The compiled forward is not kept: %s", error)
             return _compiled(function, signature, None)
         if was_empty:
