@@ -33,6 +33,8 @@ export function verdict(state, { alarm, faults }) {
       text: state.place ? `Waiting for other checks: ${place(state.place)}.` : "Waiting for the server …",
     };
   if (phase === "error") return { kind: "", text: "No verdict." };
+  if (phase === "stopped" && decodes === 0)
+    return { kind: "", text: "Stopped before the first decode. Press “Run the check” to begin again." };
   const so_far = `After ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
   if (phase === "running") return { kind: "", text: `${so_far} The verdict comes at the end.` };
   if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };

@@ -125,7 +125,8 @@ test("a losslessness check is judged by its p-value alone, and named by its faul
   assert.match(over(1e-9).text, /^✗ A difference.*once in 1,000 checks/);
   assert.match(over(1e-9, fault).text, /^✗ Caught \(draft and target swapped\)/);
   assert.match(over(0.5, fault).text, /^○ Not caught/);
-  assert.equal(over(0.5, { phase: "stopped" }).kind, "");
+  assert.match(over(0.5, { phase: "stopped" }).text, /^Stopped, so no verdict. After 4,000 of 4,000/);
+  assert.match(over(1, { phase: "stopped", decodes: 0, setup: null }).text, /before the first decode. Press/);
   assert.equal(caught({ chi_square: [0, 1, 0.001] }, 0.001), false);
 });
 
