@@ -73,7 +73,7 @@ const READERS = {
 };
 
 const RIGHT = {
-  flag: () => "1 or 0",
+  flag: () => "true or false",
   choice: ({ choices }) => `one of ${choices.join(", ")}`,
   number: rangeOf,
   list: (field) => `${field.fewest} to ${field.longest} numbers with commas between them, each ${rangeOf(field)}`,

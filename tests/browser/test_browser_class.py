@@ -232,7 +232,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         "k = “\u2068900\u2069” in the address is not valid: give a whole number from 1 to 64; 6 is used",
         "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
         "“\u2068temprature\u2069” in the address is not a setting of this page",
-        "baseline = “\u2068constructor\u2069” in the address is not valid: give 1 or 0",
+        "baseline = “\u2068constructor\u2069” in the address is not valid: give true or false",
         "race.p = “0.5,0.6” adds up to 1.1",
         "projector = “\u2068yes\u2069” in the address is not valid: give 1.",
         "lesson = “\u2068all\u2069” in the address is not valid: give one of faster, race, ",
