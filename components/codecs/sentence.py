@@ -116,7 +116,7 @@ def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method
         ("ideal length by Zipf's law", [token["ideal"] for token in tokens]),
         ("sent token by token, Elias γ", [len(token["bits"]) for token in tokens]),
         (
-            "sent as one message by a range coder with Zipf's law: 32-bit words, with a header of 64 bits",
+            "sent as one message by a range coder with Zipf's law, in words of 32 bits",
             [8 * len(coded)],
         ),
     ]

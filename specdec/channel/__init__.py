@@ -15,13 +15,7 @@ if find_spec("constriction") is None:
     raise ImportError("specdec.channel needs constriction: pip install 'specdec-races[channel]'")
 
 from specdec.channel.checked import METHODS, Method
-from specdec.channel.codes import (
-    decode_elias_gamma,
-    decode_indices,
-    encode_elias_gamma,
-    encode_indices,
-    zipf_distribution,
-)
+from specdec.channel.codes import decode_indices, encode_elias_gamma, encode_indices, zipf_distribution
 from specdec.channel.index_distributions import IndexDistributions, index_distributions
 from specdec.channel.simulation import (
     DECODERS,
@@ -29,12 +23,10 @@ from specdec.channel.simulation import (
     MOST_PROPOSALS,
     ChannelStream,
     Message,
-    Transmission,
     greedy_rejection_decode,
     greedy_rejection_encode,
     poisson_functional_decode,
     poisson_functional_encode,
-    transmit,
 )
 from specdec.channel.tunstall import TunstallCode
 
@@ -47,9 +39,7 @@ __all__ = [
     "IndexDistributions",
     "Message",
     "Method",
-    "Transmission",
     "TunstallCode",
-    "decode_elias_gamma",
     "decode_indices",
     "encode_elias_gamma",
     "encode_indices",
@@ -58,6 +48,5 @@ __all__ = [
     "index_distributions",
     "poisson_functional_decode",
     "poisson_functional_encode",
-    "transmit",
     "zipf_distribution",
 ]

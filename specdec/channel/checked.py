@@ -16,8 +16,7 @@ Method = Literal["greedy_rejection", "poisson_functional"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 MOST_COUNT = 10_000_000
-"""The largest number of messages in a transmission, and of indices in a distribution. It limits memory and
-time."""
+"""The largest number of indices in a distribution. It limits memory and time."""
 
 
 def check_bits(bits: str) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 from collections.abc import Iterable, Sequence
 
 import constriction
 import numpy as np
 
-from specdec.channel.checked import MOST_COUNT, check_bits, checked_indices
+from specdec.channel.checked import MOST_COUNT, checked_indices
 from specdec.checks import real, reals, whole
 
 
@@ -36,62 +34,32 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
     """Range-code indices in about -log2 distribution[index] bits each, in whole words of 32 bits.
 
     These are the bits that Equations 6 to 8 count. distribution: probabilities [n] that sum to at most 1. An
-    index from n to 2³² - 1 costs an escape and 32 bits more. The code begins with two words: the number of
-    indices, and a check value of the indices and the code.
+    index from n to 2³² - 1 costs an escape and 32 bits more. ValueError names what is no index.
     """
     model, size = _index_model(distribution)
-    indices = checked_indices(indices)
     encoder = constriction.stream.queue.RangeEncoder()
-    for index in indices:
+    for index in checked_indices(indices):
         encoder.encode(min(index, size), model)
         if index >= size:
             for half in divmod(index - size, 1 << 16):
                 encoder.encode(half, _HALF)
-    code = encoder.get_compressed().astype("<u4").tobytes()
-    return _HEADER.pack(len(indices), _check_value(code, indices)) + code
+    return encoder.get_compressed().astype("<u4").tobytes()
 
 
 def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
-    """Decode what `encode_indices` wrote with the same distribution (Equations 6 to 8).
+    """Decode the output of `encode_indices` for this count and the same distribution (Equations 6 to 8).
 
-    ValueError if the data was not written by it with this count and this distribution.
+    The data has neither of them and no check value: damaged data gives other indices, or an AssertionError.
     """
     model, size = _index_model(distribution)
-    if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size or len(data) % 4:
-        raise ValueError(f"data = {data!r:.40} is not an output of encode_indices")
-    written, check = _HEADER.unpack_from(data)
-    if written != whole("count", count, 0):
-        raise ValueError(f"count = {count!r}, but the data says that it holds {written:,} indices")
-    code = bytes(data[_HEADER.size :])
-    indices = _read_indices(code, written, model, size)
-    if indices is None or _check_value(code, indices) != check:
-        raise ValueError(
-            "data is damaged, or was written with another distribution: its check value does not fit"
-        )
-    return indices
-
-
-def _read_indices(
-    code: bytes, count: int, model: constriction.stream.model.Categorical, size: int
-) -> list[int] | None:
-    """Decode a range code; None if no encoder can have written it."""
-    decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(code, "<u4").astype(np.uint32))
+    decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(data, "<u4").astype(np.uint32))
     indices = []
-    try:
-        for _ in range(count):
-            index = int(decoder.decode(model))
-            if index == size:
-                index += (int(decoder.decode(_HALF)) << 16) + int(decoder.decode(_HALF))
-            indices.append(index)
-    except AssertionError:  # constriction raises this if no encoder writes such data
-        return None
+    for _ in range(count):
+        index = int(decoder.decode(model))
+        if index == size:
+            index += (int(decoder.decode(_HALF)) << 16) + int(decoder.decode(_HALF))
+        indices.append(index)
     return indices
-
-
-def _check_value(code: bytes, indices: Sequence[int]) -> int:
-    # the CRC starts with the number of indices; otherwise indices could set it to 0, which zeros do not
-    # change
-    return zlib.crc32(code, zlib.crc32(np.array(indices, dtype="<u8").tobytes(), len(indices)))
 
 
 def encode_elias_gamma(indices: Iterable[int]) -> str:
@@ -101,22 +69,9 @@ def encode_elias_gamma(indices: Iterable[int]) -> str:
     last bit arrives. `encode_indices` is shorter over a whole message. ValueError names an entry that is no
     index.
     """
-    return "".join(_elias_gamma(index + 1) for index in checked_indices(indices))
+    return "".join(elias_gamma(index + 1) for index in checked_indices(indices))
 
 
-def decode_elias_gamma(bits: str) -> list[int]:
-    """Decode what `encode_elias_gamma` wrote (not in the paper); ValueError for other bits."""
-    indices, start = [], 0
-    check_bits(bits)
-    while start < len(bits):
-        value, start = _read_elias_gamma(bits, start)
-        if value > 1 << 32:
-            raise ValueError(f"bits hold the index {value - 1:,}, which is beyond 2**32 - 1")
-        indices.append(value - 1)
-    return indices
-
-
-_HEADER = struct.Struct("<II")
 _HALF = constriction.stream.model.Uniform(1 << 16)
 _LEAST_ESCAPE = 1e-6
 
@@ -137,14 +92,14 @@ def _index_model(
     return constriction.stream.model.Categorical(np.append(probs, escape), perfect=False), len(probs)
 
 
-def _elias_gamma(value: int) -> str:
+def elias_gamma(value: int) -> str:
     """Write a number from 1 up in Elias gamma: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100.
 
     There are as many zeros as bits after the leading one."""
     return "0" * (value.bit_length() - 1) + f"{value:b}"
 
 
-def _read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
+def read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
     """Return the value that begins at `start`, and the position after it. ValueError if `bits` end before."""
     first = bits.find("1", start)
     end = 2 * first - start + 1

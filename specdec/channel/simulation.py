@@ -10,28 +10,15 @@ index is its place in the race under Q, as in ERSD.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from specdec import theory
-from specdec.channel.checked import (
-    METHODS,
-    MOST_COUNT,
-    Method,
-    checked_index,
-    checked_key,
-    covered_pair,
-    one_distribution,
-)
-from specdec.channel.codes import decode_indices, encode_indices, zipf_distribution
-from specdec.checks import among, whole
+from specdec.channel.checked import checked_index, checked_key, covered_pair, one_distribution
 from specdec.race import Race, log_exponentials, race_of, uniform
 from specdec.theory import Distribution
-from specdec.theory.divergences import checked_pair
 
 MOST_PROPOSALS = 100_000
 """Most proposals that greedy rejection sampling tests for one message. Testing all of them takes about a
@@ -113,59 +100,6 @@ def poisson_functional_decode(index: int, q: Distribution, seed: int, position: 
 
 ENCODERS = {"greedy_rejection": greedy_rejection_encode, "poisson_functional": poisson_functional_encode}
 DECODERS = {"greedy_rejection": greedy_rejection_decode, "poisson_functional": poisson_functional_decode}
-_BOUND = {
-    "greedy_rejection": theory.greedy_rejection_entropy_bound,
-    "poisson_functional": theory.pfr_entropy_bound,
-}
-
-
-class Transmission(NamedTuple):
-    """The samples that Bob received, and the bits per message that they cost.
-
-    token_ids: samples of P, the same as Alice's. indices, data: the indices that were sent, and their code.
-    bits: 8 · len(data) / messages. kl: mean D_KL[P || Q]. bound: upper bound of the index's entropy.
-    """
-
-    token_ids: tuple[int, ...]
-    indices: tuple[int, ...]
-    data: bytes
-    bits: float
-    kl: float
-    bound: float
-
-
-def transmit(
-    p: Distribution,
-    q: Distribution,
-    seed: int,
-    method: Method,
-    *,
-    count: int | None = None,
-    distribution: Sequence[float] | np.ndarray | None = None,
-) -> Transmission:
-    """Channel simulation (Section 1): Alice sends Bob samples of P, one per message.
-
-    p, q: [messages, n], or [n] with a count of messages. distribution: probabilities by index for the range
-    code, known to both; by default `zipf_distribution` of the mean D_KL. Bob uses only q, the seed, the
-    distribution and the data. ValueError as for the encoder of the method.
-    """
-    p, q = checked_pair(p, q)
-    if count is not None:
-        if p.dim() != 1:
-            raise ValueError(f"count = {count}, but p and q have a row for each message already")
-        count = whole("count", count, 1, MOST_COUNT)
-        p, q = p.expand(count, -1), q.expand(count, -1)
-    if p.dim() != 2 or not len(p):
-        raise ValueError(f"p has shape {tuple(p.shape)}; [messages, n] is needed, or [n] with a count")
-    encode, decode = ENCODERS[among("method", method, METHODS)], DECODERS[method]
-    sent = [encode(p[n], q[n], seed, n) for n in range(len(p))]
-    kl = float(theory.kl_divergence(p, q).mean())
-    distribution = zipf_distribution(kl) if distribution is None else distribution
-    data = encode_indices([message.index for message in sent], distribution)
-    received = decode_indices(data, len(p), distribution)
-    token_ids = tuple(decode(index, q[n], seed, n) for n, index in enumerate(received))
-    assert token_ids == tuple(message.token_id for message in sent), "Bob receives Alice's samples"
-    return Transmission(token_ids, tuple(received), data, 8 * len(data) / len(p), kl, _BOUND[method](kl))
 
 
 def _proposal(running_q: np.ndarray, seed: int, position: int, index: int) -> int:

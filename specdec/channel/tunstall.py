@@ -8,7 +8,7 @@ import numpy as np
 
 from specdec import theory
 from specdec.channel.checked import check_bits, one_distribution
-from specdec.channel.codes import _elias_gamma, _read_elias_gamma
+from specdec.channel.codes import elias_gamma, read_elias_gamma
 from specdec.checks import integers, whole
 from specdec.optimal import optimal_topology
 from specdec.theory import Distribution
@@ -83,12 +83,12 @@ class TunstallCode:
         while row:
             row = self._step(row, self.num_symbols - 1, codewords)
             filled += 1
-        return _elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
+        return elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
 
     def decode(self, bits: str) -> list[int]:
         """Decode the output of `encode`; ValueError for other bits."""
         check_bits(bits)
-        filled, start = _read_elias_gamma(bits, 0)
+        filled, start = read_elias_gamma(bits, 0)
         if (len(bits) - start) % self.codeword_bits:
             raise ValueError(
                 f"{len(bits) - start} bits are not a multiple of the {self.codeword_bits} bits of a codeword"

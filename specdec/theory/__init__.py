@@ -32,7 +32,6 @@ from specdec.theory.bounds import (
 )
 from specdec.theory.divergences import (
     Distribution,
-    channel_simulation_divergence,
     entropy,
     entropy_of_rates,
     harmonic_mean_similarity,
@@ -47,7 +46,6 @@ __all__ = [
     "Distribution",
     "Estimate",
     "best_lemma_m",
-    "channel_simulation_divergence",
     "entropy",
     "entropy_of_rates",
     "ersd_acceptance",

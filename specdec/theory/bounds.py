@@ -25,8 +25,8 @@ PFR_CONSTANT = 4.0
 
 GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
 """Most bits above D_KL + log(D_KL + 1) that greedy rejection sampling needs, 2.895: H <= D_CS + log(e + 1)
-(Goc and Flamich, "On channel simulation with causal rejection samplers", 2024) with D_CS <= D_KL + log(D_KL +
-1) + 1, D_CS being `channel_simulation_divergence`. Harsha et al. (2010) leave their constant O(1)."""
+(Goc and Flamich, "On channel simulation with causal rejection samplers", 2024) with their D_CS <= D_KL +
+log(D_KL + 1) + 1. Harsha et al. (2010) leave their constant O(1)."""
 
 _GRID = 512
 _LARGEST_M = 1e300

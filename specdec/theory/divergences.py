@@ -52,20 +52,6 @@ def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
     return float(entropy([*rates, missing if missing > 1e-12 else 0.0]))
 
 
-def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """D_CS[P || Q] = -∫ w(h) log w(h) dh in bits, w(h) = Q(p/q >= h) (Goc and Flamich, 2024).
-
-    Not in the paper; it refines Equations 6 and 7: D_KL <= D_CS <= H <= D_CS + log(e + 1), where H is the
-    entropy of greedy rejection sampling's index, with replacement. Infinite if p has a token that q lacks.
-    """
-    p, q = checked_pair(p, q)
-    ratio, order = torch.where(p > 0, p / q, 0).sort(-1)
-    above = q.gather(-1, order).flip(-1).cumsum(-1).flip(-1).clamp_max(1)
-    steps = ratio.diff(dim=-1, prepend=torch.zeros_like(ratio[..., :1]))
-    terms = torch.where(steps > 0, -steps * above * above.log2(), 0).sum(-1)
-    return torch.where(ratio[..., -1].isinf(), torch.inf, terms)
-
-
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """Check P and Q of Section 3. Returns them as float64, normalised, in one shape.
 

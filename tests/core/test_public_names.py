@@ -12,7 +12,7 @@ NAMES = """
     Topology Generation Round topology.sequence topology.specinfer topology.named optimal.pop_order
     theory.lemma_bound theory.gsd_acceptance_by_index stats.acceptance_vector trace.Token
     verify.verify_gsd verify.verify_ersd models.MarkovModel pair.ModelPair loading.EMBEDDED
-    learn.learn_context channel.transmit channel.TunstallCode race.log_exponentials probs.Sampling
+    learn.learn_context channel.encode_indices channel.TunstallCode race.log_exponentials probs.Sampling
 """
 
 

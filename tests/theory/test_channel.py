@@ -17,9 +17,9 @@ from specdec.channel import (
     encode_indices,
     index_distributions,
     simulation,
-    transmit,
     zipf_distribution,
 )
+from specdec.channel.codes import read_elias_gamma
 from specdec.methods import Drafted, gsd, specinfer
 from specdec.race import log_exponentials, uniform
 from specdec.topology import batch
@@ -27,6 +27,7 @@ from specdec.verify import verify_ersd
 from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
 
 METHODS, ENCODE, DECODE = channel.METHODS, channel.ENCODERS, channel.DECODERS
+BOUNDS = dict(zip(METHODS, (theory.greedy_rejection_entropy_bound, theory.pfr_entropy_bound), strict=True))
 P, Q = (0.1, 0.45, 0.05, 0.3, 0.1), (0.4, 0.1, 0.3, 0.1, 0.1)
 EXTREME = ((0.01, 0.99), (0.99, 0.01))
 
@@ -157,7 +158,7 @@ def test_an_index_with_replacement_has_its_distribution_and_not_that_without(met
 
 @pytest.mark.parametrize("method", METHODS)
 def test_only_the_distribution_with_replacement_has_an_entropy_of_at_least_kl(method):
-    bound, rng = simulation._BOUND[method], np.random.default_rng(3)
+    bound, rng = BOUNDS[method], np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
         distributions = index_distributions(p, q, method)
@@ -199,26 +200,27 @@ def test_indices_come_back_whatever_the_distribution(case):
 
 
 def test_the_code_of_indices_costs_what_the_distribution_says():
-    """Each symbol costs -log2 distribution[index] bits, up to 1% and the last 64 bits. Two words come
-    first."""
+    """Each symbol costs -log2 distribution[index] bits, up to 0.1% and the last 64 bits."""
     distribution = [0.5, 0.25, 0.125, 0.0625, 0.0625]
     indices = np.random.default_rng(4).choice(5, 20_000, p=distribution).tolist()
     ideal = -sum(math.log2(distribution[i]) for i in indices)
-    assert 8 * len(encode_indices(indices, distribution)) - 64 == pytest.approx(ideal, rel=0.001, abs=64)
+    assert 8 * len(encode_indices(indices, distribution)) == pytest.approx(ideal, rel=0.001, abs=64)
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.integers(0, 40) | st.integers(0, 2**32 - 1), max_size=40))
 def test_elias_gamma_gives_the_indices_back_for_the_bits_it_says(indices):
-    bits = channel.encode_elias_gamma(indices)
-    assert channel.decode_elias_gamma(bits) == indices
-    assert len(bits) == sum(2 * ((index + 1).bit_length() - 1) + 1 for index in indices)
+    bits, start = channel.encode_elias_gamma(indices), 0
+    for index in indices:
+        begin = start
+        value, start = read_elias_gamma(bits, begin)
+        assert value == index + 1
+        assert start - begin == 2 * ((index + 1).bit_length() - 1) + 1
+    assert start == len(bits)
 
 
-def test_elias_gamma_by_hand_and_in_linear_time():
+def test_elias_gamma_by_hand():
     assert channel.encode_elias_gamma([0, 1, 2, 3]) == "1" + "010" + "011" + "00100"
-    many = [5] * 200_000
-    assert channel.decode_elias_gamma(channel.encode_elias_gamma(many)) == many
 
 
 def test_zipf_law_is_a_distribution_with_the_mass_beyond_it_left_out():
@@ -233,35 +235,21 @@ def test_zipf_law_is_a_distribution_with_the_mass_beyond_it_left_out():
 def test_what_is_sent_lies_between_divergence_entropy_and_bounds(method, p, q):
     """The Zipf code needs at most log(D_KL + 1) + 5 bits more than D_KL. The index's own code needs its
     entropy."""
-    sent = transmit(p, q, 7, method, count=1500)
-    assert sent.kl == pytest.approx(float(theory.kl_divergence(p, q)))
-    assert sent.bits == 8 * len(sent.data) / 1500
-    assert sent.bits <= sent.kl + math.log2(sent.kl + 1) + 5
-    assert sent.token_ids == tuple(
-        DECODE[method](index, q, 7, position) for position, index in enumerate(sent.indices)
-    )
+    indices = [message.index for message in messages(method, 1500, p, q)]
+    kl = float(theory.kl_divergence(p, q))
     found = index_distributions(p, q, method)
     own, entropy = {
         "greedy_rejection": (found.with_replacement, found.entropy_with),
         "poisson_functional": (found.without_replacement, found.entropy_without),
     }[method]
-    again = transmit(p, q, 7, method, count=1500, distribution=torch.tensor(own))
-    assert again.token_ids == sent.token_ids
+    by_zipf, by_own = (8 * len(encode_indices(indices, code)) / 1500 for code in (zipf_distribution(kl), own))
+    assert by_zipf <= kl + math.log2(kl + 1) + 5
     surprise = -np.log2(np.maximum(own, 1e-300))
     spread = math.sqrt(float(own @ (surprise - entropy) ** 2) / 1500)
-    assert again.bits == pytest.approx(entropy, abs=5.5 * spread + 128 / 1500)
-    assert max(again.bits, entropy) < sent.bound
-    assert method != "greedy_rejection" or sent.kl <= entropy
-    assert (p, q) != EXTREME or found.entropy_without < sent.kl / 10
-
-
-def test_a_sentence_has_a_pair_of_distributions_for_each_token():
-    rng = np.random.default_rng(5)
-    p, q = rng.dirichlet(np.full(12, 0.3), 20), rng.dirichlet(np.ones(12), 20)
-    for method in METHODS:
-        sent = transmit(p, q, 1, method)
-        assert len(sent.token_ids) == 20
-        assert all(p[position, token] > 0 for position, token in enumerate(sent.token_ids))
+    assert by_own == pytest.approx(entropy, abs=5.5 * spread + 64 / 1500)
+    assert max(by_own, entropy) < BOUNDS[method](kl)
+    assert method != "greedy_rejection" or kl <= entropy
+    assert (p, q) != EXTREME or found.entropy_without < kl / 10
 
 
 HALF = [0.5, 0.5]
@@ -275,8 +263,6 @@ MISTAKES = [
     *((partial(encode, [HALF], HALF, 1), r"p has shape \(1, 2\)") for encode in (GREEDY, POISSON)),
     *((partial(keyed, seed, 0), "^seed = ") for keyed in KEYED for seed in (-1, 1.5, 2**64)),
     *((partial(keyed, 0, position), "^position = ") for keyed in KEYED for position in (-1, None, 2**64)),
-    # a token that q lacks is named before the bits are computed
-    *((partial(transmit, HALF, [1, 0], 1, m, count=3), r"q\[1\] is 0 where p is 0\.5") for m in METHODS),
     *((partial(index_distributions, "abc", Q, m), "^p = ") for m in METHODS),
     *((partial(index_distributions, P, Q, m, 0), "^count = 0") for m in METHODS),
     *(
@@ -286,21 +272,15 @@ MISTAKES = [
     (partial(index_distributions, P, Q, []), r"^method = \[\]"),
     (partial(channel.greedy_rejection_decode, -1, Q, 1), "index = -1"),
     (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
-    (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is not one of greedy_rejection"),
-    (partial(transmit, P, Q, 1, "greedy_rejection"), r"p has shape \(5,\); \[messages, n\] is needed"),
-    (partial(transmit, P, Q, 1, "greedy_rejection", count=10**30), "^count = 1000"),
-    (partial(transmit, P, Q, 1, "greedy_rejection", count=2, distribution=[1j]), "^distribution = "),
     (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is not a list of probabilities"),
     (partial(encode_indices, [True], HALF), r"^indices\[0\] = True"),
-    (partial(decode_indices, bytes(8), 0, [[0.5], [0.2, 0.1]]), "^distribution = "),
+    *((partial(encode_indices, [0], wrong), "^distribution = ") for wrong in ([1j], [[0.5], [0.2, 0.1]])),
     *((partial(zipf_distribution, kl), "kl = ") for kl in (math.inf, math.nan, -1.0, None)),
     (partial(zipf_distribution, 1.0, 0), "^size = 0"),
     (partial(TunstallCode, [1.0], 3), "one symbol"),
     (partial(TunstallCode, HALF, -1), "k = -1"),
     (partial(TunstallCode(HALF, 2).encode, 5), "^symbols = 5"),
     *((partial(channel.encode_elias_gamma, wrong), "^ind(ex|ices)") for wrong in ([-1], None)),
-    *((partial(channel.decode_elias_gamma, bits), "bits") for bits in ("0", "10", "001", "1x", None)),
-    (partial(channel.decode_elias_gamma, "0" * 32 + "1" + "0" * 31 + "1"), "beyond"),
 ]
 
 
@@ -389,7 +369,7 @@ def test_tunstall_names_what_it_cannot_code():
         code.decode("1" + "1111")
 
 
-# Damaged data, and arguments that would take for ever
+# Damaged bits, and arguments that would take for ever
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
@@ -400,34 +380,6 @@ def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
     except ValueError:
         return
     assert code.encode(symbols) == bits
-
-
-@settings(derandomize=True, deadline=None, max_examples=300)
-@given(indices_and_laws, st.data())
-def test_damaged_indices_are_refused(case, data):
-    """A changed bit, lost or added bytes, another count, another distribution."""
-    indices, weights = case
-    distribution = np.array(weights) / sum(weights)
-    sent = encode_indices(indices, distribution)
-    turned = bytearray(sent)
-    turned[data.draw(st.integers(0, len(sent) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    for damaged in (
-        bytes(turned),
-        sent[:-4],
-        sent + b"\0\0\0\0",
-        sent[:-1],
-        data.draw(st.binary(max_size=40)),
-    ):
-        with pytest.raises(ValueError, match="data"):
-            decode_indices(damaged, len(indices), distribution)
-    with pytest.raises(ValueError, match=f"count = {len(indices) + 1}"):
-        decode_indices(sent, len(indices) + 1, distribution)
-
-
-def test_another_distribution_is_noticed():
-    sent = encode_indices([3, 1, 2, 0, 1] * 9, [0.4, 0.3, 0.2, 0.1])
-    with pytest.raises(ValueError, match="another distribution"):
-        decode_indices(sent, 45, [0.1, 0.2, 0.3, 0.4])
 
 
 def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
@@ -446,17 +398,6 @@ def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
         few, more = (index_distributions(p, q / q.sum(), method, count) for count in (30, 1500))
         assert few.kl <= few.entropy_with + 1e-9
         assert few.entropy_with == pytest.approx(more.entropy_with, abs=1e-4)
-
-
-@pytest.mark.parametrize("first", [2**32 - 1, (2**32 - 1) ^ 1, (2**32 - 1) ^ 5, 0])
-@pytest.mark.parametrize("distribution", [[0.9, 0.05, 0.05], [1.0], zipf_distribution(1.0)])
-def test_another_count_in_front_of_the_indices_is_noticed(first, distribution):
-    """Index 2**32 - 1 sets the register of the check value to 0, which zeros after it do not change."""
-    for zeros in range(3):
-        data = encode_indices([first] + [0] * zeros, distribution)
-        for count in {0, 1, 2, 5, 300} - {1 + zeros}:
-            with pytest.raises(ValueError, match="damaged"):
-                decode_indices(count.to_bytes(4, "little") + data[4:], count, distribution)
 
 
 @pytest.mark.parametrize("kl", [1e15, 1e16, 1e17, 2**64, 10**30, 1e300])
