@@ -79,7 +79,7 @@ def build(
         ],
         "Guess": [("draft", "You draft", be_draft.panel(pair))],
         "Understand": [
-            ("lessons", "Lessons", classroom.panel() + lessons.panel(pair)),
+            ("lessons", "Lessons", classroom.panel() + lessons.panel()),
             ("race", "Race lab", race_lab.panel()),
             ("trees", "Tree lab", tree_lab.panel()),
             ("losslessness", "Losslessness", losslessness.panel(watermark.LINK) + watermark.panel()),

@@ -52,17 +52,3 @@ export function drawBoard(board, { open = false } = {}) {
   const note = board.note && make("p", "note", board.note);
   return make("figure", "bars", make("figcaption", "", board.title), make("dl", "", ...rows), legend(board.rows), note);
 }
-
-// The board of forward passes with times of this server: { rows: [[rows, ms]], passes, model }.
-export function measuredBoard(board, { rows, passes, model }) {
-  const one = rows[0][1];
-  return {
-    ...board,
-    rows: board.rows.map((row, i) => {
-      const [count, ms] = rows[i];
-      const words = count === 1 ? ms.toFixed(2) : `${ms.toFixed(2)}, ${(ms / one).toFixed(1)} times one row`;
-      return { ...row, bars: [["target", String(ms), words]] };
-    }),
-    note: `Measured just now on this page's server, with ${model}; the fastest of ${passes} passes.`,
-  };
-}

@@ -7,8 +7,7 @@ import { explained } from "../shared/glossary.js";
 import { observable } from "../shared/observable.js";
 import { make, makeButton, onFrame, setText } from "../shared/view.js";
 import { Bar } from "./bar.js";
-import { drawBoard, measuredBoard } from "./board.js";
-import { begin, state as forward, onForward } from "./forward.js";
+import { drawBoard } from "./board.js";
 import { openNotes } from "./notes.js";
 import { answerOf, forget, onProgress } from "./progress.js";
 import { printSheet } from "./sheet.js";
@@ -128,25 +127,15 @@ export async function mount(element) {
 // The part “board” of a set-up, { name }: the name of a board of the open lesson; without a name there is no
 // board.
 function mountBoard(element) {
-  const button = element.querySelector("button");
-  let board = null;
-  const draw = () => {
-    element.hidden = !board;
-    document.body.toggleAttribute("data-board", Boolean(board));
-    if (!board) return;
-    const found = board.measure && forward.found;
-    element.querySelector(".drawn").replaceChildren(drawBoard(found ? measuredBoard(board, found) : board));
-    element.querySelector(".measure").hidden = !board.measure;
-    button.disabled = forward.waiting;
-    setText(element.querySelector(".measured"), forward.words);
-  };
-  button.addEventListener("click", begin);
-  onForward(draw);
   offer("board", {
     get: () => ({}), // a step of the lesson opens the board, so the address needs no entry for it
     set: ({ name }) => {
-      board = bar.lesson?.boards[name] ?? null;
-      draw();
+      const board = bar.lesson?.boards[name];
+      element.hidden = !board;
+      document.body.toggleAttribute("data-board", Boolean(board));
+      if (!board) return;
+      element.querySelector(".drawn").replaceChildren(drawBoard(board));
+      element.querySelector(".measure").hidden = !board.measure;
     },
   });
 }

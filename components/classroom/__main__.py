@@ -7,4 +7,4 @@ from components.lessons.panel import panel as lessons
 from components.server.standalone import serve
 
 pair = specdec.load_pair("stories")
-serve(lesson_bar(), bar(pair), panel(), lessons(pair))
+serve(lesson_bar(), bar(pair), panel(), lessons())

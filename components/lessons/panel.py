@@ -2,22 +2,16 @@
 
 The texts are in `assets/lessons.json`, and their numbers come from `facts`. A step of a lesson opens a set-up
 of the page (`assets/page/setup.js`): a laboratory with given distributions, or a recorded run at a given
-decision. The lessons need no model; only lesson 0 offers to measure one. `/?lesson=trees` opens a lesson.
+decision. The lessons need no model. `/?lesson=trees` opens a lesson.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-from gradio import Request
-
 from components.lessons import facts as lesson_facts
-from components.lessons import forward
 from components.page import assets, frame
-from components.runs import seats
-from specdec.pair import Pair
 
 TEXTS = assets.ASSETS / "lessons.json"
 
@@ -28,15 +22,9 @@ def bar() -> frame.Part:
     return frame.panel("lesson", frame.template("lessons/bar"), lessons=file)
 
 
-def panel(pair: Pair) -> frame.Part:
-    """The list of lessons with this visitor's answers so far. Lesson 0 measures this pair."""
-
-    def measure(request: Request) -> Iterator[str]:
-        """Time forward passes of the target over several rows. Yields places in the waiting line, then the
-        times."""
-        yield from forward.updates(pair, seats.visitor(request))
-
-    return frame.panel("lessons", frame.template("lessons/panel"), streams={"measure_forward": measure})
+def panel() -> frame.Part:
+    """The list of lessons with this visitor's answers so far."""
+    return frame.panel("lessons", frame.template("lessons/panel"))
 
 
 def lessons() -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from components.decode import traces
-from components.lessons.forward import ROWS
+from components.lessons.record_forwards import ROWS
 from components.lessons.tables import Facts, P, Q, recorded_run, rejecting, residual_of
 from components.losslessness import run as lossless_run
 from components.page.assets import ASSETS

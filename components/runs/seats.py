@@ -215,4 +215,4 @@ def _checks() -> Bounds:
 MODEL = Line(_runs)
 """The line for runs."""
 CHECKS = Line(_checks)
-"""The waiting line for losslessness checks and for measurements that visitors start. It is short."""
+"""The waiting line for losslessness checks. It is short."""

@@ -27,9 +27,8 @@ class Limits:
     waiting: int = _limit(128, "runs that wait for a seat")
     runs_per_visitor: int = _limit(2, "runs of one browser tab, waiting or running")
     runs_per_address: int = _limit(64, "runs of one address, waiting or running; a class may share one")
-    checks: int = _limit(4, "losslessness checks and measured forwards that take turns with the runs")
-    checks_waiting: int = _limit(64, "losslessness checks and measurements that wait")
-    forward_seconds: int = _limit(3, "seconds of the model that one measurement of forwards takes")
+    checks: int = _limit(4, "losslessness checks that take turns with the runs")
+    checks_waiting: int = _limit(64, "losslessness checks that wait")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
     request_bytes: int = _limit(
         250_000, "bytes of one request's body; a prompt may take 12 bytes per character"

@@ -267,17 +267,22 @@ def test_beside_how_fast_a_run_was_the_lesson_says_why(link, visit):
     assert page.evaluate("window.isTheSamePage")
 
 
-def test_lesson_0_measures_this_machine_by_a_button(visit):
+def test_lesson_0_leads_to_a_measurement_of_this_computer(visit):
     page = visit("?lesson=faster&step=2")
-    page.wait_for_selector("#lessons .board")
-    button = page.get_by_role("button", name="Measure on this machine")
-    expect(button).to_be_hidden()  # this part would reveal the answer
+    expect(page.locator("#lessons .board")).to_be_visible()
+    link = page.get_by_role("link", name="Measure this computer")
+    expect(link).to_be_hidden()  # the measurement would reveal the answer
     page.keyboard.press("PageDown")
     expect(page.locator("#lessons .board .note")).to_contain_text(f"the fastest of {PASSES} passes")
-    button.click()
-    expect(page.locator("#lessons .board .note")).to_contain_text("Measured just now")
-    expect(page.locator("#lessons .board .amount b").nth(3)).to_contain_text("times one row")
-    expect(button).to_be_enabled()
+    link.click()
+    expect(page).to_have_url(re.compile("payoff.preset=here"))
+    expect(page.locator("#payoff .measure")).to_be_hidden()  # it is measured now, or was before
+    page.get_by_role("button", name="Show it again").click()
+    expect(page.locator("#lessons .board")).to_be_visible()
+    for _ in range(2):  # to the answer of the next step, whose board is not measured
+        page.keyboard.press("PageDown")
+    expect(page.locator("#lessons .board")).to_contain_text("The run that this page opens with")
+    expect(link).to_be_hidden()
 
 
 def test_the_presenter_s_notes_follow_and_lead(visit):

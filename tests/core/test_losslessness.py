@@ -14,6 +14,7 @@ import specdec
 from components.losslessness import panel as losslessness
 from components.losslessness import run as lossless_run
 from components.losslessness.record_checks import SHOWN, shows_after
+from components.runs import seats
 from specdec.exactness.audit.evidence import detectable
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import (
@@ -313,8 +314,17 @@ def test_updates_tell_the_distribution_the_counts_and_the_path():
 def test_a_check_that_is_closed_decodes_no_more():
     updates = lossless_run.updates(lossless_run.CheckSettings(), interval=0)
     next(updates), next(updates)
+    assert seats.CHECKS.num_seated == 1
     updates.close()
     assert next(updates, None) is None
+    assert seats.CHECKS.num_seated == 0
+
+
+def test_one_browser_tab_has_only_so_many_checks_at_once():
+    visitor = seats.Visitor("one", "tab")
+    with seats.CHECKS.seat(visitor), seats.CHECKS.seat(visitor):
+        [refused] = map(json.loads, lossless_run.updates(lossless_run.CheckSettings(), visitor=visitor))
+    assert "at most 2 are allowed at once" in refused["message"]
 
 
 def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):

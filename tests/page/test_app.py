@@ -118,7 +118,7 @@ def test_an_empty_seed_draws_one_and_tells_which(pair):
 
 
 def test_clients_see_the_streams_and_nothing_else(endpoints):
-    assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/measure_forward", "/load_pair"}
+    assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/load_pair"}
 
 
 def test_clients_are_told_every_method_and_topology(endpoints):

@@ -6,6 +6,7 @@ import re
 import statistics
 from string import Formatter
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -135,6 +136,17 @@ def test_no_measured_number_is_written_by_hand(lesson):
     """Decimals and percentages in the words and in the set-ups come only from the facts."""
     for text in texts_of(lesson):
         assert not re.search(r"\d[.,]\d|\d%", re.sub(PLACES, "", literal(text))), text
+
+
+def test_each_recorded_pass_forwards_so_many_rows_and_keeps_none_of_them(pair, monkeypatch):
+    session = pair.target.session()
+    wrapped = Mock(wraps=session)
+    monkeypatch.setattr(type(pair.target), "session", lambda model: wrapped)
+    times = record_forwards.record(pair, passes=1)["target"]
+    asked = [(len(call.args[0]), list(call.args[1])) for call in wrapped.forward.call_args_list]
+    assert asked == [(count, list(range(-1, count - 1))) for count, _ in times]
+    assert [count for count, _ in times] == list(FACTS["faster"]["ms"])
+    assert session.length == record_forwards.PREFIX
 
 
 def test_faster():

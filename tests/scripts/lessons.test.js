@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { measuredBoard } from "../../assets/lessons/board.js";
-import { begin, state as measured } from "../../assets/lessons/forward.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "../../assets/lessons/steps.js";
 import { lecturesOf, minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
-import { serve, settled } from "./server.js";
 
 const lessons = JSON.parse(readFileSync(new URL("../../assets/lessons.json", import.meta.url), "utf8"));
 const choice = {
@@ -90,27 +87,6 @@ test("the lectures take 45 and 90 minutes, and each lesson begins when the one b
   }
 });
 
-test("a measured board has this machine's times in place of the recorded ones", () => {
-  const recorded = {
-    title: "t",
-    measure: true,
-    rows: [
-      { name: "1 row", bars: [] },
-      { name: "8 rows", bars: [], asked: true },
-    ],
-  };
-  const board = measuredBoard(recorded, {
-    rows: [
-      [1, 2],
-      [8, 5],
-    ],
-    passes: 40,
-    model: "it",
-  });
-  assert.deepEqual(board.rows[1], { name: "8 rows", asked: true, bars: [["target", "5", "5.00, 2.5 times one row"]] });
-  assert.match(board.note, /40 passes/);
-});
-
 test("every lesson's texts are whole sentences, and no goal or title gives an answer away", () => {
   for (const { title, goal, read, questions } of lessons) {
     assert.match(goal, /[.?]$/);
@@ -120,21 +96,4 @@ test("every lesson's texts are whole sentences, and no goal or title gives an an
       assert.notEqual(`${title} ${goal} ${read}`.includes(why.split(/[:.]/)[0]), true, why);
     }
   }
-});
-
-test("a measurement shows its place in line and its times, and says when no answer came", async () => {
-  const { posts, sources } = serve();
-  begin();
-  await settled();
-  await posts[0].answer({ event_id: "e1" });
-  sources[0].update({ waits: true, place: { number: 2, of: 3, seconds: null } });
-  assert.match(measured.words, /Waiting for the model/);
-  sources[0].update({ phase: "done", rows: [[1, 2]] });
-  assert.deepEqual([measured.waiting, measured.found.rows], [false, [[1, 2]]]);
-  begin();
-  assert.deepEqual([measured.waiting, measured.found], [true, null]);
-  await settled();
-  await posts[1].answer({ event_id: "e2" });
-  sources[1].say("complete", "null");
-  assert.deepEqual([measured.waiting, measured.words], [false, "The server did not answer. Try again."]);
 });

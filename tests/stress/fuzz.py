@@ -51,7 +51,7 @@ FIELDS = [
 """The fields that server functions read from their one argument."""
 
 
-STREAMS = ["decode", "compare", "check_losslessness", "measure_forward", "load_pair"]
+STREAMS = ["decode", "compare", "check_losslessness", "load_pair"]
 
 
 @dataclass
