@@ -7,8 +7,8 @@ of a run. The page has further rows, in `components.page.settings`.
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from specdec.checks import among, truth, whole
@@ -27,10 +27,10 @@ class Setting:
 
     name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling. kind: the kind
     of its values. default: the value if the caller gives none. least, most: the range of a number, None if it
-    has no such end. choices: the values of a choice. label, help: its name and an explanation for people.
-    address: its name in the page's address and in messages to visitors. option: the command's option, without
-    the "--". recorded: whether the record of a run has the setting, under the same name. drafts: whether only
-    methods that draft use it.
+    has no such end. choices: the values of a choice, each with its meaning. label, help: its name and an
+    explanation for people. address: its name in the page's address and in messages to visitors. option: the
+    command's option, without the "--". recorded: whether the record of a run has the setting, under the same
+    name. drafts: whether only methods that draft use it.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Setting:
     default: Any
     least: float | None = None
     most: float | None = None
-    choices: Collection[str] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     help: str = ""
     address: str = ""
@@ -51,6 +51,17 @@ class Setting:
         """The Python type of its values, apart from None."""
         return {"flag": bool, "whole": int, "number": float}.get(self.kind, str)
 
+    def words(self, default: Any, most: float | None = None) -> str:
+        """The help with the values and the default. most: the largest number if it is below the setting's."""
+        most = self.most if most is None else most
+        parts = [f"{value}: {meaning}" for value, meaning in self.choices.items()]
+        if self.least is not None:
+            is_open = most is None or most >= MOST_WHOLE
+            parts.append(f"{self.least:g} or more" if is_open else f"{self.least:g} to {most:g}")
+        if default not in (None, ""):
+            parts.append(f"default: {default}")
+        return f"{self.help or self.label} ({'; '.join(parts)})"
+
 
 def _named(*settings: Setting) -> dict[str, Setting]:
     named = (replace(each, address=each.address or each.name) for each in settings)
@@ -58,7 +69,10 @@ def _named(*settings: Setting) -> dict[str, Setting]:
 
 
 SETTINGS = _named(
-    Setting("method", "choice", "ersd", choices=METHODS, label="Method", help="how drafts are verified"),
+    Setting(
+        "method", "choice", "ersd", choices={name: entry.long_name for name, entry in METHODS.items()},
+        label="Method", help="how drafts are verified",
+    ),
     Setting(
         "max_new_tokens", "whole", 64, 1, MOST_WHOLE, label="Length in tokens", help="most new tokens",
         address="length", option="tokens",
@@ -68,12 +82,12 @@ SETTINGS = _named(
     Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="1 is off", address="top-p"),
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
-        "drafter", "choice", "model", choices=DRAFTERS, label="What drafts",
-        help="; ".join(f"{name}: {entry.label}" for name, entry in DRAFTERS.items()), drafts=True,
+        "drafter", "choice", "model", choices={name: entry.label for name, entry in DRAFTERS.items()},
+        label="What drafts", drafts=True,
     ),
     Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",
-        help="changes only the speed", address="draft-temperature", drafts=True,
+        help="changes only the speed; without one, the target's", address="draft-temperature", drafts=True,
     ),
 )  # fmt: skip
 """The settings of the decoder whose values are plain numbers, texts or choices, by name."""
@@ -138,5 +152,5 @@ def add_options(parser: ArgumentParser, *names: str) -> None:
             dest=name,
             type=setting.type,
             default=setting.default,
-            help=f"{setting.help} (default: %(default)s)",
+            help=setting.words("%(default)s" if setting.default is not None else None),
         )

@@ -141,8 +141,9 @@ class VisitorSettings:
     method: str = _row("method", form="radio", menu=method_menu(), shapes=True)
     topology: str = _row(
         Setting(
-            "topology", "choice", "sequence", choices=TOPOLOGIES, label="Topology of the draft",
-            recorded=False, drafts=True,
+            "topology", "choice", "sequence",
+            choices={name: entry.sentence for name, entry in TOPOLOGIES.items()},
+            label="Topology of the draft", recorded=False, drafts=True,
             help="Under auto the trees follow measured times. Except under ERSD, the same seed may then give "
             "another text.",
         ),

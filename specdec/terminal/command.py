@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "prompt", nargs="?", help="text to continue; without it, the text from standard input"
     )
-    add_options(result, "method", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "drafter")
+    add_options(result, *SETTINGS)
     result.set_defaults(max_new_tokens=100)
     result.add_argument(
         "--topology",
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 def decode(options: argparse.Namespace) -> None:
     """Load the models, decode, and print. A ValueError names a bad option before anything is loaded."""
-    settings = RunSettings.of(**{name: getattr(options, name) for name in SETTINGS if name in options})
+    settings = RunSettings.of(**{name: getattr(options, name) for name in SETTINGS})
     named(options.topology)
     text = _prompt(options.prompt)
     pair = _loaded(options)

@@ -19,6 +19,7 @@ from specdec.__main__ import main
 from specdec.commands import columns
 from specdec.decoding.auto import SIZES
 from specdec.models.progress import Progress
+from specdec.settings import SETTINGS
 from specdec.terminal import command
 from specdec.terminal.printing import harmless, in_colours, painted
 from specdec.trace import Generation, Token
@@ -74,6 +75,18 @@ def test_json_holds_the_record_and_the_numbers(decoded):
     assert found["acceptance"] == json.loads(json.dumps(asdict(generation.acceptance)))
 
 
+def test_every_setting_of_the_decoder_is_an_option_with_its_range(decoded):
+    values = {"seed": 4, "max_new_tokens": 20, "method": "gsd", "drafter": "copies"}
+    values |= {"temperature": 0.5, "top_k": 3, "top_p": 0.25, "draft_temperature": 0.75}
+    given = [text for name, value in values.items() for text in (f"--{SETTINGS[name].option}", str(value))]
+    record = json.loads(decoded("--json", *given))["generation"]
+    assert {name: record[name] for name in SETTINGS} == values
+    usage = " ".join(command.parser().format_help().split())
+    assert "changes only the speed; without one, the target's (0 to 100)" in usage
+    assert "--temperature TEMPERATURE 0 is greedy (0 to 100; default: 1.0)" in usage
+    assert "most new tokens (1 or more; default: 100)" in usage
+
+
 def test_methods_in_columns(decoded):
     lines = decoded("--compare").splitlines()
     assert lines[0].split() == [entry.name for entry in command.METHODS.values()]
@@ -116,6 +129,7 @@ def test_topologies_have_names(decoded, name):
         (["--top-k", "-1"], "top_k = -1"),
         (["--top-p", "2"], "top_p = 2.0"),
         (["--seed", "-1"], "seed = -1"),
+        (["--draft-temperature", "-1"], "draft_temperature = -1.0"),
         (["--chat"], "no chat template"),
         (["--tokens", "many"], "argument --tokens: invalid int value: 'many'"),
         (["--bogus"], "unrecognized arguments: --bogus"),
