@@ -7,7 +7,7 @@ of a run. The page has further rows, in `components.page.settings`.
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
@@ -30,7 +30,7 @@ class Setting:
     has no such end. choices: the values of a choice, each with its meaning. label, help: its name and an
     explanation for people. address: its name in the page's address and in messages to visitors. option: the
     command's option, without the "--". recorded: whether the record of a run has the setting, under the same
-    name. drafts: whether only methods that draft use it.
+    name. unless: values of other settings, by their names, with which a run does not use this one.
     """
 
     name: str
@@ -44,12 +44,16 @@ class Setting:
     address: str = ""
     option: str = ""
     recorded: bool = True
-    drafts: bool = False
+    unless: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def type(self) -> type:
         """The Python type of its values, apart from None."""
         return {"flag": bool, "whole": int, "number": float}.get(self.kind, str)
+
+    def is_used(self, settings: object) -> bool:
+        """Whether a run uses this setting. settings: an object with the run's values as attributes."""
+        return not any(getattr(settings, name) in values for name, values in self.unless.items())
 
     def words(self, default: Any, most: float | None = None) -> str:
         """The help with the values and the default. most: the largest number if it is below the setting's."""
@@ -61,6 +65,11 @@ class Setting:
         if default not in (None, ""):
             parts.append(f"default: {default}")
         return f"{self.help or self.label} ({'; '.join(parts)})"
+
+
+NO_DRAFT = {"method": tuple(name for name, entry in METHODS.items() if not entry.drafts)}
+"""Methods that draft nothing, as `Setting.unless` takes them."""
+_NO_MODEL = {"drafter": tuple(name for name, entry in DRAFTERS.items() if not entry.uses_model)}
 
 
 def _named(*settings: Setting) -> dict[str, Setting]:
@@ -83,11 +92,12 @@ SETTINGS = _named(
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
         "drafter", "choice", "model", choices={name: entry.label for name, entry in DRAFTERS.items()},
-        label="What drafts", drafts=True,
+        label="What drafts", unless=NO_DRAFT,
     ),
     Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",
-        help="changes only the speed; without one, the target's", address="draft-temperature", drafts=True,
+        help="changes only the speed; without one, the target's", address="draft-temperature",
+        unless=NO_DRAFT | _NO_MODEL,
     ),
 )  # fmt: skip
 """The settings of the decoder whose values are plain numbers, texts or choices, by name."""

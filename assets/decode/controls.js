@@ -1,10 +1,10 @@
-// The form of a run: it sends the values of Generate, stops a run, and hides fields that the chosen method
-// does not need.
+// The form of a run: it sends the values of Generate, stops a run, and disables fields that the run would not
+// use.
 
 import { fieldOf, valuesOf } from "../page/fields.js";
 import { onFields } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
-import { begin, chosenTree, isExpecting, isWriting, state, stop, subscribe } from "../shared/store.js";
+import { begin, isExpecting, isWriting, lastSetup, state, stop, subscribe } from "../shared/store.js";
 import { conversation } from "./chat.js";
 import { setFields } from "./fields.js";
 
@@ -18,6 +18,10 @@ function settings() {
   return Object.fromEntries(SETTINGS.map(({ name, address }) => [name, values[address]]));
 }
 
+// Whether a run with these values, by the names of the settings, uses a setting.
+const isUsed = ({ unless }, values) =>
+  !Object.entries(unless).some(([name, without]) => without.includes(values[name]));
+
 // Shows a message of the server beside the field that it is about: “top-k = -3 is not …” or “The prompt is
 // too long …”.
 function tellField(message) {
@@ -26,8 +30,7 @@ function tellField(message) {
   if (setting) fieldOf(FORM, setting.address)?.tell(message);
 }
 
-// measuredFor: the fields that a measured tree depends on. withoutK: the topologies that have no k.
-export function mountControls({ measuredFor, withoutK }) {
+export function mountControls() {
   const generate = /** @type {HTMLButtonElement} */ (document.getElementById("generate"));
   const halt = /** @type {HTMLButtonElement} */ (document.getElementById("stop"));
   const prompt = document.querySelector("#prompt textarea");
@@ -42,7 +45,7 @@ export function mountControls({ measuredFor, withoutK }) {
   // "Measure again" decodes the shown run once more with its own settings, and plain decoding too.
   document.querySelector("#result .measure")?.addEventListener("click", () => {
     const { setup } = state;
-    const used = SETTINGS.filter(({ name }) => name !== "k" || !withoutK.includes(setup.topology));
+    const used = SETTINGS.filter((setting) => isUsed(setting, setup));
     const values = Object.fromEntries(used.map(({ name, address }) => [address, setup[name]]));
     setFields({ ...values, history: setup.history.length > 0 ? JSON.stringify(setup.history) : "", baseline: true });
     begin(settings());
@@ -62,12 +65,12 @@ export function mountControls({ measuredFor, withoutK }) {
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form]"));
     const { form, name } = field?.dataset ?? {};
-    if (form === FORM && [...measuredFor, ...OF_MODELS].includes(name)) setFields({ tree: "" });
+    const shapes = OF_MODELS.includes(name) || SETTINGS.some((setting) => setting.address === name && setting.shapes);
+    if (form === FORM && shapes) setFields({ tree: "" });
   });
   onFields(() => {
-    const { method, topology } = valuesOf(FORM);
-    fieldOf(FORM, "topology").isDisabled = method === "ar";
-    fieldOf(FORM, "k").isDisabled = method === "ar" || withoutK.includes(topology);
+    const asked = settings();
+    for (const setting of SETTINGS) fieldOf(FORM, setting.address).isDisabled = !isUsed(setting, asked);
   });
 
   let { phase } = state;
@@ -77,14 +80,9 @@ export function mountControls({ measuredFor, withoutK }) {
     phase = state.phase;
     if (phase === "error") tellField(state.message);
     if (phase !== "done" && phase !== "stopped") return;
-    const asked = settings();
-    const names = SETTINGS.filter(({ address }) => measuredFor.includes(address)).map(({ name }) => name);
-    const tree = chosenTree(
-      asked.tree,
-      names,
-      names.map((name) => asked[name]),
-      withoutK,
-    );
-    if (tree !== asked.tree) setFields({ tree });
+    const [asked, setup] = [settings(), lastSetup()];
+    // the tree was measured for the settings of the run, which may have been changed since
+    const isSame = (setting) => !isUsed(setting, setup) || setup[setting.name] === asked[setting.name];
+    if (setup?.tree && SETTINGS.filter(({ shapes }) => shapes).every(isSame)) setFields({ tree: setup.tree });
   });
 }

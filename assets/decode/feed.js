@@ -66,7 +66,7 @@ function playOwn() {
 const isLoading = () => document.body.hasAttribute("data-loading");
 
 export function mountFeed(element, props) {
-  mountControls(props);
+  mountControls();
   const status = element.querySelector(".run-status");
   const error = element.querySelector(".run-error");
   const again = element.querySelector(".go-on");

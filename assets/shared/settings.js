@@ -8,7 +8,9 @@ export const SETTINGS = [
   "default": "",
   "address": "prompt",
   "recorded": true,
-  "remote": ""
+  "remote": "",
+  "shapes": false,
+  "unless": {}
  },
  {
   "name": "method",
@@ -16,7 +18,9 @@ export const SETTINGS = [
   "default": "ersd",
   "address": "method",
   "recorded": true,
-  "remote": "ersd"
+  "remote": "ersd",
+  "shapes": true,
+  "unless": {}
  },
  {
   "name": "topology",
@@ -24,7 +28,9 @@ export const SETTINGS = [
   "default": "auto",
   "address": "topology",
   "recorded": false,
-  "remote": "sequence"
+  "remote": "sequence",
+  "shapes": true,
+  "unless": {"method": ["ar"], "drafter": ["copies"]}
  },
  {
   "name": "k",
@@ -32,7 +38,9 @@ export const SETTINGS = [
   "default": 4,
   "address": "k",
   "recorded": false,
-  "remote": 4
+  "remote": 4,
+  "shapes": true,
+  "unless": {"method": ["ar"], "drafter": ["copies"], "topology": ["simple", "auto"]}
  },
  {
   "name": "drafter",
@@ -40,7 +48,9 @@ export const SETTINGS = [
   "default": "model",
   "address": "drafter",
   "recorded": true,
-  "remote": "model"
+  "remote": "model",
+  "shapes": false,
+  "unless": {"method": ["ar"]}
  },
  {
   "name": "max_new_tokens",
@@ -48,7 +58,9 @@ export const SETTINGS = [
   "default": 64,
   "address": "length",
   "recorded": true,
-  "remote": 64
+  "remote": 64,
+  "shapes": false,
+  "unless": {}
  },
  {
   "name": "temperature",
@@ -56,7 +68,9 @@ export const SETTINGS = [
   "default": 1.0,
   "address": "temperature",
   "recorded": true,
-  "remote": 1.0
+  "remote": 1.0,
+  "shapes": true,
+  "unless": {}
  },
  {
   "name": "top_k",
@@ -64,7 +78,9 @@ export const SETTINGS = [
   "default": 0,
   "address": "top-k",
   "recorded": true,
-  "remote": 0
+  "remote": 0,
+  "shapes": true,
+  "unless": {}
  },
  {
   "name": "top_p",
@@ -72,7 +88,9 @@ export const SETTINGS = [
   "default": 1.0,
   "address": "top-p",
   "recorded": true,
-  "remote": 1.0
+  "remote": 1.0,
+  "shapes": true,
+  "unless": {}
  },
  {
   "name": "seed",
@@ -80,7 +98,9 @@ export const SETTINGS = [
   "default": null,
   "address": "seed",
   "recorded": true,
-  "remote": 0
+  "remote": 0,
+  "shapes": false,
+  "unless": {}
  },
  {
   "name": "baseline",
@@ -88,7 +108,9 @@ export const SETTINGS = [
   "default": true,
   "address": "baseline",
   "recorded": false,
-  "remote": false
+  "remote": false,
+  "shapes": false,
+  "unless": {"method": ["ar"]}
  },
  {
   "name": "chat",
@@ -96,7 +118,9 @@ export const SETTINGS = [
   "default": false,
   "address": "chat",
   "recorded": true,
-  "remote": false
+  "remote": false,
+  "shapes": false,
+  "unless": {}
  },
  {
   "name": "history",
@@ -104,7 +128,9 @@ export const SETTINGS = [
   "default": [],
   "address": "history",
   "recorded": true,
-  "remote": ""
+  "remote": "",
+  "shapes": false,
+  "unless": {"chat": [false]}
  },
  {
   "name": "tree",
@@ -112,6 +138,8 @@ export const SETTINGS = [
   "default": "",
   "address": "tree",
   "recorded": false,
-  "remote": ""
+  "remote": "",
+  "shapes": false,
+  "unless": {"method": ["ar"], "drafter": ["copies"]}
  }
 ];

@@ -246,13 +246,8 @@ export function unpark() {
   notify();
 }
 
-// The tree that was measured for the visitor's last run if that run had these settings, otherwise `tree`.
-// withoutK: the topologies that have no k.
-export function chosenTree(tree, names, values, withoutK) {
-  const { setup } = parked ?? state;
-  const same = (name, i) => (name === "k" && withoutK.includes(setup.topology)) || setup[name] === values[i];
-  return setup?.tree && names.every(same) ? setup.tree : tree;
-}
+// The settings of the run that the visitor began last.
+export const lastSetup = () => (parked ?? state).setup;
 
 // Whether this is the run that the visitor began last.
 export const isBegun = (run) => run === live.run;

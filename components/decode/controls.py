@@ -13,7 +13,7 @@ from components.decode import traces
 from components.page import frame
 from components.page.forms import Form, button
 from components.page.settings import TABLE, VisitorSettings, declared
-from components.runs import feed, run, seats, topologies
+from components.runs import feed, run, seats
 from components.runs.lazy import shared
 from specdec import shipped
 from specdec.methods import METHODS
@@ -47,9 +47,7 @@ _LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
 _ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
 """The settings whose fields are first and last among the settings, and those with a place outside of them."""
 
-MEASURED_FOR = [row.setting.address for row in TABLE.values() if row.shapes]
-"""The fields that a measured tree depends on, in addition to the models."""
-FOLLOWS = {"tree": MEASURED_FOR}
+FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
 """The fields of the address that each computed value depends on, for `setup.panel`."""
 
 _form = Form(PART, ids="")
@@ -134,6 +132,4 @@ def _feed(pair: Pair) -> frame.Part:
         "feed",
         frame.template("decode/feed"),
         streams={"decode": declared(decode, Request, feed.DESCRIPTION)},
-        measuredFor=MEASURED_FOR,
-        withoutK=list(topologies.WITHOUT_K),
     )

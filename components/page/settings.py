@@ -20,9 +20,9 @@ from components.page.catalogue import drafter_menu, method_menu, topology_menu
 from components.page.values import LARGEST, number, whole, words
 from components.visitors import limits
 from specdec.checks import among
-from specdec.drafters.catalogue import MODEL
+from specdec.drafters.catalogue import DRAFTERS
 from specdec.figures.topologies import TOPOLOGIES
-from specdec.settings import SETTINGS, Setting
+from specdec.settings import NO_DRAFT, SETTINGS, Setting
 
 Limit = float | str | None
 """A number, the name of a limit in `limits.Limits`, or None for no limit."""
@@ -36,9 +36,8 @@ class Row:
     for a text the most characters. form: the method of `forms.Form` that writes its input. shown: the
     ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label and
     value of each choice. opening: the input's first value if it is not the default. remote: the default of
-    the server's endpoint if it differs. used: whether a run with these settings uses this setting; if not,
-    its value is `unused`. check: a check that replaces the one for the kind. shapes: whether a measured tree
-    depends on it.
+    the server's endpoint if it differs. check: a check that replaces the one for the kind. shapes: whether a
+    measured tree depends on it.
     """
 
     setting: Setting
@@ -49,8 +48,6 @@ class Row:
     menu: Sequence[tuple[str, str]] = ()
     opening: Any = None
     remote: Any = None
-    used: Callable[[VisitorSettings], bool] = lambda _: True
-    unused: Any = None
     check: Callable[[str, Any], Any] | None = None
     shapes: bool = False
 
@@ -122,9 +119,8 @@ def _seed(name: str, value: Any) -> int:
     return random.randrange(2**31) if value is None else whole(name, value)
 
 
-def _takes_k(settings: VisitorSettings) -> bool:
-    entry = TOPOLOGIES.get(settings.topology) if isinstance(settings.topology, str) else None
-    return settings.method != "ar" and (entry is None or entry.takes_k)
+_NO_TREE = NO_DRAFT | {"drafter": tuple(name for name, entry in DRAFTERS.items() if not entry.has_tree)}
+_NO_K = _NO_TREE | {"topology": tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_k)}
 
 
 @dataclass(frozen=True)
@@ -143,19 +139,17 @@ class VisitorSettings:
         Setting(
             "topology", "choice", "sequence",
             choices={name: entry.sentence for name, entry in TOPOLOGIES.items()},
-            label="Topology of the draft", recorded=False, drafts=True,
+            label="Topology of the draft", recorded=False, unless=_NO_TREE,
             help="Under auto the trees follow measured times. Except under ERSD, the same seed may then give "
             "another text.",
         ),
         form="menu", menu=topology_menu(), opening="auto", shapes=True,
     )  # fmt: skip
     k: int = _row(
-        Setting("k", "whole", 4, 1, label="k: drafted tokens per round", recorded=False, drafts=True),
-        longest="draft_tokens", form="slider", step=1, used=_takes_k, unused=1, shapes=True,
+        Setting("k", "whole", 4, 1, label="k: drafted tokens per round", recorded=False, unless=_NO_K),
+        longest="draft_tokens", form="slider", step=1, shapes=True,
     )  # fmt: skip
-    drafter: str = _row(
-        "drafter", form="menu", menu=drafter_menu(), used=lambda it: it.method != "ar", unused=MODEL
-    )
+    drafter: str = _row("drafter", form="menu", menu=drafter_menu())
     max_new_tokens: int = _row("max_new_tokens", longest="new_tokens", form="slider", step=1)
     temperature: float = _row("temperature", form="slider", shown=(0, 2), step=0.05, shapes=True)
     top_k: int = _row("top_k", form="number", step=1, shapes=True)
@@ -163,32 +157,28 @@ class VisitorSettings:
     seed: int | None = _row("seed", form="number", step=1, check=_seed, remote=0)
     baseline: bool = _row(
         Setting(
-            "baseline", "flag", False, label="Measure plain decoding too", recorded=False,
+            "baseline", "flag", False, label="Measure plain decoding too", recorded=False, unless=NO_DRAFT,
             help="The same prompt and seed without a small model, timed in turns with the run.",
         ),
         form="flag", opening=True,
     )  # fmt: skip
     chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="flag")
     history: Sequence[str] | str = _row(
-        Setting("history", "text", (), label="Conversation"),
-        form="hidden", remote="", check=_conversation, used=lambda it: bool(it.chat), unused=(),
+        Setting("history", "text", (), label="Conversation", unless={"chat": (False,)}),
+        form="hidden", remote="", check=_conversation,
     )  # fmt: skip
     tree: str = _row(
-        Setting("tree", "text", "", label="Tree", recorded=False, drafts=True), form="hidden", check=_tree
+        Setting("tree", "text", "", label="Tree", recorded=False, unless=_NO_TREE), form="hidden", check=_tree
     )
 
     def checked(self) -> VisitorSettings:
-        """A checked copy with whole numbers as `int`. ValueError names a value that is missing, not whole or
-        too large.
+        """A checked copy with whole numbers as `int`; a setting that the run does not use has its default.
+        ValueError names a value that is missing, not whole or too large.
 
         Limits that depend on the models are checked in `specdec`.
         """
-        return type(self)(
-            **{
-                name: row.checked(getattr(self, name)) if row.used(self) else row.unused
-                for name, row in TABLE.items()
-            }
-        )
+        used = {name: row for name, row in TABLE.items() if row.setting.is_used(self)}
+        return type(self)(**{name: row.checked(getattr(self, name)) for name, row in used.items()})
 
     def decoding(self) -> dict[str, Any]:
         """The settings of the decoder, by the names of `specdec.stream`. The topology is not among them."""
@@ -237,6 +227,8 @@ def script() -> str:
                 "address": row.setting.address,
                 "recorded": row.setting.recorded,
                 "remote": row.default_of_endpoint,
+                "shapes": row.shapes,
+                "unless": row.setting.unless,
             }
             for name, row in TABLE.items()
         ],

@@ -145,6 +145,19 @@ def test_a_link_leaves_out_what_the_topology_does_not_use(visit, someone):
     expect(other.locator("#topology select")).to_have_value("auto")
 
 
+def test_fields_that_plain_decoding_does_not_use_are_disabled_and_not_in_the_link(visit):
+    query = "?method=gsd&topology=batch&k=16&drafter=model%2Bcopies&baseline=0"
+    page = visit(query)
+    page.locator("#method").get_by_text("plain", exact=True).click()
+    page.wait_for_function("location.search === '?method=ar'")
+    for name in ("topology", "k", "drafter", "baseline"):
+        expect(page.locator(f"#{name} :is(input, select)").first).to_be_disabled()
+    page.locator("#method").get_by_text("GSD", exact=True).click()
+    page.wait_for_function("(query) => location.search === query", arg=query)
+    pick(page.locator("#drafter select"), "alone")
+    page.wait_for_function("location.search === '?method=gsd&drafter=copies&baseline=0'")
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from components.page.settings import VisitorSettings
+from components.page.settings import TABLE, VisitorSettings
 from components.runs import run
 from components.server import options
 from components.visitors import limits
@@ -110,3 +110,18 @@ def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
     assert last["phase"] == "error"
     assert last["message"].startswith(message)
     assert len(last["message"]) < 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "unused"),
+    [
+        ({"method": "ar"}, ["topology", "k", "drafter", "baseline", "tree"]),
+        ({"drafter": "copies"}, ["topology", "k", "tree"]),
+        ({"topology": "simple"}, ["k"]),
+        ({"chat": False}, ["history"]),
+    ],
+)
+def test_a_setting_that_the_run_does_not_use_is_not_checked_and_has_its_default(asked, unused):
+    wrong = dict.fromkeys(unused, -1)
+    checked = VisitorSettings(**({"prompt": "Once", "chat": True} | asked | wrong)).checked()
+    assert [getattr(checked, name) for name in unused] == [TABLE[name].setting.default for name in unused]
