@@ -1,4 +1,4 @@
-"""Block efficiency and other ratios, with intervals for texts that depend on each other.
+"""Block efficiency and other ratios over rows of results, with intervals for texts that depend on each other.
 
 The rounds of one text depend on each other, and so may the texts of one prompt. Prompts are independent. A
 ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an influence on the
@@ -10,10 +10,15 @@ visible.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from specdec.stats import Z
+
+Row = dict[str, Any]
+"""The measured values of one text, or of one point, by name."""
 
 
 @dataclass(frozen=True)
@@ -45,29 +50,48 @@ class Estimate:
         return combined([self, other], [1.0, -1.0])
 
 
-def ratio(parts: Mapping[int, tuple[float, float]]) -> Estimate | None:
-    """Σ numerators / Σ denominators, from a (numerator, denominator) for each prompt.
-
-    None if the denominators sum to 0.
-    """
-    total = math.fsum(below for _, below in parts.values())
-    if not total:
-        return None
-    value = math.fsum(above for above, _ in parts.values()) / total
-    return Estimate(value, {key: (above - value * below) / total for key, (above, below) in parts.items()})
+def quotient(rows: Iterable[Row], above: str, below: str, cluster: str = "prompt") -> Estimate:
+    """Σ above / Σ below over rows; those of one cluster depend on each other. Σ below must be above 0."""
+    sums = {
+        key: [math.fsum(row[name] for row in some) for name in (above, below)]
+        for (key,), some in grouped(rows, cluster).items()
+    }
+    total = math.fsum(denominator for _, denominator in sums.values())
+    value = math.fsum(numerator for numerator, _ in sums.values()) / total
+    return Estimate(value, {key: (top - value * bottom) / total for key, (top, bottom) in sums.items()})
 
 
 def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
     """Σ weight · estimate, with an interval that takes their dependence into account."""
-    value = math.fsum(w * e.value for w, e in zip(weights, estimates, strict=True))
-    prompts = sorted({prompt for e in estimates for prompt in e.influence})
+    pairs = list(zip(weights, estimates, strict=True))
+    prompts = sorted({prompt for each in estimates for prompt in each.influence})
     influence = {
-        prompt: math.fsum(w * e.influence.get(prompt, 0.0) for w, e in zip(weights, estimates, strict=True))
+        prompt: math.fsum(weight * each.influence.get(prompt, 0.0) for weight, each in pairs)
         for prompt in prompts
     }
-    return Estimate(value, influence)
+    return Estimate(math.fsum(weight * each.value for weight, each in pairs), influence)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of estimates, as an estimate."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
+
+
+def key_of(row: Row, fields: Iterable[str]) -> tuple[Any, ...]:
+    """The values of these fields."""
+    return tuple(row[name] for name in fields)
+
+
+def grouped(rows: Iterable[Row], *fields: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by the values of some fields, in the order of the first row of each group."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key_of(row, fields), []).append(row)
+    return groups
+
+
+def finished(rows: Sequence[Row], *fields: str) -> list[Row]:
+    """The rows that every point has. fields: those that distinguish the rows of one point."""
+    counts = Counter(key_of(row, fields) for row in rows)
+    most = max(counts.values(), default=0)
+    return [row for row in rows if counts[key_of(row, fields)] == most]

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from research.experiments.store import Record
+from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, distributions, own_ranks, quotient, rounds_on
 from research.theory import preparation
 from specdec import theory
@@ -57,7 +57,7 @@ WORTH = 1.15
 """The gain from which a pipelined round would be worth its code."""
 
 
-def measured(pair: ModelPair, text: Text) -> Record:
+def measured(pair: ModelPair, text: Text) -> Row:
     """The ranks of a text's tokens, and probabilities for GSD.
 
     gsd: for each m of `GUESSES`, the sum over tokens of the probability that GSD rejects its first draft and
@@ -106,7 +106,7 @@ def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
     return [*least_seconds(work, REPEATS, time.process_time).values()]
 
 
-def _summary(runs: Sequence[Record]) -> Record:
+def _summary(runs: Sequence[Row]) -> Row:
     indices = np.concatenate([run["ranks"] for run in runs])
     rates = [float((indices == index).mean()) for index in range(INDICES)]
     rows = [_row(name, tree, rates, runs) for name, tree in TREES.items()]
@@ -126,7 +126,7 @@ def _summary(runs: Sequence[Record]) -> Record:
     }
 
 
-def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) -> Record:
+def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> Row:
     """Hits by m with intervals, and tokens per second without prepared continuations and with them."""
     hits = {}
     for m in PREPARED:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
-from research.estimates import Estimate
+from research.estimates import Estimate, Row, finished, grouped, quotient
 from research.experiments.settings import read_prompts, seed_of
-from research.experiments.store import Record
-from research.experiments.sweep import Experiment, Sweep, finished, grouped, quotient
+from research.experiments.sweep import Experiment, Sweep
 from specdec.commands import Parser
-from specdec.context import ContextTree
 from specdec.decoding.batch import decode_together
 from specdec.decoding.run import Run, measure_acceptance, stream
 from specdec.devices import machine
@@ -20,16 +18,20 @@ from specdec.loading import load_pair
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS, SMOLLM2, STORIES
-from specdec.topology import Topology, batch, sequence
+from specdec.topology import batch, sequence
 
 AT_ONCE = 10
 """Number of texts that are decoded together. Each equals the text of `generate`."""
 GROWN_FROM = "gsd"
 """The method whose acceptance gives the optimal trees."""
 
+SHORT = {"repeats": 1, "max_new_tokens": 12}
+
 Prompt = str | Sequence[int]
 Point = tuple[Any, ...]
 """Values of an experiment's fields: the runs of one point are counted together."""
+Trees = Mapping[str, Row]
+"""Arguments of `stream` by the names of trees: `topology`, and the method where it belongs to the tree."""
 
 
 class SetUp(NamedTuple):
@@ -37,107 +39,106 @@ class SetUp(NamedTuple):
 
     pair: ModelPair
     prompts: Sequence[Prompt]
-    trees: Mapping[str, Topology | ContextTree]
+    trees: Trees
     options: Any
+
+    @property
+    def header(self) -> Row:
+        """Length, prompts and trees, the pair, and the machine."""
+        trees = {name: tree["topology"] for name, tree in self.trees.items()}
+        paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in trees.items()}
+        length = self.options.max_new_tokens
+        return {
+            "settings": {"max_new_tokens": length, "prompts": len(self.prompts), "trees": paths},
+            "pair": {"target": self.pair.target.name, "draft": self.pair.drafting.name},
+            "machine": machine(self.pair.target.device),
+        }
 
 
 def same_trees(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
-    """All prompts on sequence(4), batch(4), and the optimal trees of 8 and 16 tokens."""
+    """sequence(4), batch(4), and the optimal trees of 8 and 16 tokens."""
     acceptance = measure_acceptance(pair, method=GROWN_FROM)
     optimal = {f"optimal({k})": optimal_topology(acceptance, k) for k in (8, 16)}
     trees = {"sequence(4)": sequence(4), "batch(4)": batch(4)} | optimal
-    return SetUp(pair, prompts[:2] if options.smoke else prompts, trees, options)
-
-
-def without_tree(point: Record) -> Record:
-    """The values of a point that are arguments of `stream`."""
-    return {name: value for name, value in point.items() if name != "tree"}
+    return SetUp(pair, prompts, {name: {"topology": tree} for name, tree in trees.items()}, options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
-    grid: the values of each field, empty for "tree", whose values are the names of the trees. seed: the seeds
-    of all texts follow from it. prepared: chooses prompts and trees. settings: the arguments of `stream` at a
-    point. prompt: the prompt of a cell. differences: comparisons of a point with others, by their names in
-    the summary. repeats: how often every prompt is decoded, each time with another seed. length: the most new
-    tokens of one text. check: called with each decoded text. own_options: further options of the command.
+    grid: the values of each field, empty for "tree", whose values are the names of the trees; the others are
+    arguments of `stream`. seed: the seeds of all texts follow from it. prepared: chooses prompts and trees.
+    prompt: the prompt of a cell. differences: comparisons of a point with others, by their names in the
+    summary. check: called with each decoded text.
     """
 
+    smoke: Mapping[str, Any] = field(default_factory=lambda: {"prompts": 2, **SHORT})
     grid: Mapping[str, Sequence[Any]]
     seed: int
     prepared: Callable[[ModelPair, Sequence[Prompt], Any], SetUp] = same_trees
-    settings: Callable[[Record], Record] = without_tree
-    prompt: Callable[[Prompt, Record], Prompt] = lambda prompt, _cell: prompt
+    prompt: Callable[[Prompt, Row], Prompt] = lambda prompt, _cell: prompt
     differences: Callable[[Point, Mapping[Point, Estimate]], dict[str, Estimate]] = lambda _point, _all: {}
-    repeats: int = 2
-    length: int = 200
     check: Callable[[Run], None] = lambda _run: None
-    own_options: Mapping[str, Record] = field(default_factory=dict)
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields of a point."""
-        return tuple(self.grid)
-
-    def points(self, trees: Iterable[str]) -> list[Point]:
+    def points(self, trees: Iterable[str]) -> list[Row]:
         """All points for trees of these names."""
-        return [*product(*(values or trees for values in self.grid.values()))]
+        return [
+            dict(zip(self.grid, point))
+            for point in product(*(values or trees for values in self.grid.values()))
+        ]
 
     def parser(self) -> Parser:
         """The options of the command."""
         parser, default = super().parser(), " (default: %(default)s)"
         add = parser.add_argument
         add("--pair", choices=[STORIES, SMOLLM2], default=STORIES, help="the pair that decodes" + default)
-        add("--repeats", type=int, default=self.repeats, help="texts of every prompt" + default)
-        add("--max-new-tokens", type=int, default=self.length, help="of one text" + default)
-        for name, entries in self.own_options.items():
-            add(name, **entries)
+        add("--prompts", type=int, default=100, help="number of prompts" + default)
+        add("--repeats", type=int, default=2, help="texts of every prompt" + default)
+        add("--max-new-tokens", type=int, default=200, help="of one text" + default)
         return parser
 
     def sweep(self, options: Any) -> Sweep:
         """The sweep of the pair, with the prompts and trees that the experiment chooses."""
-        if options.smoke:
-            options.repeats, options.max_new_tokens = 1, 12
-        return self.sweep_of(self.prepared(load_pair(options.pair), read_prompts(PROMPTS), options))
+        prompts = read_prompts(PROMPTS)[: options.prompts]
+        return self.sweep_of(self.prepared(load_pair(options.pair), prompts, options))
 
     def sweep_of(self, setup: SetUp) -> Sweep:
         """Measures all points for ten prompts, then for the next ten. A row counts the tokens and rounds of a
         text."""
         cells = [
-            dict(zip(self.fields, point, strict=True)) | {"prompt": number, "repeat": repeat}
+            point | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)
             for first in range(0, len(setup.prompts), AT_ONCE)
             for point in self.points(setup.trees)
             for number in range(first, min(first + AT_ONCE, len(setup.prompts)))
         ]
 
-        def run(cell: Record) -> Run:
+        def run(cell: Row) -> Run:
             return stream(
                 setup.pair,
                 self.prompt(setup.prompts[cell["prompt"]], cell),
-                topology=setup.trees[cell["tree"]],
                 seed=seed_of(self.seed, cell["prompt"], cell["repeat"]),
                 max_new_tokens=setup.options.max_new_tokens,
                 detail=False,
-                **self.settings({name: cell[name] for name in self.fields}),
+                **setup.trees[cell["tree"]],
+                **{name: cell[name] for name in self.grid if name != "tree"},
             )
 
-        def measure(cells: Sequence[Record]) -> Iterator[Record]:
+        def measure(cells: Sequence[Row]) -> Iterator[Row]:
             for cell, ended in decoded(setup.pair, cells, run, AT_ONCE):
                 self.check(ended)
                 yield cell | {"tokens": len(ended.generation.token_ids), "rounds": len(ended.rounds)}
 
-        return Sweep(header_of(setup), (*self.fields, "prompt", "repeat"), lambda _rows: cells, measure)
+        return Sweep(setup.header, lambda _rows: cells, measure)
 
-    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+    def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
         rows = finished(rows, "prompt", "repeat")
-        by_point = grouped(rows, *self.fields)
+        by_point = grouped(rows, *self.grid)
         measured = {point: quotient(some, "tokens", "rounds") for point, some in by_point.items()}
         points = [
-            dict(zip(self.fields, point, strict=True))
+            dict(zip(self.grid, point))
             | {"tokens": sum(row["tokens"] for row in by_point[point])}
             | estimate.to_json()
             | {name: more.to_json() for name, more in self.differences(point, measured).items()}
@@ -146,22 +147,11 @@ class Comparison(Experiment):
         return {"settings": header["settings"], "pair": header["pair"], "runs": len(rows), "points": points}
 
 
-def header_of(setup: SetUp) -> Record:
-    """Length, prompts and trees, the pair, and the machine."""
-    paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in setup.trees.items()}
-    length = setup.options.max_new_tokens
-    return {
-        "settings": {"max_new_tokens": length, "prompts": len(setup.prompts), "trees": paths},
-        "pair": {"target": setup.pair.target.name, "draft": setup.pair.drafting.name},
-        "machine": machine(setup.pair.target.device),
-    }
-
-
 def decoded(
-    pair: ModelPair, cells: Sequence[Record], run: Callable[[Record], Run], at_once: int
-) -> Iterator[tuple[Record, Run]]:
+    pair: ModelPair, cells: Sequence[Row], run: Callable[[Row], Run], at_once: int
+) -> Iterator[tuple[Row, Run]]:
     """Decodes the runs of the cells, `at_once` together. Yields each cell with its run when it has ended."""
-    cell_of: dict[Run, Record] = {}
+    cell_of: dict[Run, Row] = {}
 
     def begin() -> Iterator[Run]:
         for cell in cells:

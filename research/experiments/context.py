@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from research.estimates import Estimate
-from research.experiments.comparison import Comparison, Point, Prompt, SetUp
+from research.estimates import Estimate, combined
+from research.experiments.comparison import SHORT, Comparison, Point, Prompt, SetUp
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.learn import learn_context
 from specdec.optimal import optimal_topology
@@ -29,16 +29,16 @@ OPTIMAL, CONTEXT = "optimal", "context"
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
     """The last quarter of the prompts, and trees from the acceptance that the other prompts taught."""
-    held_out = 4 if options.smoke else len(prompts) // 4
-    tokens = 300 if options.smoke else options.learn_tokens
+    held_out = len(prompts) // 4
     trees: dict[str, Any] = {}
     for method in METHODS:
         path = options.acceptance / f"context.{method}.json"
         if not path.exists():
-            learn_context(pair, prompts[:-held_out], method=method, tokens=tokens).save(path)
+            learn_context(pair, prompts[:-held_out], method=method, tokens=options.learn_tokens).save(path)
         acceptance = ContextAcceptance.load(path)
-        trees[f"{method} {OPTIMAL}"] = optimal_topology(acceptance.average, options.k)
-        trees[f"{method} {CONTEXT}"] = ContextTree(acceptance, options.k)
+        optimal = optimal_topology(acceptance.average, options.k)
+        trees[f"{method} {OPTIMAL}"] = {"method": method, "topology": optimal}
+        trees[f"{method} {CONTEXT}"] = {"method": method, "topology": ContextTree(acceptance, options.k)}
     return SetUp(pair, prompts[-held_out:], trees, options)
 
 
@@ -46,11 +46,8 @@ def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, E
     """The relative gain over the optimal tree, with an interval from the linearised quotient."""
     before, after = measured[(f"{point[0].split()[0]} {OPTIMAL}",)], measured[point]
     quotient = after.value / before.value
-    influence = {
-        prompt: (after.influence[prompt] - quotient * before.influence[prompt]) / before.value
-        for prompt in before.influence
-    }
-    return {"gain": Estimate(quotient - 1, influence)}
+    linear = combined([after, before], [1 / before.value, -quotient / before.value])
+    return {"gain": Estimate(quotient - 1, linear.influence)}
 
 
 EXPERIMENT = Comparison(
@@ -58,15 +55,15 @@ EXPERIMENT = Comparison(
     about="Measure the gain of context-aware trees.",
     grid={"tree": ()},
     seed=0x636F6E74,
-    repeats=5,
     prepared=prepared,
-    settings=lambda point: {"method": point["tree"].split()[0]},
     differences=differences,
-    own_options={
+    options={
         "--acceptance": {"type": Path, "default": EMBEDDED, "help": "folder of the learnt acceptance"},
         "--k": {"type": int, "default": 16, "help": "drafted tokens (default: 16)"},
         "--learn-tokens": {"type": int, "default": 30_000, "help": "default: 30000"},
     },
+    usual={"repeats": 5},
+    smoke=SHORT | {"prompts": 16, "learn_tokens": 300},
 )
 
 if __name__ == "__main__":

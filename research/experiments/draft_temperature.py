@@ -10,11 +10,9 @@ a draft at the target's own temperature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 
-from research.estimates import Estimate
-from research.experiments.comparison import AT_ONCE, Comparison, Point, without_tree
+from research.experiments.comparison import AT_ONCE, Comparison
 from specdec.decoding.run import Run, generate
 from specdec.pair import ModelPair
 
@@ -34,18 +32,12 @@ def _plain(pair: ModelPair, prompt_ids: tuple[int, ...], seed: int, length: int)
     return generate(pair, prompt_ids, method="ar", seed=seed, max_new_tokens=length).token_ids
 
 
-def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-    """The gain over a draft at the same temperature as the target."""
-    return {"gain": measured[point] - measured[point[0], BESIDE]}
-
-
 EXPERIMENT = Comparison(
     name="experiments.draft_temperature",
     about="Measure ERSD with drafts of other temperatures.",
     grid={"tree": (), "draft_temperature": TEMPERATURES},
     seed=0x74656D70,
-    settings=lambda point: without_tree(point) | {"method": "ersd"},
-    differences=differences,
+    differences=lambda point, measured: {"gain": measured[point] - measured[point[0], BESIDE]},
     check=same_text,
 )
 

@@ -11,11 +11,10 @@ R is the mean over `RACES` races per token. The optimal tree is run on the texts
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from research.experiments.store import Record
+from research.estimates import Row
 from research.experiments.texts import (
     Text,
     TextExperiment,
@@ -43,7 +42,7 @@ CONTEXTS = 4
 SAMPLES = 128
 
 
-def measured(pair: ModelPair, text: Text) -> Record:
+def measured(pair: ModelPair, text: Text) -> Row:
     """The row of one text: how often each index was sent, the sums of the surprisal in bits and of its
     square, the ranks of the tokens, and the values of some single contexts."""
     log_p, log_q = distributions(pair, text)
@@ -73,7 +72,7 @@ def measured(pair: ModelPair, text: Text) -> Record:
     }
 
 
-def _summary(runs: Sequence[Record]) -> dict[str, Any]:
+def _summary(runs: Sequence[Row]) -> Row:
     tokens = sum(run["tokens"] for run in runs)
     rates = np.sum([run["counts"] for run in runs], 0) / (tokens * RACES)
     entropy, square = (sum(run[name] for run in runs) / tokens for name in ("entropy", "square"))
@@ -112,7 +111,7 @@ def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k:
     }
 
 
-def _share(contexts: Sequence[Record], method: str, vocabulary: int, k: int) -> float:
+def _share(contexts: Sequence[Row], method: str, vocabulary: int, k: int) -> float:
     """The share of contexts whose own deterministic limit is below their own bound of Theorem 4.1."""
     below = 0
     for row in contexts:

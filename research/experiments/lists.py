@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from research.experiments.store import Record
+from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, distributions, quotient, spread_positions
 from research.theory import lists
 from specdec import theory
@@ -39,14 +39,14 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 }
 
 
-def measured(pair: ModelPair, text: Text) -> Record:
+def measured(pair: ModelPair, text: Text) -> Row:
     """Acceptance at `POSITIONS` tokens of a text, summed, for each number of drafts."""
     log_p, log_q = distributions(pair, text)
     positions = spread_positions(len(log_p), POSITIONS)
     return sums(log_p[positions].exp(), log_q[positions].exp())
 
 
-def sums(p: Tensor, q: Tensor) -> Record:
+def sums(p: Tensor, q: Tensor) -> Row:
     """Acceptance for each number of drafts, summed over positions. p, q: [positions, vocabulary]."""
     rates = theory.estimate_ersd_acceptance_by_index(p, q, DRAFTS[-1], samples=SAMPLES).value
     record = {"positions": len(p), "arrivals": rates.cumsum(-1).clamp_max(1).sum(0).tolist()}
@@ -55,7 +55,7 @@ def sums(p: Tensor, q: Tensor) -> Record:
     }
 
 
-def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
+def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
     """A row for each pair and n."""
     rng = np.random.default_rng(0)
     pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from research.estimates import Row
 from research.experiments.comparison import decoded
 from research.experiments.findings import VERDICTS
-from research.experiments.plan import CONTEXTS, KEY, Plan
-from research.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
-from research.experiments.store import Record, Store
+from research.experiments.plan import CONTEXTS, Plan
+from research.experiments.settings import STRATEGIES, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
-from research.experiments.sweep import Experiment, Sweep
+from research.experiments.sweep import Experiment, Store, Sweep
 from research.experiments.texts import Text, distributions
 from specdec import theory
 from specdec.checks import whole
@@ -35,8 +34,6 @@ from specdec.stats import index_counts
 from specdec.topology import Topology
 from specdec.trace import Generation
 
-_OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
-
 
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
     """The runs of the paper's experiment. `at_once` texts are decoded together.
@@ -46,16 +43,16 @@ def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
     """
     trees: dict[str, Topology] = {}
 
-    def cells(rows: Sequence[Record]) -> list[Record]:
+    def cells(rows: Sequence[Row]) -> list[Row]:
         plan = Plan(settings, rows)
         trees.update({item.tree: item.topology for item in plan.planned})
         return plan.cells()
 
-    def run(cell: Record) -> Run:
+    def run(cell: Row) -> Run:
         text = text_of(settings, cell)
         return stream(pair, method=cell["method"], topology=trees[cell["tree"]], detail=False, **text)
 
-    def measure(cells: Sequence[Record]) -> Iterator[Record]:
+    def measure(cells: Sequence[Row]) -> Iterator[Row]:
         texts = [cell for cell in cells if cell["method"] != CONTEXTS]
         for cell, ended in decoded(pair, texts, run, at_once):
             yield cell | {"seed": ended.seed} | counts(ended.generation, trees[cell["tree"]])
@@ -63,12 +60,12 @@ def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
             if cell["method"] == CONTEXTS:
                 yield cell | contexts(pair, settings, cell)
 
-    return Sweep(header(pair, settings), KEY, cells, measure)
+    return Sweep(header(pair, settings), cells, measure)
 
 
-def header(pair: ModelPair, settings: Settings) -> Record:
+def header(pair: ModelPair, settings: Settings) -> Row:
     """The first line of a results file: settings, models and versions."""
-    models: Record = {"target": pair.target.name, "draft": pair.drafting.name, "vocab_size": pair.vocab_size}
+    models: Row = {"target": pair.target.name, "draft": pair.drafting.name, "vocab_size": pair.vocab_size}
     for name in ("target", "draft"):
         module = getattr(getattr(pair, name), "module", None)
         dtype = str(getattr(module, "dtype", torch.float64)).removeprefix("torch.")
@@ -87,17 +84,17 @@ def _fingerprint(module: torch.nn.Module | None) -> str:
     return digest.hexdigest()[:12]
 
 
-def text_of(settings: Settings, cell: Record) -> dict[str, Any]:
+def text_of(settings: Settings, cell: Row) -> dict[str, Any]:
     """The arguments of `stream` that all points share."""
     return {
         "prompt": settings.prompts[cell["prompt"]],
         "max_new_tokens": settings.max_new_tokens,
         **asdict(settings.sampling),
-        "seed": settings.seed_of(cell["prompt"], cell["repeat"]),
+        "seed": seed_of(settings.seed, cell["prompt"], cell["repeat"]),
     }
 
 
-def counts(generation: Generation, topology: Topology) -> Record:
+def counts(generation: Generation, topology: Topology) -> Row:
     """The counts of a run, for its line in the results file.
 
     tokens, rounds: of the whole text.
@@ -119,7 +116,7 @@ def counts(generation: Generation, topology: Topology) -> Record:
     }
 
 
-def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
+def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
     """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
 
     Entropies and D_KL are in bits. The probability that R lacks to 1 counts as one more outcome.
@@ -130,9 +127,9 @@ def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
     length, parts = len(text.ids) - start, 2 * settings.positions
     moments = sorted({number * length // parts for number in range(1, parts, 2)})
     p, q = (each[moments].exp() for each in distributions(pair, text, settings.sampling))
-    record: Record = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
     kl = float(theory.kl_divergence(p, q).sum())
-    record["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
+    row: Row = {"seed": g.seed, "tokens": len(g.token_ids), "positions": len(p), "k": k}
+    row["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
     for method in settings.methods:
         by_index = getattr(theory, f"{method}_acceptance_by_index", None)
         if by_index is None:  # other methods have no acceptance by index in closed form
@@ -142,8 +139,16 @@ def contexts(pair: ModelPair, settings: Settings, cell: Record) -> Record:
         # simulated rates may sum to a little more than 1
         bits = theory.entropy(outcomes / outcomes.sum(-1, keepdim=True))
         acceptance = [round(x, 6) for x in rates.sum(0).tolist()]
-        record[method] = {"acceptance": acceptance, "entropy": float(bits.sum())}
-    return record
+        row[method] = {"acceptance": acceptance, "entropy": float(bits.sum())}
+    return row
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    return tuple(int(k) for k in text.split(",") if k)
+
+
+_GIVEN = [field for field in fields(Settings) if field.name not in ("prompts", "methods")]
+"""The settings that are options of the command."""
 
 
 class Paper(Experiment):
@@ -155,23 +160,25 @@ class Paper(Experiment):
         add = parser.add_argument
         add_pair(parser, "hub id, folder or GGUF file; without, the embedded pair")
         add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
-        for name in _OVERRIDES:
-            value = getattr(Settings, name)
-            add("--" + name.replace("_", "-"), type=type(value), help=f"default {value}")
-        for name in STRATEGIES:
-            add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
+        for each in _GIVEN:
+            lists_ks = each.name in STRATEGIES
+            kind = _grid if lists_ks else type(each.default)
+            about = f"k of {each.name}, with commas" if lists_ks else "default: %(default)s"
+            add("--" + each.name.replace("_", "-"), type=kind, default=each.default, help=about)
         together = "texts decoded together: the same numbers, sooner (default: 1)"
         add("--runs-at-once", type=int, default=1, metavar="N", help=together)
         return parser
 
     def sweep(self, options: Any) -> Sweep:
         """The runs of the pair with the settings that the options describe."""
-        at_once, settings = whole("runs-at-once", options.runs_at_once, 1), settings_of(options)
+        at_once, prompts = whole("runs-at-once", options.runs_at_once, 1), read_prompts(options.prompts)
+        given = {each.name: getattr(options, each.name) for each in _GIVEN}
+        settings = Settings(prompts[:4] if options.smoke else prompts, **given)
         pair = load_with_progress(options, "stories")
         print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
         return sweep_of(pair, settings, at_once)
 
-    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+    def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """The numbers of the paper's figures, and its findings."""
         return summarize(header, rows)
 
@@ -184,7 +191,7 @@ class Paper(Experiment):
         super().report(results, written)
         print(f"written: {written}")
 
-    def as_text(self, summary: Record) -> str:
+    def as_text(self, summary: Row) -> str:
         """The points, the bounds and the findings."""
         shown = {name: summary[name] for name in ("points", "bounds")}
         lines = [super().as_text(shown), ""]
@@ -192,18 +199,6 @@ class Paper(Experiment):
         if not summary["complete"]:
             lines += ["", "The experiment is not finished: these are the numbers so far."]
         return "\n".join(lines)
-
-
-def _grid(text: str) -> tuple[int, ...]:
-    return tuple(int(k) for k in text.split(",") if k)
-
-
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings that the options describe. ValueError names an option that does not fit."""
-    prompts = read_prompts(options.prompts)
-    settings = smoke_settings(prompts) if options.smoke else Settings(prompts)
-    given = {name: getattr(options, name) for name in (*_OVERRIDES, *STRATEGIES)}
-    return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -228,5 +223,15 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 
 EXPERIMENT = Paper(
-    name="experiments", about="Tokens per target call against k, acceptance by index, and bounds."
+    name="experiments",
+    about="Tokens per target call against k, acceptance by index, and bounds.",
+    smoke={
+        "tokens": 60,
+        "max_new_tokens": 16,
+        "positions": 1,
+        "sequence": (1, 2, 4),
+        "batch": (1, 2, 3, 4),
+        "specinfer": (4, 6),
+        "optimal": (1, 2, 4, 8),
+    },
 )

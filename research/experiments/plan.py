@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from research.estimates import Row, key_of
 from research.experiments.settings import Point, Settings
-from research.experiments.store import Record
-from research.experiments.sweep import key_of
 from specdec import topology
 from specdec.optimal import optimal_topology
 from specdec.stats import acceptance_vector
@@ -27,7 +26,7 @@ from specdec.topology import Topology
 CONTEXTS = "contexts"
 """The `method` of the rows that hold acceptance computed at some contexts."""
 KEY = ("method", "tree", "prompt", "repeat")
-"""The fields that distinguish runs. Points whose trees are equal share their runs."""
+"""The fields of a cell. Points whose trees are equal share their runs."""
 
 
 class Planned(NamedTuple):
@@ -38,7 +37,7 @@ class Planned(NamedTuple):
     tree: str
 
     @classmethod
-    def of(cls, point: Point, acceptance: np.ndarray | None) -> Planned:
+    def of(cls, point: Point, acceptance: np.ndarray | None = None) -> Planned:
         """The point with its tree. acceptance: R, which the optimal tree needs."""
         if point.strategy == "optimal":
             assert acceptance is not None, "the optimal tree is planned after the calibration"
@@ -54,55 +53,43 @@ class Plan:
 
     calibration: the points that determine acceptance by index, and so all trees. is_calibrated: whether their
     runs are finished. acceptance: R by child index for each method, from these runs. planned: all points with
-    their trees; until the calibration is finished, only those that calibrate. count: the number of runs that
-    each planned point needs. ValueError if the calibration accepted nothing.
+    their trees; until the calibration is finished, only those that calibrate. numbers: prompt and repeat of
+    the runs that each planned point needs. ValueError if the calibration accepted nothing.
     """
 
-    def __init__(self, settings: Settings, runs: Sequence[Record]):
-        self.settings = settings
-        self.finished = {key_of(run, KEY): run for run in runs}
-        self.calibration = [Planned.of(point, None) for point in settings.calibration]
+    def __init__(self, settings: Settings, rows: Sequence[Row]):
+        self.settings, self.finished = settings, {key_of(row, KEY): row for row in rows}
+        self.calibration = [Planned.of(point) for point in settings.calibration]
         self.acceptance: dict[str, np.ndarray] = {}
-        self.planned, self.count = self.calibration, self._run_count(self.calibration)
-        self.is_calibrated = all(
-            len(self.runs_of(item, self.count)) == self.count for item in self.calibration
-        )
+        self._plan(self.calibration)
+        self.is_calibrated = all(len(self.runs_of(item)) == len(self.numbers) for item in self.calibration)
         if self.is_calibrated:
             self.acceptance = {method: self._rates(method) for method in settings.methods}
-            self.planned = [Planned.of(point, self.acceptance[point.method]) for point in settings.points]
-            self.count = self._run_count(self.planned)
+            self._plan([Planned.of(point, self.acceptance[point.method]) for point in settings.points])
 
-    def cells(self) -> list[Record]:
+    def cells(self) -> list[Row]:
         """The runs, in order: all points do one run before any point does the next.
 
         The first runs calibrate; the others follow when these are finished. A cell without a tree is a prompt
         at whose contexts acceptance is computed.
         """
-        numbers = map(self.settings.prompt_and_repeat, range(self.count))
-        cells = [
-            item.point._asdict() | {"tree": item.tree, "prompt": prompt, "repeat": repeat}
-            for prompt, repeat in numbers
-            for item in self.planned
-        ]
+        keys = [(item.point.method, item.tree, *number) for number in self.numbers for item in self.planned]
         if self.is_calibrated and self.settings.positions:
-            prompts = range(len(self.settings.prompts))
-            cells += [{"method": CONTEXTS, "tree": "", "prompt": n, "repeat": 0} for n in prompts]
-        return cells
+            keys += [(CONTEXTS, "", prompt, 0) for prompt in range(len(self.settings.prompts))]
+        return [dict(zip(KEY, key)) for key in keys]
 
     @property
     def is_finished(self) -> bool:
         """Whether no run is missing."""
         return self.is_calibrated and {key_of(cell, KEY) for cell in self.cells()} <= self.finished.keys()
 
-    def runs_of(self, item: Planned, count: int) -> list[Record]:
-        """The finished ones among the first `count` runs of a point."""
-        numbers = map(self.settings.prompt_and_repeat, range(count))
-        keys = ((item.point.method, item.tree, *number) for number in numbers)
+    def runs_of(self, item: Planned) -> list[Row]:
+        """The finished ones among the runs of a point."""
+        keys = ((item.point.method, item.tree, *number) for number in self.numbers)
         return [self.finished[key] for key in keys if key in self.finished]
 
     def _rates(self, method: str) -> np.ndarray:
-        items = [item for item in self.calibration if item.point.method == method]
-        runs = [run for item in items for run in self.runs_of(item, self.count)]
+        runs = [run for item in self.calibration if item.point.method == method for run in self.runs_of(item)]
         rates = acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
         if not rates.any():
             raise ValueError(
@@ -110,20 +97,19 @@ class Plan:
             )
         return rates
 
-    def _run_count(self, items: Sequence[Planned]) -> int:
-        """The number of runs that each of these points needs, estimated from the finished ones."""
-        wanted = self.settings.tokens
+    def _plan(self, items: Sequence[Planned]) -> None:
+        """Plans these points, with as many runs as they need by the finished ones."""
+        self.planned, wanted, prompts = items, self.settings.tokens, len(self.settings.prompts)
         count = math.ceil(wanted / self.settings.max_new_tokens)
         while True:
-            runs = [self.runs_of(item, count) for item in items]
-            if any(len(row) < count for row in runs):
-                return count
+            self.numbers = [(run % prompts, run // prompts) for run in range(count)]
+            runs = [self.runs_of(item) for item in items]
             least = min(sum(run["tokens"] for run in row) for row in runs)
-            if least >= wanted:
-                return count
+            if least >= wanted or any(len(row) < count for row in runs):
+                return
             count += math.ceil((wanted - least) / (least / count))
 
 
-def summed(runs: Sequence[Record], name: str) -> list[int]:
+def summed(runs: Sequence[Row], name: str) -> list[int]:
     """The lists under this name, summed over runs element by element; shorter lists are padded with zeros."""
     return [sum(column) for column in zip_longest(*(run[name] for run in runs), fillvalue=0)]

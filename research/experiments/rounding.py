@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from research.experiments.store import Record
+from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, quotient
 from research.theory import parting
 from specdec import theory
@@ -110,7 +110,7 @@ def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
 
 
 @torch.inference_mode()
-def measured(pair: ModelPair, text: Text) -> Record:
+def measured(pair: ModelPair, text: Text) -> Row:
     """The sums over a text's tokens, and whether whole texts of its seed differ."""
     models = _computed_targets(pair)
     scored = {name: _scored(models[name], each.rows, pair, text) for name, each in ARITHMETICS.items()}
@@ -146,7 +146,7 @@ def _scored(model: Model, rows: int, pair: ModelPair, text: Text) -> Tensor:
     return torch.cat(scored)
 
 
-def _compared(pair: ModelPair, model: Model, text: Text) -> Record:
+def _compared(pair: ModelPair, model: Model, text: Text) -> Row:
     """Plain decoding and ERSD on sequence(4) in one arithmetic, and the exact probability of a difference.
 
     tokens: up to and including the first difference. expected: the sum of `parting.race_parting` over these
@@ -173,7 +173,7 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
     return next(different, min(len(a), len(b)))
 
 
-def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
+def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
     """A row for each pair and comparison, and one for each arithmetic of whole texts."""
     points = [
         {"pair": pair, "compared": name, "tokens": sum(run["tokens"] for run in some)}
@@ -189,7 +189,7 @@ def summary(runs: Mapping[str, Sequence[Record]]) -> Record:
     return {"races": RACES, "points": points, "whole": whole}
 
 
-def _counted(texts: Sequence[Record]) -> Record:
+def _counted(texts: Sequence[Row]) -> Row:
     """Counts over texts. per_text: the rate of differing texts and the ends of Wilson's 95% interval."""
     sums = {name: sum(text[name] for text in texts) for name in ("different", "tokens", "expected")}
     counted = IndexAcceptance(0, accepted=sums["different"], offered=len(texts))

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from research.estimates import Estimate
+from research.estimates import Estimate, Row
 from research.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
-from research.experiments.store import Record
 from specdec.methods import DRAFTING
 
 TEMPERATURES = (1.0, 0.0)
-BESIDE = GROWN_FROM
-"""The method that the others are compared with."""
 
 
-def shortened(prompt: Prompt, cell: Record) -> Prompt:
+def shortened(prompt: Prompt, cell: Row) -> Prompt:
     """The prompt of one repeat. At temperature 0, where repeats would be equal, each repeat has one word or
     token id less at its end."""
     fewer = 0 if cell["temperature"] else cell["repeat"]
@@ -37,7 +34,7 @@ def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, E
     """By how much a point yields more than GSD, and less than the best rule, on the same tree."""
     there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
     best = max(there.values(), key=lambda estimate: estimate.value)
-    return {"more_than_gsd": measured[point] - there[BESIDE], "less_than_best": best - measured[point]}
+    return {"more_than_gsd": measured[point] - there[GROWN_FROM], "less_than_best": best - measured[point]}
 
 
 EXPERIMENT = Comparison(

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from research.experiments.comparison import Comparison, Prompt, SetUp, header_of
+from research.estimates import Row, finished, grouped
+from research.experiments.comparison import Comparison, Prompt, SetUp
 from research.experiments.settings import seed_of
-from research.experiments.store import Record
-from research.experiments.sweep import Sweep, finished, grouped
+from research.experiments.sweep import Sweep
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
@@ -52,16 +52,17 @@ class Serving(Comparison):
 
     def sweep_of(self, setup: SetUp) -> Sweep:
         """All points of each repeat, in alternating order, because the machine's speed drifts."""
-        points, header = self.points((*setup.trees, AUTO)), header_of(setup)
+        header = setup.header
         header["settings"]["temperatures"] = setup.options.temperatures
+        points = self.points((*setup.trees, AUTO))
         cells = [
-            {"at_once": at_once, "tree": tree, "repeat": repeat}
+            point | {"repeat": repeat}
             for repeat in range(setup.options.repeats)
-            for at_once, tree in (reversed(points) if repeat % 2 else points)
+            for point in (reversed(points) if repeat % 2 else points)
         ]
-        return Sweep(header, (*self.fields, "repeat"), lambda _rows: cells, partial(_measured, setup))
+        return Sweep(header, lambda _rows: cells, partial(_measured, setup))
 
-    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+    def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
 
         of_best: the rate of `auto` as a multiple of that of the best fixed k, the median over repeats.
@@ -76,16 +77,17 @@ class Serving(Comparison):
             rate, plain = rates[at_once, tree], rates[at_once, PLAIN]
             k = round(fmean(row["k"] for row in some), 1) if tree == AUTO else some[0]["k"]
             point = {"at_once": at_once, "tree": tree, "k": k} | _median_and_ends(rate)
-            points.append(point | {"gain": _median_and_ends(rate / plain)})
+            point["gain"] = _median_and_ends(rate / plain)
             if tree == AUTO:
                 fixed = [rates[other] for other in rates if other[0] == at_once and other[1] != AUTO]
                 best = fixed[np.argmax([np.median(other / plain) for other in fixed])]
-                points[-1]["of_best"] = _median_and_ends(rate / best)
+                point["of_best"] = _median_and_ends(rate / best)
+            points.append(point)
         about = {name: header[name] for name in ("settings", "pair", "machine")}
         return about | {"repeats": len({row["repeat"] for row in rows}), "points": points}
 
 
-def _measured(setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
+def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:
     """Times each point. AssertionError if a text differs from plain decoding."""
     length = setup.options.max_new_tokens
     for (repeat,), some in grouped(cells, "repeat").items():
@@ -94,7 +96,7 @@ def _measured(setup: SetUp, cells: Sequence[Record]) -> Iterator[Record]:
         texts = decoded(length, max(AT_ONCE), method="ar")
         for cell in some:
             at_once, tree = cell["at_once"], cell["tree"]
-            settings = {"method": "ersd", "topology": setup.trees.get(tree, AUTO)}
+            settings = setup.trees.get(tree, {"topology": AUTO})
             decoded(1, at_once, **settings)  # `auto` measures its costs here
             gc.collect()  # a collection of everything takes longer than the texts of a point
             start = time.process_time()
@@ -129,7 +131,7 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
     """The optimal tree of each k, named by its k."""
     acceptance = measure_acceptance(pair, method="ersd")
     trees = {str(k): optimal_topology(acceptance, k) if k else Topology([]) for k in KS}
-    return SetUp(pair, prompts[:2] if options.smoke else prompts, trees, options)
+    return SetUp(pair, prompts, {k: {"topology": tree} for k, tree in trees.items()}, options)
 
 
 EXPERIMENT = Serving(
@@ -137,10 +139,9 @@ EXPERIMENT = Serving(
     about="Find the best tree for many texts at once.",
     grid={"at_once": AT_ONCE, "tree": ()},
     seed=0x73657276,
-    repeats=5,
-    length=48,
     prepared=prepared,
-    own_options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
+    options={"--temperatures": {"type": float, "nargs": "+", "default": [1.0], "help": "of the texts"}},
+    usual={"repeats": 5, "max_new_tokens": 48},
 )
 
 if __name__ == "__main__":

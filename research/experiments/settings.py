@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from specdec.checks import among, whole
 from specdec.methods import DRAFTING
 from specdec.probs import Sampling
 from specdec.race import derived_seed
@@ -55,25 +56,21 @@ class Settings:
         if not self.prompts:
             raise ValueError("no prompts: an experiment needs at least one")
         for name, least in (("tokens", 1), ("max_new_tokens", 2), ("positions", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} = {getattr(self, name)} is less than {least}")
-        if not self.methods or not set(self.methods) <= set(DRAFTING):
-            raise ValueError(f"methods = {self.methods} must be among {', '.join(DRAFTING)}")
+            whole(name, getattr(self, name), least)
+        for method in self.methods or ("",):
+            among("methods", method, DRAFTING)
         for name in STRATEGIES:
-            self._check_grid(name)
-
-    def _check_grid(self, name: str) -> None:
-        grid = getattr(self, name)
-        if list(grid) != sorted({*grid}) or any(k < 1 for k in grid):
-            raise ValueError(f"{name} = {grid} must rise from 1 up")
-        if name in ("sequence", "batch") and not grid:
+            grid = getattr(self, name)
+            if list(grid) != sorted({*grid}) or any(k < 1 for k in grid):
+                raise ValueError(f"{name} = {grid} must rise from 1 up")
+            if name in ("sequence", "batch") and not grid:
+                raise ValueError(
+                    f"{name} is empty; acceptance by index is estimated from sequence and batch runs"
+                )
+        if max(self.sequence) >= self.max_new_tokens:
             raise ValueError(
-                f"{name} is empty; acceptance by index is estimated from sequence and batch runs"
-            )
-        if name == "sequence" and max(grid) >= self.max_new_tokens:
-            raise ValueError(
-                f"a whole sequence({max(grid)}) never fits into texts of {self.max_new_tokens} tokens; "
-                "raise max_new_tokens or lower k"
+                f"a whole sequence({max(self.sequence)}) never fits into texts of {self.max_new_tokens} "
+                "tokens; raise max_new_tokens or lower k"
             )
 
     @property
@@ -96,14 +93,6 @@ class Settings:
             for k in getattr(self, strategy)
             for method in self.methods
         ]
-
-    def prompt_and_repeat(self, run: int) -> tuple[int, int]:
-        """The index of a run's prompt, and the number of earlier runs with this prompt."""
-        return run % len(self.prompts), run // len(self.prompts)
-
-    def seed_of(self, prompt: int, repeat: int) -> int:
-        """The seed of a run."""
-        return seed_of(self.seed, prompt, repeat)
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Settings:
@@ -133,17 +122,3 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         raise ValueError(f"no file of prompts at {path}; give a text file with one prompt a line")
     return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())
-
-
-def smoke_settings(prompts: Sequence[Any]) -> Settings:
-    """Settings that run every stage in a minute. Their numbers have no meaning."""
-    return Settings(
-        prompts=tuple(prompts[:4]),
-        tokens=60,
-        max_new_tokens=16,
-        positions=1,
-        sequence=(1, 2, 4),
-        batch=(1, 2, 3, 4),
-        specinfer=(4, 6),
-        optimal=(1, 2, 4, 8),
-    )

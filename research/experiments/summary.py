@@ -11,37 +11,32 @@ findings      the paper's statements, found or not, with their numbers in a sent
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from research.estimates import Estimate, combined
-from research.experiments.findings import check_findings
+from research.estimates import Estimate, Row, combined, grouped, quotient
+from research.experiments.findings import Estimates, check_findings
 from research.experiments.plan import CONTEXTS, Plan, Planned, summed
 from research.experiments.settings import Point, Settings
-from research.experiments.store import Record
-from research.experiments.sweep import quotient
 from specdec import theory
 from specdec.optimal import optimal_topology
 from specdec.stats import IndexAcceptance
 
-Estimates = Mapping[Point, Estimate]
 
-
-def summarize(header: Record, runs: Sequence[Record]) -> dict[str, Any]:
+def summarize(header: Row, runs: Sequence[Row]) -> Row:
     """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
     settings = Settings.from_json(header["settings"])
     plan = Plan(settings, runs)
     if not plan.is_calibrated:
         raise ValueError("the calibration runs are not finished: run the experiment a little longer")
-    items = plan.planned
-    finished = {item.point: plan.runs_of(item, plan.count) for item in items}
-    estimates = {point: e for point, done in finished.items() if (e := measured(done)) is not None}
-    points = [
-        _point(plan, item, finished[item.point], estimates) for item in items if item.point in estimates
-    ]
+    runs_of = {item: plan.runs_of(item) for item in plan.planned}
+    # without a round on the whole tree a point has no value
+    runs_of = {item: some for item, some in runs_of.items() if any(run["lengths"] for run in some)}
+    estimates = {item.point: measured(some) for item, some in runs_of.items()}
+    points = [_point(plan, item, some, estimates[item.point]) for item, some in runs_of.items()]
     summary = {
         "pair": header["pair"],
         "settings": header["settings"],
@@ -51,27 +46,24 @@ def summarize(header: Record, runs: Sequence[Record]) -> dict[str, Any]:
         "acceptance": {method: _acceptance(plan, method) for method in settings.methods},
         "points": points,
         "increments": _increments(points, estimates),
-        "differences": _differences(settings, estimates),
+        "differences": _differences(estimates),
         "bounds": {method: _bounds(plan, method, header) for method in settings.methods},
     }
     return _rounded(summary | {"findings": check_findings(summary, estimates)})
 
 
-def measured(runs: Sequence[Record]) -> Estimate | None:
-    """Tokens per target call over the rounds with a whole tree; None without such rounds."""
+def measured(runs: Sequence[Row]) -> Estimate:
+    """Tokens per target call over the rounds with a whole tree."""
     whole = [
-        {
-            "prompt": run["prompt"],
-            "tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"])),
-            "rounds": sum(run["lengths"]),
-        }
+        run
+        | {"tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"]))}
+        | {"rounds": sum(run["lengths"])}
         for run in runs
     ]
-    return quotient(whole, "tokens", "rounds") if any(run["rounds"] for run in whole) else None
+    return quotient(whole, "tokens", "rounds")
 
 
-def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimates) -> dict[str, Any]:
-    estimate = estimates[item.point]
+def _point(plan: Plan, item: Planned, runs: Sequence[Row], estimate: Estimate) -> Row:
     tokens, rounds = (sum(run[name] for run in runs) for name in ("tokens", "rounds"))
     return item.point._asdict() | {
         "depth": item.topology.depth,
@@ -85,41 +77,39 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimat
     }
 
 
-def _differences(settings: Settings, estimates: Estimates) -> list[dict[str, Any]]:
-    points = [(point, point._replace(method="ersd")) for point in settings.points if point.method == "gsd"]
+def _differences(estimates: Estimates) -> list[Row]:
+    pairs = {point: point._replace(method="ersd") for point in estimates if point.method == "gsd"}
     return [
         {"strategy": gsd.strategy, "k": gsd.k} | (estimates[gsd] - estimates[ersd]).to_json()
-        for gsd, ersd in points
-        if {gsd, ersd} <= estimates.keys()
+        for gsd, ersd in pairs.items()
+        if ersd in estimates
     ]
 
 
-def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> list[dict[str, Any]]:
+def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:
     """Change per additional drafted token between neighbouring k of one method and strategy."""
     rows = []
-    for before, after in pairwise(sorted(points, key=lambda p: (p["method"], p["strategy"], p["k"]))):
-        ends = [Point(p["method"], p["strategy"], p["k"]) for p in (before, after)]
-        if ends[0][:2] != ends[1][:2]:
-            continue
-        step = after["k"] - before["k"]
-        change = combined([estimates[end] for end in ends], [-1 / step, 1 / step])
-        predicted = (after["prediction"] - before["prediction"]) / step
-        row = {"method": after["method"], "strategy": after["strategy"]}
-        row |= {"from": before["k"], "to": after["k"]}
-        rows.append(row | change.to_json() | {"prediction": predicted})
+    for (method, strategy), some in grouped(points, "method", "strategy").items():
+        for before, after in pairwise(some):
+            step, ends = after["k"] - before["k"], {"from": before["k"], "to": after["k"]}
+            both = [estimates[Point(method, strategy, k)] for k in ends.values()]
+            predicted = (after["prediction"] - before["prediction"]) / step
+            row = {"method": method, "strategy": strategy} | ends
+            row |= combined(both, [-1 / step, 1 / step]).to_json()
+            rows.append(row | {"prediction": predicted})
     return rows
 
 
 # ---------------------------------------------------------------- acceptance by index
 
 
-def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
+def _acceptance(plan: Plan, method: str) -> Row:
     vector = plan.acceptance[method]
-    tables = {}
-    for item in plan.calibration:
-        if item.point.method == method:
-            runs = plan.runs_of(item, plan.count)
-            tables[item.point.strategy] = _marginal(summed(runs, "accepted"), summed(runs, "offered"))
+    tables = {
+        item.point.strategy: _marginal(plan.runs_of(item))
+        for item in plan.calibration
+        if item.point.method == method
+    }
     return {
         "by_index": vector.tolist(),
         "batch": tables["batch"],
@@ -129,18 +119,19 @@ def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
     }
 
 
-def _marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float | None]]:
+def _marginal(runs: Sequence[Row]) -> list[Row]:
     """accepted / offered by child index with Wilson's 95% interval."""
     table = []
-    for index, (taken, count) in enumerate(zip(accepted, offered, strict=True)):
-        entry = IndexAcceptance(index, taken, count)
+    counted = zip(summed(runs, "accepted"), summed(runs, "offered"), strict=True)
+    for index, (accepted, offered) in enumerate(counted):
+        entry = IndexAcceptance(index, accepted, offered)
         low, high = entry.interval()
-        row: dict[str, float | None] = {"index": index, "accepted": taken, "offered": count}
-        table.append(row | {"rate": entry.rate if count else None, "low": low, "high": high})
+        row = {"index": index, "accepted": accepted, "offered": offered}
+        table.append(row | {"rate": entry.rate if offered else None, "low": low, "high": high})
     return table
 
 
-def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
+def _contexts(plan: Plan, method: str) -> Row | None:
     """The acceptance that was computed at positions of the target's texts; entropies and D_KL in bits."""
     runs = [run for key, run in sorted(plan.finished.items()) if key[0] == CONTEXTS and method in run]
     if not runs:
@@ -149,20 +140,19 @@ def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
     bits = quotient([run | run[method] for run in runs], "entropy", "positions")
     mean = np.sum([run[method]["acceptance"] for run in runs], axis=0) / positions
     known = all(run["kl"] is not None for run in runs)
-    kl = quotient(runs, "kl", "positions") if known else None
     return {
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
         "mean_entropy": bits.to_json(),
-        "kl": kl.to_json() if kl else None,
+        "kl": quotient(runs, "kl", "positions").to_json() if known else None,
     }
 
 
 # ---------------------------------------------------------------- bounds
 
 
-def _bounds(plan: Plan, method: str, header: Record) -> dict[str, Any]:
+def _bounds(plan: Plan, method: str, header: Row) -> Row:
     """Upper bounds of the optimal tree's expected tokens, for a source with this R.
 
     On real text R is a mean over contexts, and the bounds computed from it are not guaranteed.

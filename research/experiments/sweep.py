@@ -8,72 +8,149 @@ experiment therefore resumes, and the cells may depend on the rows so far. The s
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from research.estimates import Estimate, ratio
+from research.estimates import Row, key_of
 from research.experiments.phrases import MISSING, number, with_interval
-from research.experiments.store import Record, Store
 from specdec.commands import Parser, columns, ended, to_write, write_json
 
 
 class Sweep(NamedTuple):
     """A grid of cells and their measure.
 
-    header: the first line of the results file; a file with other settings or another pair is refused.
-    key: the fields whose values distinguish the cells. cells: all cells, in order, as far as the rows so far
-    determine them. measure: yields the row of each given cell as soon as it is measured.
+    header: the first line of the results file; a file with other settings or another pair is refused. cells:
+    all cells, in order, as far as the rows so far determine them; their values distinguish them. measure:
+    yields the row of each given cell as soon as it is measured.
     """
 
-    header: Record
-    key: tuple[str, ...]
-    cells: Callable[[Sequence[Record]], Sequence[Record]]
-    measure: Callable[[Sequence[Record]], Iterator[Record]]
+    header: Row
+    cells: Callable[[Sequence[Row]], Sequence[Row]]
+    measure: Callable[[Sequence[Row]], Iterator[Row]]
 
     def complete(self, store: Store, quiet: bool = False) -> None:
         """Measures cells until none is lacking.
 
         ValueError if the file belongs to another header, or if another experiment writes to it.
         """
-        with store.writing():
-            store.begin(self.header)
+        with store.continued(self.header):
             while lacking := self._lacking(store.read()[1]):
                 rows = self.measure(lacking)
                 for row in tqdm(rows, total=len(lacking), unit="run", mininterval=1, disable=quiet):
                     store.append(row)
 
-    def _lacking(self, rows: Sequence[Record]) -> list[Record]:
-        done = {key_of(row, self.key) for row in rows}
-        cells = {key_of(cell, self.key): cell for cell in self.cells(rows)}
+    def _lacking(self, rows: Sequence[Row]) -> list[Row]:
+        cells = {tuple(cell.values()): cell for cell in self.cells(rows)}
+        fields = next(iter(cells.values()), ())
+        done = {key_of(row, fields) for row in rows}
         return [cell for key, cell in cells.items() if key not in done]
+
+
+class Store:
+    """The results file of one experiment: JSON lines, first a header and then one line for each finished run.
+
+    A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
+    ignored, and is removed when the experiment continues.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self) -> tuple[Row | None, list[Row]]:
+        """The header (None for a new file) and the runs. ValueError names a line that is not a record."""
+        records = []
+        for place, line in enumerate(self._lines().splitlines(), start=1):
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                raise ValueError(
+                    f"{self.path}, line {place}: not a JSON object; is this a results file?"
+                ) from None
+        header = records[0] if records else None
+        parts = [isinstance(header, dict) and header.get(name) for name in ("settings", "pair")]
+        if records and not all(isinstance(part, dict) for part in parts):
+            raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
+        return header, records[1:]
+
+    def _lines(self) -> bytes:
+        """The complete lines."""
+        whole = self.path.read_bytes() if self.path.exists() else b""
+        return whole[: whole.rfind(b"\n") + 1]
+
+    @contextmanager
+    def continued(self, header: Row) -> Iterator[None]:
+        """Locks the file for an experiment with this header, and writes the header to a new file.
+
+        ValueError if the file has other settings or another pair, or if another experiment holds it.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(f"{self.path}.lock", timeout=0):
+                earlier, _ = self.read()
+                self._check_same(earlier or header, header)
+                with self.path.open("ab") as file:
+                    file.truncate(len(self._lines()))
+                if earlier is None:
+                    self.append(header)
+                yield
+        except Timeout:
+            raise ValueError(
+                f"another experiment is writing to {self.path}; wait, or use another file"
+            ) from None
+
+    def _check_same(self, earlier: Row, header: Row) -> None:
+        for name in ("settings", "pair"):
+            for key, ours in header[name].items():
+                if (theirs := earlier[name].get(key)) != ours:
+                    raise ValueError(
+                        f"{self.path} was begun with {name} {key} = {theirs!r}, not {ours!r}: "
+                        "use that, or another results file"
+                    )
+
+    def append(self, row: Row) -> None:
+        """Adds one line. ValueError if it can't be written, as on a full disk."""
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+        except OSError as error:
+            raise ValueError(
+                f"{self.path} could not be written: {error.strerror}. The runs in it are kept: make room, "
+                "then give the same command to continue"
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
     """A sweep and the summary of its rows; the command is `python -m research.NAME`.
 
-    about: one sentence for `--help`.
+    about: one sentence for `--help`. options: further options of the command by name, as the arguments of
+    `add_argument`. usual: other defaults of the options. smoke: the defaults with `--smoke`.
     """
 
     name: str
     about: str
+    options: Mapping[str, Row] = field(default_factory=dict)
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    smoke: Mapping[str, Any] = field(default_factory=dict)
 
     @abstractmethod
     def sweep(self, options: Any) -> Sweep:
         """The sweep that the options describe. It loads the models."""
 
     @abstractmethod
-    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+    def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """The results as plain data. An unfinished experiment counts only the rows that all points have."""
 
     def parser(self) -> Parser:
@@ -84,11 +161,21 @@ class Experiment(ABC):
         alone = "the file for the summary; without FILE, print the summary of --results and run nothing"
         add("--summary", type=to_write, nargs="?", const=False, metavar="FILE", help=alone)
         add("--smoke", action="store_true", help="run every stage in a minute; the numbers mean nothing")
+        for name, entries in self.options.items():
+            add(name, **entries)
         return parser
+
+    def parsed(self, arguments: Sequence[str] | None = None) -> Any:
+        """The options."""
+        parser = self.parser()
+        parser.set_defaults(**self.usual)
+        if parser.parse_args(arguments).smoke:
+            parser.set_defaults(**self.smoke)
+        return parser.parse_args(arguments)
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
         """Measures unless only a summary is asked for, then prints the summary and writes it."""
-        options = self.parser().parse_args(arguments)
+        options = self.parsed(arguments)
         if options.summary is not False:
             self.run(options)
         self.report(options.results, options.summary or None)
@@ -116,7 +203,7 @@ class Experiment(ABC):
         if written:
             write_json(written, summary)
 
-    def as_text(self, summary: Record) -> str:
+    def as_text(self, summary: Row) -> str:
         """All lists of results in a summary, as tables."""
         return "\n\n".join(_tables(summary, ""))
 
@@ -126,7 +213,7 @@ class Experiment(ABC):
             self.command()
 
 
-def _announce(store: Store, header: Record) -> None:
+def _announce(store: Store, header: Row) -> None:
     """Prints to stderr how many runs a results file has, and which versions have changed since its start."""
     begun, rows = store.read()
     if begun is None:
@@ -151,7 +238,7 @@ def _tables(value: Any, name: str) -> Iterator[str]:
         yield f"{name}\n{columns([heads, *lines])}"
 
 
-def _cells(row: Record, before: str) -> Iterator[tuple[str, str]]:
+def _cells(row: Row, before: str) -> Iterator[tuple[str, str]]:
     """The entries of a row by name, numbers with their intervals. Lists are left out."""
     for key, value in row.items():
         name = before + key
@@ -159,35 +246,3 @@ def _cells(row: Record, before: str) -> Iterator[tuple[str, str]]:
             yield from [(name, with_interval(value))] if "value" in value else _cells(value, f"{name} ")
         elif not isinstance(value, list):
             yield name, number(value) if isinstance(value, float) else str(value)
-
-
-def key_of(row: Record, fields: Iterable[str]) -> tuple[Any, ...]:
-    """The values of these fields."""
-    return tuple(row[name] for name in fields)
-
-
-def grouped(rows: Iterable[Record], *fields: str) -> dict[tuple[Any, ...], list[Record]]:
-    """Rows by the values of some fields, in the order of the first row of each group."""
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for row in rows:
-        groups.setdefault(key_of(row, fields), []).append(row)
-    return groups
-
-
-def finished(rows: Sequence[Record], *fields: str) -> list[Record]:
-    """The rows that every point has. fields: those that distinguish the rows of one point."""
-    counts = Counter(key_of(row, fields) for row in rows)
-    most = max(counts.values(), default=0)
-    return [row for row in rows if counts[key_of(row, fields)] == most]
-
-
-def quotient(rows: Iterable[Record], above: str, below: str, cluster: str = "prompt") -> Estimate:
-    """Σ above / Σ below over rows; rows of one cluster depend on each other. Σ below is above 0."""
-    estimate = ratio(
-        {
-            key: (sum(row[above] for row in some), sum(row[below] for row in some))
-            for (key,), some in grouped(rows, cluster).items()
-        }
-    )
-    assert estimate is not None, f"the sum of {below} is 0"
-    return estimate

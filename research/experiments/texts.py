@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from research.experiments import sweep
+from research import estimates
+from research.estimates import Row, grouped
 from research.experiments.settings import read_prompts
-from research.experiments.store import Record
-from research.experiments.sweep import Experiment, Sweep, grouped
+from research.experiments.sweep import Experiment, Sweep
 from specdec import smollm2
-from specdec.commands import Parser
 from specdec.decoding.run import generate
 from specdec.devices import machine
 from specdec.learn import scored
@@ -30,6 +29,8 @@ LENGTHS = {STORIES: 140, SMOLLM2: 60}
 """The most tokens of a text of each pair."""
 _SAMPLING = Sampling()
 """Temperature 1."""
+_CPU = torch.device("cpu")
+_OPTIONS: dict[str, Row] = {"--pair": {"choices": [STORIES, SMOLLM2], "help": "measure only this pair"}}
 
 
 class Text(NamedTuple):
@@ -52,15 +53,10 @@ class TextExperiment(Experiment):
     number of texts of each pair.
     """
 
-    measured: Callable[[ModelPair, Text], Record]
-    summary: Callable[[Mapping[str, Sequence[Record]]], Record]
+    measured: Callable[[ModelPair, Text], Row]
+    summary: Callable[[Mapping[str, Sequence[Row]]], Row]
     texts: Mapping[str, int] = field(default_factory=lambda: {STORIES: 40, SMOLLM2: 8})
-
-    def parser(self) -> Parser:
-        """The options of the command."""
-        parser = super().parser()
-        parser.add_argument("--pair", choices=[STORIES, SMOLLM2], help="measure only this pair")
-        return parser
+    options: Mapping[str, Row] = field(default_factory=lambda: _OPTIONS)
 
     def sweep(self, options: Any) -> Sweep:
         """The texts of the pairs that are installed, each written and measured by itself."""
@@ -72,17 +68,16 @@ class TextExperiment(Experiment):
             for number in range(2 if options.smoke else self.texts[name])
         ]
 
-        def measure(cells: Sequence[Record]) -> Iterator[Record]:
+        def measure(cells: Sequence[Row]) -> Iterator[Row]:
             for (name,), some in grouped(cells, "pair").items():
                 pair = load_pair(name, dtype="float32")
                 for cell in some:
                     yield cell | self.measured(pair, written(pair, cell["text"], lengths[name]))
 
-        header: Record = {"settings": {"max_new_tokens": lengths}, "pair": {}}
-        header["machine"] = machine(torch.device("cpu"))
-        return Sweep(header, ("pair", "text"), lambda _rows: cells, measure)
+        about: Row = {"settings": {"max_new_tokens": lengths}, "pair": {}, "machine": machine(_CPU)}
+        return Sweep(about, lambda _rows: cells, measure)
 
-    def summarize(self, header: Record, rows: Sequence[Record]) -> Record:
+    def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
         """The settings, the machine, and the experiment's own summary."""
         by_pair = grouped(rows, "pair")
         own = self.summary({name: by_pair[name,] for name in LENGTHS if (name,) in by_pair})
@@ -140,6 +135,6 @@ def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, 
         position += 1
 
 
-def quotient(runs: Iterable[Record], above: str, below: str = "tokens") -> dict[str, Any]:
+def quotient(runs: Iterable[Row], above: str, below: str = "tokens") -> dict[str, Any]:
     """Σ above / Σ below over texts, with a 95% interval."""
-    return sweep.quotient(runs, above, below, "text").to_json()
+    return estimates.quotient(runs, above, below, "text").to_json()

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from research.experiments.paper import sweep_of
-from research.experiments.store import Store
+from research.experiments.sweep import Store
 from tests.conftest import shows
 from tests.helpers.distributions import markov_pair
 from tests.research.test_experiments import SMALL

@@ -14,7 +14,7 @@ import specdec
 from components.decode import record_runs
 from components.page.settings import VisitorSettings
 from components.runs import feed, run, seats
-from research.experiments.store import Store
+from research.experiments.sweep import Store
 from tests.conftest import answering, let_closed_runs_end
 
 SETTINGS = VisitorSettings(prompt="Once upon a time", max_new_tokens=24, seed=3)
@@ -139,12 +139,13 @@ def full_disk(most):
 def test_an_experiment_on_a_full_disk_keeps_its_runs_and_goes_on_later(tmp_path):
     store = Store(tmp_path / "results.jsonl")
     header, runs = {"settings": {}, "pair": {}}, [{"run": number, "x": "y" * 300} for number in range(3)]
-    store.begin(header)
-    store.append(runs[0])
-    with full_disk(500), pytest.raises(ValueError, match=r"results\.jsonl could not be written: .* are kept"):
-        store.append(runs[1])
+    with store.continued(header):
+        store.append(runs[0])
+        with full_disk(500), pytest.raises(ValueError, match=r"\.jsonl could not be written: .* are kept"):
+            store.append(runs[1])
     assert store.read() == (header, runs[:1])
-    store.append(runs[2])
+    with store.continued(header):
+        store.append(runs[2])
     assert store.read() == (header, [runs[0], runs[2]])
 
 

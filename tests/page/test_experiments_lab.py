@@ -10,8 +10,8 @@ from components.experiments import files, paper
 from components.experiments import views as experiment_views
 from research.experiments.paper import sweep_of
 from research.experiments.phrases import number
-from research.experiments.store import Store
 from research.experiments.summary import summarize
+from research.experiments.sweep import Store
 from specdec.figures.topologies import TOPOLOGIES
 from tests.helpers.distributions import markov_pair
 from tests.research.test_experiments import SMALL

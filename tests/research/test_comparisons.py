@@ -3,14 +3,13 @@ stopped."""
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 import specdec
 from research.experiments import comparison, draft_temperature, rules, serving
 from research.experiments.phrases import with_interval
-from research.experiments.store import Store
+from research.experiments.sweep import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from specdec.topology import Topology, sequence
@@ -23,7 +22,8 @@ PROMPTS = [[token, (3 * token + 1) % 8] for token in range(8)]
 def measure(experiment, pair, prompts, repeats, length, trees, store):
     """Do the runs of an experiment on this pair that the store lacks."""
     options = [f"--repeats={repeats}", f"--max-new-tokens={length}"]
-    setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parser().parse_args(options))
+    trees = {name: {"topology": tree} for name, tree in trees.items()}
+    setup = comparison.SetUp(pair, prompts, trees, experiment.EXPERIMENT.parsed(options))
     experiment.EXPERIMENT.sweep_of(setup).complete(store)
 
 
@@ -32,7 +32,8 @@ def measured(tmp_path_factory):
     """A pair, its trees, and the store of all runs on eight prompts."""
     target = random_table(8, 1, 3)
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
-    shapes = comparison.same_trees(pair, PROMPTS, SimpleNamespace(smoke=False)).trees
+    trees = comparison.same_trees(pair, PROMPTS, None).trees
+    shapes = {name: tree["topology"] for name, tree in trees.items()}
     store = Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     measure(rules, pair, PROMPTS, 2, 40, shapes, store)
     return pair, shapes, store
@@ -150,7 +151,7 @@ def test_repeats_that_were_not_finished_do_not_count(served):
 def test_another_text_ends_it(tmp_path, monkeypatch):
     store, honest = Store(tmp_path / "serving.jsonl"), serving.generate_many
 
-    def another(*given, method, seeds, **also):
+    def another(*given, seeds, method="ersd", **also):
         seeds = [seed + (method == "ersd") for seed in seeds]
         return honest(*given, method=method, seeds=seeds, **also)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from research.estimates import combined, mean, ratio
+from research.estimates import combined, mean, quotient
 from research.experiments import sweep
 from research.experiments.paper import EXPERIMENT, contexts, counts, header, sweep_of
 from research.experiments.plan import Plan
-from research.experiments.settings import Point, Settings, read_prompts, smoke_settings
-from research.experiments.store import Store
+from research.experiments.settings import Point, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
+from research.experiments.sweep import Store
 from specdec import ModelPair, generate, optimal_topology, stats, theory
 from specdec.commands import ended
 from specdec.models import MarkovModel
@@ -61,12 +61,10 @@ def test_all_points_do_the_same_runs_until_each_has_its_tokens(finished):
     plan = Plan(SMALL, finished.read()[1])
     assert plan.is_finished
     for item in plan.planned:
-        runs = plan.runs_of(item, plan.count)
-        assert len(runs) == plan.count
+        runs = plan.runs_of(item)
+        assert len(runs) == len(plan.numbers)
         assert sum(run["tokens"] for run in runs) >= SMALL.tokens
-        assert [run["seed"] for run in runs] == [
-            SMALL.seed_of(*SMALL.prompt_and_repeat(number)) for number in range(plan.count)
-        ]
+        assert [run["seed"] for run in runs] == [seed_of(SMALL.seed, *number) for number in plan.numbers]
 
 
 def test_no_run_is_there_twice_and_equal_trees_share_theirs(finished):
@@ -74,7 +72,7 @@ def test_no_run_is_there_twice_and_equal_trees_share_theirs(finished):
     plan = Plan(SMALL, runs)
     trees = {(item.point.method, item.topology) for item in plan.planned}
     assert len(trees) < len(plan.planned)
-    assert len(runs) == len({*map(json.dumps, runs)}) == len(trees) * plan.count + len(SMALL.prompts)
+    assert len(runs) == len({*map(json.dumps, runs)}) == len(trees) * len(plan.numbers) + len(SMALL.prompts)
 
 
 def test_texts_that_are_decoded_together_give_the_same_lines(finished, tmp_path):
@@ -95,7 +93,7 @@ def test_a_killed_experiment_goes_on_with_nothing_lost_and_nothing_doubled(finis
 
 def test_two_experiments_do_not_write_to_one_file(tmp_path):
     store = Store(tmp_path / "results.jsonl")
-    with store.writing(), pytest.raises(ValueError, match="another experiment is writing"):
+    with store.continued(header(PAIR, SMALL)), pytest.raises(ValueError, match="another experiment is"):
         sweep_of(PAIR, SMALL).complete(store, quiet=True)
 
 
@@ -121,10 +119,11 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
     settings = replace(SMALL, prompts=((3, 4),))
     headers = [header(ModelPair(model, first), settings) for model in (first, second)]
     store = Store(tmp_path / "results.jsonl")
-    store.begin(headers[0])
-    store.begin(headers[0])
-    with pytest.raises(ValueError, match="begun with pair target_weights"):
-        store.begin(headers[1])
+    for _ in range(2):
+        with store.continued(headers[0]):
+            pass
+    with pytest.raises(ValueError, match="begun with pair target_weights"), store.continued(headers[1]):
+        pass
 
 
 def test_a_file_that_is_no_results_file_is_refused(tmp_path):
@@ -165,11 +164,11 @@ def test_acceptance_is_accepted_over_offered_and_sums_to_at_most_one():
 
 
 def test_a_difference_knows_what_its_two_sides_share():
-    estimate = ratio({0: (3, 2), 1: (5, 2), 2: (4, 3)})
+    rows = [{"prompt": prompt, "tokens": tokens, "rounds": 2} for prompt, tokens in enumerate((3, 5, 4))]
+    estimate = quotient(rows, "tokens", "rounds")
     assert (estimate - estimate).standard_error == 0
     assert mean([estimate, estimate]).standard_error == pytest.approx(estimate.standard_error)
     assert combined([estimate], [2.0]).interval == pytest.approx([2 * x for x in estimate.interval])
-    assert ratio({0: (0, 0)}) is None
 
 
 # ---------------------------------------------------------------- summary
@@ -265,7 +264,7 @@ def test_settings_that_do_not_fit_are_refused(change, message):
 def test_the_prompts_are_a_hundred_different_openings():
     prompts = read_prompts(PROMPTS)
     assert len(prompts) == len({*prompts}) == 100
-    seeds = {SMALL.seed_of(prompt, repeat) for prompt in range(100) for repeat in range(5)}
+    seeds = {seed_of(SMALL.seed, prompt, repeat) for prompt in range(100) for repeat in range(5)}
     assert len(seeds) == 500
     with pytest.raises(ValueError, match="no file of prompts"):
         read_prompts(Path("nowhere.txt"))
@@ -285,7 +284,7 @@ def test_the_command_measures_and_reports(tmp_path, capsys):
     assert "Batch, k = 1" in capsys.readouterr().out
     given = {"tokens": 30, "max_new_tokens": 10, "sequence": (1, 3), "batch": (1, 3)}
     given |= {"specinfer": (4,), "optimal": (2, 6)}
-    settings = replace(smoke_settings(read_prompts(PROMPTS)), **given)
+    settings = Settings(read_prompts(PROMPTS)[:4], positions=1, **given)
     assert Store(results).read()[0]["settings"] == settings.to_json()
     assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
     lines = results.read_bytes()
@@ -305,7 +304,7 @@ def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
 
 
 def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
-    settings = replace(smoke_settings([[0]]), methods=("gsd",))
+    settings = replace(SMALL, prompts=([0],), methods=("gsd",))
     rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
     monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
     record = contexts(PAIR, settings, {"prompt": 0, "repeat": 0})

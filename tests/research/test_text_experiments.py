@@ -6,7 +6,7 @@ import json
 import pytest
 
 from research.experiments import ahead, limits, lists, rounding
-from research.experiments.store import Store
+from research.experiments.sweep import Store
 from research.experiments.texts import distributions, own_ranks, rounds_on, written
 from specdec import theory
 from specdec.decoding.run import generate

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 import specdec
-from research.estimates import ratio
+from research.estimates import quotient
 from specdec import theory
 from specdec.stats import (
     IndexAcceptance,
@@ -24,7 +24,11 @@ Z = 5.5
 
 def block_efficiency(runs):
     """Tokens per target call of independent runs, each given as the rounds of one text."""
-    return ratio({i: (sum(len(r.tokens) for r in run), len(run)) for i, run in enumerate(map(list, runs))})
+    rows = [
+        {"prompt": i, "tokens": sum(len(round.tokens) for round in run), "rounds": len(run)}
+        for i, run in enumerate(map(list, runs))
+    ]
+    return quotient(rows, "tokens", "rounds")
 
 
 def round_of(tokens, nodes=()):
@@ -128,7 +132,6 @@ def test_block_efficiency_by_hand():
     assert (efficiency.value, efficiency.standard_error) == pytest.approx((2, math.sqrt(2 * 2) / 3))
     assert efficiency.interval == pytest.approx((2 - 1.96 * 2 / 3, 2 + 1.96 * 2 / 3))
     assert math.isnan(block_efficiency([[round_of(2)]]).standard_error)
-    assert block_efficiency([[], []]) is None
 
 
 def clustered_runs(rng, count=60):
