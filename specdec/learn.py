@@ -168,13 +168,16 @@ def _distributions(
 
 
 @torch.inference_mode()
-def scored(model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling) -> Tensor:
-    """Log-probabilities [n, vocabulary] of the tokens from `start` on, on the CPU."""
+def scored(
+    model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling, at_once: int = _CHUNK
+) -> Tensor:
+    """Log-probabilities [n, vocabulary] of the tokens from `start` on, on the CPU. at_once: tokens of one
+    forward pass."""
     session, rows = model.session(), []
     if start > 1:
         session.prefill(ids[: start - 1])
-    for first in range(start - 1, len(ids) - 1, _CHUNK):
-        chunk = torch.tensor(ids[first : min(first + _CHUNK, len(ids) - 1)], device=model.device)
+    for first in range(start - 1, len(ids) - 1, at_once):
+        chunk = torch.tensor(ids[first : min(first + at_once, len(ids) - 1)], device=model.device)
         logits = session.forward(chunk, range(-1, len(chunk) - 1))
         session.commit(range(len(chunk)))
         rows.append(log_probs(logits, sampling, pair.vocab_size).cpu())

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from research.audit import llama_cpp, mlx, onnxruntime, openvino, sequential
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.engines import engines as users_engines
 from specdec.exactness.audit.run import Sample
 from specdec.exactness.audit.transformers import assisted, transformers
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
+from specdec.pair import ModelPair
 
 _DRAFTING = {
     "transformers-assisted": "min(1, p/q), residual",

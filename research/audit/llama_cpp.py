@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -22,9 +22,7 @@ from research.audit.writing import write
 from specdec.exactness.audit.engines import Engine
 from specdec.exactness.audit.openai import llama
 from specdec.exactness.audit.run import Sample
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
+from specdec.pair import ModelPair
 
 SECONDS = 120
 """The longest time that a server may take to start."""
@@ -58,11 +56,31 @@ def engines(slots: int = 1) -> dict[str, Engine]:
 def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
     """Starts llama.cpp's server or node-llama-cpp with the pair, and returns the function that decodes.
 
-    name: that of the engine. slots: how many texts the server decodes at once.
+    The server ends with that function, whose `process` it is. Matrices of bfloat16 stay in bfloat16. name:
+    that of the engine. slots: how many texts the server decodes at once.
     """
-    server = Server(name, pair, slots)
-    sample: Any = llama(server.url)
-    sample.server = server  # the server ends with the sample
+    family = name.partition("-")[0]
+    command: list[Any] = [program(family)]
+    place = TemporaryDirectory()
+    folder = Path(place.name)
+    files = {role: str(folder / f"{role}.gguf") for role in ("target", "draft")}
+    for role, path in files.items():
+        _write(Path(path), getattr(pair, role).module, min(pair.eos_ids))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    if family == "node":
+        command = ["node", Path(__file__).with_name("node_llama.mjs"), *command, port, files["target"]]
+        command += [files["draft"]] if name.endswith("-draft") else []
+    else:
+        command += ["-m", files["target"], "--host", "127.0.0.1", "--port", port, *_exactly(slots)]
+        command += [option.format(**files) for option in LLAMA[name]]
+    sample: Any = llama(f"http://127.0.0.1:{port}")
+    with (folder / "log").open("w") as output:
+        sample.process = subprocess.Popen(command, stdout=output, stderr=output)
+    weakref.finalize(sample, _end, sample.process, place)
+    if not _answers(f"http://127.0.0.1:{port}/health", sample.process):
+        raise RuntimeError(f"the server did not start: {(folder / 'log').read_text()[-400:]}")
     return sample
 
 
@@ -88,45 +106,16 @@ def version(kind: str) -> dict[str, str]:
     return {"llama.cpp": (said.stdout + said.stderr).partition("version: ")[2].partition("\n")[0]}
 
 
-class Server:
-    """A server process on a pair, which ends with this object. Matrices of bfloat16 stay in bfloat16.
-
-    url: the address for completions. process: that of the server. slots: as for `engines`.
-    """
-
-    def __init__(self, name: str, pair: ModelPair, slots: int = 1):
-        family = name.partition("-")[0]
-        command: list[Any] = [program(family)]
-        place = TemporaryDirectory()
-        files = {role: str(Path(place.name) / f"{role}.gguf") for role in ("target", "draft")}
-        for role, path in files.items():
-            _write(Path(path), getattr(pair, role).module, min(pair.eos_ids))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        if family == "node":
-            script = Path(__file__).with_name("node_llama.mjs")
-            drafts = [files["draft"]] if name.endswith("-draft") else []
-            command = ["node", script, *command, port, files["target"], *drafts]
-        else:
-            command += ["-m", files["target"], "--host", "127.0.0.1", "--port", port, *_exactly(slots)]
-            command += [option.format(**files) for option in LLAMA[name]]
-        self.url = f"http://127.0.0.1:{port}"
-        log = Path(place.name) / "log"
-        with log.open("w") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output)
-        weakref.finalize(self, _end, self.process, place)
-        self._wait(log)
-
-    def _wait(self, log: Path) -> None:
-        due = time.monotonic() + SECONDS
-        while time.monotonic() < due and self.process.poll() is None:
-            try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=SECONDS):
-                    return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError(f"the server did not start: {log.read_text()[-400:]}")
+def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:
+    """Waits until a server answers; False if it ends before, or takes too long."""
+    due = time.monotonic() + SECONDS
+    while time.monotonic() < due and process.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=SECONDS):
+                return True
+        except OSError:
+            time.sleep(0.1)
+    return False
 
 
 def _exactly(slots: int) -> Sequence[str]:

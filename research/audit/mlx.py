@@ -7,13 +7,11 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Counting, Sample
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
+from specdec.pair import ModelPair
 
 
 def mlx(pair: ModelPair, drafts: bool, k: int = 3) -> Sample:

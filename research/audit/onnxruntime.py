@@ -14,54 +14,50 @@ from typing import Any
 
 from research.audit.openvino_graph import names
 from specdec.exactness.audit.engines import Engine, installed
+from specdec.exactness.audit.run import Counting, Sample, named
 
 
-class Pipeline:
-    """A `Sample` of onnxruntime-genai in float32. calls: the target's forwards.
+def onnxruntime(pair: Any, k: int) -> Sample:
+    """onnxruntime-genai in float32 on the pair, which is converted here.
 
-    The models are written below `folder`, which is not needed afterwards. k: drafted tokens in a round; 0
-    drafts nothing. Raises ModuleNotFoundError if onnxruntime-genai, onnx or onnx-ir is not installed.
+    k: drafted tokens in a round; 0 drafts nothing. Raises ModuleNotFoundError if onnxruntime-genai, onnx or
+    onnx-ir is not installed.
     """
+    genai = import_module("onnxruntime_genai")
+    with TemporaryDirectory() as place:
+        model = genai.Model(str(_pipeline(pair, Path(place), k)))
 
-    def __init__(self, pair: Any, folder: Path, k: int):
-        self._genai = import_module("onnxruntime_genai")
-        if not pair.eos_ids:
-            raise ValueError("onnxruntime-genai needs a token that ends a text, and this pair has none")
-        target = _converted(pair.target, folder / "target", pair.tokenizer)
-        config = json.loads((target / "genai_config.json").read_text())
-        config["model"] |= {"eos_token_id": sorted(pair.eos_ids), "pad_token_id": min(pair.eos_ids)}
-        if k:
-            draft = _converted(pair.draft, folder / "draft", pair.tokenizer)
-            drafting = json.loads((draft / "genai_config.json").read_text())["model"]["decoder"]
-            config["model"]["draft"] = drafting | {"filename": "../draft/model.onnx"}
-            config["speculative"] = {"max_draft_tokens": k}
-        (target / "genai_config.json").write_text(json.dumps(config))
-        self._drafts, self._model, self.calls = k > 0, self._genai.Model(str(target)), 0
-
-    def __call__(
-        self, prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
-    ) -> list[int]:
-        """The ids of one text."""
-        temperature, top_k, top_p = sampling
-        params = self._genai.GeneratorParams(self._model)
-        settings: dict[str, Any] = {"do_sample": temperature > 0, "temperature": temperature or 1.0}
-        length = len(prompt_ids) + max_new_tokens
-        settings |= {"top_k": top_k, "top_p": top_p, "random_seed": seed, "max_length": length}
-        params.set_search_options(**settings)
-        generator = self._genai.Generator(self._model, params)
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+        params, length = genai.GeneratorParams(model), len(prompt_ids) + max_new_tokens
+        settings = named(sampling) | {"do_sample": sampling[0] > 0, "temperature": sampling[0] or 1.0}
+        params.set_search_options(**settings, random_seed=seed, max_length=length)
+        generator = genai.Generator(model, params)
         generator.append_tokens(list(prompt_ids))
         while not generator.is_done():
             generator.generate_next_token()
         token_ids = generator.get_sequence(0)[len(prompt_ids) :].tolist()
-        statistics = generator.get_speculative_stats() if self._drafts else None
-        self.calls += statistics["target_forward_passes"] if statistics else len(token_ids)
+        statistics = generator.get_speculative_stats() if k else None
+        counting.calls += statistics["target_forward_passes"] if statistics else len(token_ids)
         return token_ids
 
+    counting = Counting(sample)
+    return counting
 
-def onnxruntime(pair: Any, k: int) -> Pipeline:
-    """The engine on the pair, which is converted here. k: drafted tokens in a round; 0 drafts nothing."""
-    with TemporaryDirectory() as place:
-        return Pipeline(pair, Path(place), k)
+
+def _pipeline(pair: Any, folder: Path, k: int) -> Path:
+    """Writes the pair as ONNX. Returns the target's folder, whose configuration names the draft."""
+    if not pair.eos_ids:
+        raise ValueError("onnxruntime-genai needs a token that ends a text, and this pair has none")
+    target = _converted(pair.target, folder / "target", pair.tokenizer)
+    config = json.loads((target / "genai_config.json").read_text())
+    config["model"] |= {"eos_token_id": sorted(pair.eos_ids), "pad_token_id": min(pair.eos_ids)}
+    if k:
+        draft = _converted(pair.draft, folder / "draft", pair.tokenizer)
+        drafting = json.loads((draft / "genai_config.json").read_text())["model"]["decoder"]
+        config["model"]["draft"] = drafting | {"filename": "../draft/model.onnx"}
+        config["speculative"] = {"max_draft_tokens": k}
+    (target / "genai_config.json").write_text(json.dumps(config))
+    return target
 
 
 def _converted(model: Any, folder: Path, tokenizer: Any) -> Path:

@@ -7,16 +7,14 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from research.audit.openvino_graph import convert_pair
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Sample
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
+from specdec.pair import ModelPair
 
 _ALL = (1 << 64) - 1
 

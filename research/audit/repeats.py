@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,8 @@ Text = Callable[[int], Sequence[int]]
 """Returns the token ids of a seed's text."""
 
 
-def _alone(name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1) -> Text:
+def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, batch: int = 1) -> Text:
+    """The texts of an engine. batch: how many texts, all with this seed, it decodes together."""
     sample = engines(drafting=arguments, batch=batch)[name].start(pair)
 
     def text(seed: int) -> Sequence[int]:
@@ -42,14 +44,9 @@ def _alone(name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1
     return text
 
 
-def _copied_in_batch(pair: ModelPair, name: str) -> Text:
-    """The first of eight texts that OpenVINO decodes together, with one seed for all of them."""
-    return _alone(name, pair, {}, BATCH)
-
-
-def _served_in_batch(pair: ModelPair, name: str) -> Text:
+def _served_in_batch(name: str, pair: ModelPair) -> Text:
     """The text of the first of eight requests to a server at once, with seeds that differ by 1000."""
-    text = _alone(name, pair, {}, BATCH)
+    text = _alone(name, pair, batch=BATCH)
 
     def first(seed: int) -> Sequence[int]:
         with ThreadPoolExecutor(BATCH) as pool:
@@ -58,7 +55,7 @@ def _served_in_batch(pair: ModelPair, name: str) -> Text:
     return first
 
 
-def _ours_in_batch(pair: ModelPair, name: str) -> Text:
+def _ours_in_batch(name: str, pair: ModelPair) -> Text:
     """The first of our eight texts that are decoded together, with seeds that differ by 1000."""
     method: Any = name.partition("-")[2]
     settings: dict[str, Any] = {"method": method, "topology": tree_of(method), "max_new_tokens": TOKENS}
@@ -66,7 +63,7 @@ def _ours_in_batch(pair: ModelPair, name: str) -> Text:
     return lambda seed: generate_many(pair, prompts, seeds=_seeds(seed), **settings)[0].token_ids
 
 
-def _transformers_in_batch(pair: ModelPair, _: str) -> Text:
+def _transformers_in_batch(_: str, pair: ModelPair) -> Text:
     """The first of eight texts that transformers samples together, with one generator for all of them."""
     target: Any = pair.target
     ids = torch.tensor([tiny.PROMPT] * BATCH)
@@ -94,14 +91,14 @@ class Compared(NamedTuple):
 
     drafting: str
     plain: str
-    in_batch: Callable[[ModelPair, str], Text] | None = None
+    in_batch: Callable[[str, ModelPair], Text] | None = None
     has_bfloat16: bool = True
 
 
 ROWS = {f"ours, {each.upper()}": Compared(f"ours-{each}", "ours-ar", _ours_in_batch) for each in DRAFTING} | {
     "transformers, assisted": Compared("transformers-assisted", "transformers"),
     "transformers, plain": Compared("transformers", "transformers", _transformers_in_batch),
-    "openvino": Compared("openvino-draft", "openvino", _copied_in_batch),
+    "openvino": Compared("openvino-draft", "openvino", partial(_alone, batch=BATCH)),
     "onnxruntime": Compared("onnxruntime-draft", "onnxruntime", has_bfloat16=False),
     "llama.cpp": Compared("llama.cpp-draft", "llama.cpp", _served_in_batch),
     "mlx-lm": Compared("mlx-lm-draft", "mlx-lm"),
@@ -118,7 +115,7 @@ def row(texts: int, compared: Compared) -> dict[str, int]:
     if plain != name:
         others["without a draft"] = _alone(plain, pair, arguments)
     if in_batch is not None:
-        others["in a batch of 8"] = in_batch(pair, name)
+        others["in a batch of 8"] = in_batch(name, pair)
     if has_bfloat16:
         rounded, drafting = tiny.models(name)
         loaded: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from specdec.exactness.audit.engines import Engine, installed
 from specdec.exactness.audit.run import Counting, Sample
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
+from specdec.pair import ModelPair
 
 
 def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:

@@ -17,22 +17,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from research.estimates import Row
 from research.experiments.texts import Text, TextExperiment, quotient
 from research.theory import parting
 from specdec import theory
 from specdec.decoding.run import generate
+from specdec.learn import scored
 from specdec.models.base import Model, PreparedModel, SessionKind
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.prepare import prepare
 from specdec.models.session_kinds import COMPILED, LEAN
 from specdec.pair import ModelPair
-from specdec.probs import Sampling, log_probs
+from specdec.probs import Sampling
 from specdec.race import derived_seed, log_exponentials
 from specdec.stats import IndexAcceptance
 from specdec.topology import sequence
@@ -113,14 +115,17 @@ def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
 def measured(pair: ModelPair, text: Text) -> Row:
     """The sums over a text's tokens, and whether whole texts of its seed differ."""
     models = _computed_targets(pair)
-    scored = {name: _scored(models[name], each.rows, pair, text) for name, each in ARITHMETICS.items()}
+    log_p = {
+        name: scored(models[name], text.ids, text.start, pair, Sampling(), each.rows)
+        for name, each in ARITHMETICS.items()
+    }
     count = len(text.ids) - text.start
     races = log_exponentials(derived_seed(text.seed, 1), range(count * RACES), pair.vocab_size)
     races = races.view(count, RACES, -1)
-    winners = {name: (races - each[:, None].double()).argmin(-1) for name, each in scored.items()}
+    winners = {name: (races - each[:, None].double()).argmin(-1) for name, each in log_p.items()}
     by = {}
     for name, (one, other) in COMPARED.items():
-        p, q = scored[one].double().exp(), scored[other].double().exp()
+        p, q = log_p[one].double().exp(), log_p[other].double().exp()
         sums = {
             "distance": theory.total_variation(p, q),
             "bound": 1 - theory.ersd_total_variation_bound(p, q),
@@ -132,18 +137,6 @@ def measured(pair: ModelPair, text: Text) -> Row:
         by[name] = {field: float(values.sum()) for field, values in sums.items()}
     whole = {name: _compared(pair, models[each], text) for name, each in WHOLE.items()}
     return {"tokens": count, "by": by, "whole": whole}
-
-
-def _scored(model: Model, rows: int, pair: ModelPair, text: Text) -> Tensor:
-    """log P [tokens, vocabulary] at each place of a text, where a forward scores `rows` tokens."""
-    session, scored = model.session(), []
-    session.prefill(text.ids[: text.start - 1])
-    ids = torch.tensor(text.ids[text.start - 1 : -1])
-    for some in ids.split(rows):
-        logits = session.forward(some, range(-1, len(some) - 1))
-        session.commit(range(len(some)))
-        scored.append(log_probs(logits, Sampling(), pair.vocab_size))
-    return torch.cat(scored)
 
 
 def _compared(pair: ModelPair, model: Model, text: Text) -> Row:
@@ -159,18 +152,15 @@ def _compared(pair: ModelPair, model: Model, text: Text) -> Row:
     ours = generate(same, prompt, method="ersd", topology=sequence(ROWS - 1), **settings).token_ids
     at = first_difference(plain, ours)
     tokens = len(plain) if at is None else at + 1
-    before = text._replace(ids=[*prompt, *plain[:tokens]])
-    p, q = (_scored(model, rows, pair, before).double().exp() for rows in (1, ROWS))
+    ids = [*prompt, *plain[:tokens]]
+    p, q = (scored(model, ids, text.start, pair, Sampling(), rows).double().exp() for rows in (1, ROWS))
     expected = float(parting.race_parting(p, q).sum())
     return {"different": at is not None, "tokens": tokens, "expected": expected}
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
     """The index of the first token that differs, or that only one text has; None if the texts are equal."""
-    if list(a) == list(b):
-        return None
-    different = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-    return next(different, min(len(a), len(b)))
+    return next((i for i, (x, y) in enumerate(zip_longest(a, b)) if x != y), None)
 
 
 def summary(runs: Mapping[str, Sequence[Row]]) -> Row:

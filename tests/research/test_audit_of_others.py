@@ -127,7 +127,7 @@ def test_a_server_is_started_on_the_pair_and_ends_with_the_engine(first, tmp_pat
         return
     engine = start("llama.cpp-draft", pair)
     assert engine([0], 1, 3, 1.0, 0, 1.0) == [1, 2, 3]
-    process = engine.server.process
+    process = engine.process
     del engine
     gc.collect()
     assert process.poll() is not None
