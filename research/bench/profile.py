@@ -84,19 +84,13 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[st
     return per_round | {"outside forwards": outside}
 
 
-def share_of_verification(parts: Mapping[str, float]) -> float:
-    """The percentage of a round that verification and races take together."""
-    whole = sum(spent for part, spent in parts.items() if part != "outside forwards")
-    return 100 * (parts.get("races", 0.0) + parts.get("verify", 0.0)) / whole
-
-
 def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """The time of each part of a round, a line for each contestant."""
-    parts = list(dict.fromkeys(part for profile in profiles.values() for part in profile))
-    lines = [
-        [name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share_of_verification(profile):.1f}%"]
-        for name, profile in profiles.items()
-    ]
+    parts, lines = list(dict.fromkeys(part for profile in profiles.values() for part in profile)), []
+    for name, profile in profiles.items():
+        whole = sum(spent for part, spent in profile.items() if part != "outside forwards")
+        share = (profile.get("races", 0.0) + profile.get("verify", 0.0)) / whole
+        lines.append([name, *(f"{profile.get(part, 0):.2f}" for part in parts), f"{share:.1%}"])
     return columns([["", *parts, "races + verify"], *lines], markdown=True)
 
 

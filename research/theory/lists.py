@@ -13,15 +13,14 @@ independently given T, whose density is n e^-nT. c is linear between ratios, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import torch
 from torch import Tensor
 
 from specdec.checks import whole
-from specdec.theory.divergences import Distribution, checked_pair
+from specdec.theory.divergences import Distribution
 from specdec.theory.ersd_by_index import times_and_weights
+from specdec.theory.gsd_by_index import SortedPair
+from specdec.theory.several_drafts import by_pair
 from specdec.topology import MAX_DRAFT_TOKENS
 
 _POINTS = 2**20
@@ -34,7 +33,7 @@ def list_sampling_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor
     ValueError if p or q is not a distribution, or n < 1.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
-    return _by_row(lambda p, q: _list_sampling(p, q, n), p, q)
+    return by_pair(lambda pair: _list_sampling(pair, n), p, q)
 
 
 def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
@@ -44,7 +43,7 @@ def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
     n arrivals, but weaker than `arrivals_bound`.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
-    return _by_row(lambda p, q: float((p * n / (n + _overtaking(p, q))).sum()), p, q)
+    return by_pair(lambda pair: float((pair.p * n / (n + _overtaking(pair))).sum()), p, q)
 
 
 def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
@@ -55,40 +54,27 @@ def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
 
-    def bound(p: np.ndarray, q: np.ndarray) -> float:
-        c = _overtaking(p, q)
-        return float((p * (1 - (c / (1 + c)) ** n)).sum())
+    def bound(pair: SortedPair) -> float:
+        c = _overtaking(pair)
+        return float((pair.p * (1 - (c / (1 + c)) ** n)).sum())
 
-    return _by_row(bound, p, q)
-
-
-def _by_row(function: Callable[[np.ndarray, np.ndarray], float], p: Distribution, q: Distribution) -> Tensor:
-    p, q = checked_pair(p, q)
-    rows = zip(*(x.reshape(-1, x.shape[-1]).cpu().numpy() for x in (p, q)), strict=True)
-    values = [function(*_sorted(*row)) for row in rows]
-    return torch.tensor(values, dtype=torch.float64, device=p.device).reshape(p.shape[:-1])
+    return by_pair(bound, p, q)
 
 
-def _sorted(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    p, q = p[q > 0], q[q > 0]
-    order = np.argsort(p / q)
-    return p[order], q[order]
-
-
-def _overtaking(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+def _overtaking(pair: SortedPair) -> np.ndarray:
     """c(r_j), in the order of p / q: the rate at which tokens that lose under P overtake j under Q."""
-    return np.maximum(p / q * (np.cumsum(q) - q) - (np.cumsum(p) - p), 0)
+    return np.maximum(pair.ratio * pair.q_sum[:-1] - pair.p_sum[:-1], 0)
 
 
-def _list_sampling(p: np.ndarray, q: np.ndarray, n: int) -> float:
-    c, slopes = _overtaking(p, q), np.cumsum(q)
-    times, weights = times_and_weights(float((p / q).max()))
+def _list_sampling(pair: SortedPair, n: int) -> float:
+    c, slopes = _overtaking(pair), pair.q_sum[1:]
+    times, weights = times_and_weights(float(pair.ratio[-1]))
     weights = weights * n * np.exp(-(n - 1) * times)
     rejected = 0.0
-    for some in np.array_split(np.arange(len(times)), max(1, len(p) * len(times) // _POINTS)):
+    for some in np.array_split(np.arange(len(times)), max(1, len(c) * len(times) // _POINTS)):
         late = np.exp(-np.outer(times[some], c))  # [times, tokens]
         steps = np.append(late[:, :-1] - late[:, 1:], late[:, -1:], 1) / slopes
-        others = np.cumsum(steps[:, ::-1], 1)[:, ::-1] * q
+        others = np.cumsum(steps[:, ::-1], 1)[:, ::-1] * pair.q
         missed = -np.expm1(-np.outer(times[some], c)) * (1 - np.minimum(others, 1)) ** (n - 1)
-        rejected += float(weights[some] @ (missed @ p))
-    return max(0.0, float(p.sum()) - rejected)
+        rejected += float(weights[some] @ (missed @ pair.p))
+    return max(0.0, float(pair.p_sum[-1]) - rejected)

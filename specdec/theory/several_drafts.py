@@ -48,7 +48,7 @@ def spectr_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
     distribution, or n < 1.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
-    return _by_pair(lambda pair: _k_seq(pair, n), p, q)
+    return by_pair(lambda pair: _k_seq(pair, n), p, q)
 
 
 def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bool = False) -> Tensor:
@@ -66,10 +66,11 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
     if n == 1:
         return gsd_acceptance(p, q)  # the same value, computed faster
     outside = outside_of_draws if replacement else outside_of_arrivals
-    return _by_pair(lambda pair: _least(pair, outside(pair.q, n)), p, q)
+    return by_pair(lambda pair: _least(pair, outside(pair.q, n)), p, q)
 
 
-def _by_pair(acceptance: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
+def by_pair(acceptance: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
+    """The acceptance of each pair in a batch, [...]."""
     p, q = checked_pair(p, q)
     rows = zip(*(x.reshape(-1, x.shape[-1]).cpu().numpy() for x in (p, q)), strict=True)
     values = [acceptance(SortedPair(*row)) for row in rows]
