@@ -20,7 +20,8 @@ from torch import Tensor
 
 import specdec
 from specdec.bench.measure import least_seconds
-from specdec.commands import Parser, ended
+from specdec.commands import Parser, ended, spread, to_write, write_json
+from specdec.devices import machine
 from specdec.exactness.audit.openai import posted
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits
@@ -52,18 +53,24 @@ def main() -> None:
         "--dtype", default="packed", help="int4 and int8 round the matrices (default: packed)"
     )
     parser.add_argument("--server", help="address of a llama-server with the same file")
+    parser.add_argument("--json", type=to_write, metavar="FILE", help="write the figures to this file")
     options = parser.parse_args()
     pair = specdec.load_pair(options.file, device="cpu", dtype=options.dtype)
-    print(pair.arithmetic)
     seconds = row_seconds(pair)
-    for count, each in seconds.items():
-        print(f"{count} rows  {each * 1e3:.1f} ms  {each / seconds[1]:.2f} times one row")
     answers = [answer_variations(pair, prompt, options.tokens, options.server) for prompt in PROMPTS]
-    for name, variations in zip(("ours", "llama-server"), map(torch.cat, zip(*answers)), strict=False):
-        print(
-            f"{name}, total variation of {len(variations)} tokens: mean {variations.mean():.4f}, "
-            f"largest {variations.max():.4f}"
-        )
+    found = {
+        "machine": machine(pair.target.device),
+        "model": pair.target.name,
+        "arithmetic": pair.arithmetic,
+        "milliseconds by rows": {count: round(1e3 * each, 3) for count, each in seconds.items()},
+        "total variation": {
+            name: {"tokens": len(each), "mean": float(each.mean()), "largest": float(each.max())}
+            for name, each in zip(("ours", "llama-server"), map(torch.cat, zip(*answers)), strict=False)
+        },
+    }
+    print(spread(found))
+    if options.json:
+        write_json(options.json, found)
 
 
 def answer_variations(

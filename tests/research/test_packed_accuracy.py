@@ -1,19 +1,21 @@
 """The command that compares the arithmetic on a file's own bits with the same weights in float32."""
 
-import re
+import json
 import sys
 
 from research import packed
 from tests.models.test_packed import any_type_is_written, file, own_cache  # noqa: F401
 
 
-def test_it_prints_a_small_but_real_deviation(tmp_path, monkeypatch, capsys):
-    path = file(tmp_path / "model.gguf")
-    monkeypatch.setattr(sys, "argv", ["research.packed", str(path), "--tokens", "8"])
+def test_it_finds_a_small_but_real_deviation(tmp_path, monkeypatch, capsys):
+    path, result = file(tmp_path / "model.gguf"), tmp_path / "result.json"
+    arguments = ["research.packed", str(path), "--tokens", "8", "--json", str(result)]
+    monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.setattr(packed, "BEFORE", 4)
     packed.main()
-    said = capsys.readouterr().out
-    mean, largest = map(float, re.search(r"mean ([\d.]+), largest ([\d.]+)", said).groups())
-    assert 0 < mean <= largest < 0.05
-    assert "17 rows" in said
-    assert "int8 inputs" in said
+    found = json.loads(result.read_text())
+    ours = found["total variation"]["ours"]
+    assert 0 < ours["mean"] <= ours["largest"] < 0.05
+    assert found["milliseconds by rows"]["17"] > 0
+    assert "int8 inputs" in found["arithmetic"]
+    assert json.loads(capsys.readouterr().out) == found
