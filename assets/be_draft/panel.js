@@ -1,5 +1,7 @@
 // The game "You draft": the story, the field for the next words, and the other drafters.
 
+import { onModels } from "../page/models.js";
+import { pairLine } from "../page/pair.js";
 import { offer, writeAddress } from "../page/setup.js";
 import { onTab, openTab } from "../page/tabs.js";
 import { KINDS, STATUSES } from "../shared/catalogue.js";
@@ -206,6 +208,7 @@ class YouDraft {
 
 export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
+  onModels(({ models }) => setText(element.querySelector(".pair-line"), pairLine(models)));
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
   // A visitor who moves through the tabs by keyboard stays there; in a lesson the keys go through the lesson.
   const isOpen = () => Boolean(openTab()?.contains(element));

@@ -146,7 +146,7 @@ export class ColumnView {
     Object.assign(this, { lane, elements: [], marked: "" });
     this.prompt.replaceChildren();
     this.tokens.replaceChildren();
-    if (lane) appendText(this.prompt, state.shared.prompt);
+    if (lane) appendText(this.prompt, state.prompt);
   }
 
   // Appends new tokens. The text scrolls with them unless the visitor has scrolled up, and returns to the top at the

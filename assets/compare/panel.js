@@ -2,7 +2,7 @@
 // it is run again automatically.
 
 import { onModels } from "../page/models.js";
-import { pairWords } from "../page/pair.js";
+import { pairLine, pairWords, RECORDED, writesCode } from "../page/pair.js";
 import { offer } from "../page/setup.js";
 import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
@@ -52,12 +52,24 @@ class Comparison {
     this.drawSoon = onFrame(() => this.draw());
     subscribe(this.drawSoon);
     this.models = [];
-    onModels(({ models }) => {
-      this.models = models;
-      this.drawSoon();
-    });
+    onModels((pair) => this.loaded(pair));
     this.record = null;
     onSize(element, () => this.fetchRecord(server)); // when the tab becomes visible
+  }
+
+  // The default prompt is an example for the loaded pair. It replaces the one for the pair before while there is no run.
+  loaded({ models, chats }) {
+    this.models = models;
+    this.drawSoon();
+    if (models.length === 0) return;
+    const { values } = this.shared;
+    const before = this.fields.prompt.default;
+    const prompt = this.props.prompts[writesCode(models) ? "programs" : chats ? "questions" : "stories"];
+    this.fields.prompt.default = prompt;
+    if (prompt === before || values.prompt !== before || !["idle", "recorded"].includes(state.phase)) return;
+    forgetRecorded();
+    this.shared.values = { ...values, prompt };
+    this.open();
   }
 
   async fetchRecord(server) {
@@ -71,12 +83,14 @@ class Comparison {
     this.open();
   }
 
-  // Shows the recorded comparison if the form has the settings of the recording.
+  // Shows the recorded comparison if the form has its settings. The prompt may be the loaded pair's example instead.
   open() {
     const { record, columns } = this;
     const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
-    if (record && this.shared.fits(record.shared) && state.columns.every(known))
-      showRecorded(record, (column) => columns.written(column));
+    const { prompt } = this.shared.values;
+    const isExample = [record?.shared.prompt, this.fields.prompt.default].includes(prompt);
+    if (record && isExample && this.shared.fits({ ...record.shared, prompt }) && state.columns.every(known))
+      showRecorded(record, prompt, (column) => columns.written(column));
   }
 
   connect() {
@@ -204,8 +218,11 @@ class Comparison {
   drawWords() {
     const { views, shared } = this;
     const changed = !isActive() && state.shared !== null && !shared.fits(state.shared);
-    const pair = !isActive() && state.setup ? `${pairWords(state.setup.models)}. ` : "";
-    setText(this.find(".standing"), pair + (changed ? CHANGED : status(views)));
+    const [shown, next] = this.find(".pair-line").children;
+    const origin = state.phase === "recorded" ? RECORDED : undefined;
+    setText(shown, pairLine(state.setup?.models ?? this.models, origin));
+    setText(next, this.areOthers() ? `Run uses: ${pairWords(this.models)}` : "");
+    setText(this.find(".standing"), changed ? CHANGED : status(views, this.areOthers()));
     setMessage(this.find(".run-error"), state.message);
     setText(this.find(".beside"), beside(views));
     setText(this.find(".summary"), summary(views));

@@ -14,6 +14,7 @@ export const state = {
   phase: "idle", // idle, recorded, waiting, running, stopped, done, error
   setup: null, // seed and models
   shared: null, // the settings that all columns share
+  prompt: "", // the prompt of the shown texts; Run may have another one for the pair that is loaded now
   columns: [], // { id, method, topology, k, draft }, as the visitor chose them
   lanes: new Map(), // the runs, by a column's id
 };
@@ -39,8 +40,8 @@ export function stale(written) {
 }
 
 // Shows a recorded comparison { shared, models, lanes } while there is no run. The keys of `lanes` are the columns'
-// settings.
-export function showRecorded({ shared, models, lanes }, written) {
+// settings. next: the prompt that Run decodes.
+export function showRecorded({ shared, models, lanes }, next, written) {
   if (state.phase !== "idle") return;
   const decoded = (name, asked) => {
     const { tree, rounds } = lanes[name];
@@ -50,7 +51,8 @@ export function showRecorded({ shared, models, lanes }, written) {
   for (const column of state.columns)
     if (column.method !== "ar") state.lanes.set(column.id, decoded(written(column), written(column)));
   state.lanes.set(REFERENCE, decoded(REFERENCE, "ar"));
-  Object.assign(state, { phase: "recorded", shared, setup: { seed: shared.seed, models } });
+  const { prompt, seed } = shared;
+  Object.assign(state, { phase: "recorded", shared: { ...shared, prompt: next }, prompt, setup: { seed, models } });
   notify();
 }
 
@@ -75,7 +77,7 @@ export function begin(shared, columns, written, anew, asked) {
   }
   if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
   live.begin("compare", { asked });
-  Object.assign(state, FRESH, { phase: "waiting", shared });
+  Object.assign(state, FRESH, { phase: "waiting", shared, prompt: shared.prompt });
   notify();
 }
 

@@ -31,7 +31,10 @@ function running(views) {
 
 const STATUS = {
   idle: () => "Ready: press Run.",
-  recorded: () => "Recorded on two CPU cores. Press Run to decode it now, or change a column.",
+  recorded: (_, isOther) =>
+    isOther
+      ? "These columns are a recording of another pair. Press Run to decode the prompt above."
+      : "Press Run to decode this now, or change a column.",
   waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
   running,
   done: () => `Done, seed ${state.setup.seed}. If you change draft, topology or k of a column, the column runs again.`,
@@ -39,7 +42,8 @@ const STATUS = {
   error: () => "",
 };
 
-export const status = (views) => STATUS[state.phase](views);
+// isOther: whether Run would use another pair than the one that wrote the columns.
+export const status = (views, isOther) => STATUS[state.phase](views, isOther);
 
 // The text for screen readers: the start and the end of a run, not every token.
 export function summary(views) {

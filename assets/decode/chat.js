@@ -2,7 +2,7 @@
 // a new conversation.
 
 import { onModels } from "../page/models.js";
-import { isOther } from "../page/pair.js";
+import { isOther, writesCode } from "../page/pair.js";
 import { isWriting, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 import { setFields } from "./fields.js";
@@ -73,7 +73,7 @@ export function mountPrompts(element, { chats }) {
     if (models) document.body.toggleAttribute("data-loading", models.length === 0);
     if (models) answering = models;
     drawField();
-    document.body.toggleAttribute("data-codes", /coder/i.test(models?.[0]?.name ?? ""));
+    document.body.toggleAttribute("data-codes", writesCode(models));
   });
   element.addEventListener("click", ({ target }) => {
     const button = target.closest("button");

@@ -43,6 +43,19 @@ export function pairWords(models) {
   return `${named(large)} checks, ${isFamily ? small.size : named(small)} guesses`;
 }
 
+const HERE = "this server, now";
+export const RECORDED = "recorded on two CPU cores";
+
+// A pair, and where it runs or ran.
+export function pairLine(models, origin = HERE) {
+  const words = pairWords(models);
+  return words && `${words} · ${origin}`;
+}
+
+// Whether a pair writes code. Its example prompts ask for programs.
+/** @param {{ name: string }[] | undefined} models */
+export const writesCode = (models) => /coder/i.test(models?.[0]?.name ?? "");
+
 // Whether Generate would use another pair than the shown one. models: the server's.
 export function isOther(models) {
   const [here, shown] = [models, state.setup?.models ?? []].map(pairWords);
@@ -51,8 +64,8 @@ export function isOther(models) {
 
 // Where the shown run comes from. For a file, the machine is unknown.
 function origin({ recorded, run, setup }) {
-  if (!setup || !recorded) return run === "kept" ? "your earlier run on this server" : "this server, now";
-  return recorded.name === "file" ? "from a file" : "recorded on two CPU cores";
+  if (!setup || !recorded) return run === "kept" ? "your earlier run on this server" : HERE;
+  return recorded.name === "file" ? "from a file" : RECORDED;
 }
 
 // The question of a run on this server, which is then no longer in the prompt field.
@@ -67,8 +80,7 @@ export function mountPair(element) {
   let news = { models: [], status: "rest" };
   const draw = onFrame(() => {
     const here = pairWords(news.models);
-    const words = pairWords(state.setup?.models ?? []) || here;
-    setText(shown, words && `${words} · ${origin(state)}`);
+    setText(shown, pairLine(state.setup?.models ?? [], origin(state)) || pairLine(news.models, origin(state)));
     setText(question, isOther(news.models) ? "" : questionOf(state));
     setText(next, isOther(news.models) ? `Generate uses: ${here}` : "");
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");

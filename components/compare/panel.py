@@ -80,5 +80,10 @@ def panel(pair: Pair) -> frame.Part:
         mostColumns=compare_run.MOST_COLUMNS,
         mostTokens=limits.current().new_tokens,
         mostDrafted=limits.current().draft_tokens,
+        prompts={
+            "programs": controls.CODE[0],
+            "questions": controls.QUESTIONS[0],
+            "stories": controls.STORIES[0],
+        },
         examples=[{"title": title, "columns": columns} for title, columns in EXAMPLES.items()],
     )

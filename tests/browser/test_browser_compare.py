@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import go, press_once
+from components.decode import controls
+from tests.conftest import go, press_once, to
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
@@ -63,6 +64,35 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     said = "Column 3, ERSD: The same 32 tokens as plain decoding"
     expect(compare.locator("#compare .summary")).to_contain_text(said)
     expect(compare.locator("#compare table tbody tr")).to_have_count(3)
+
+
+@pytest.mark.parametrize("own", [None, "Tom had a cat"])
+def test_the_pair_of_the_columns_and_the_pair_of_run_are_named(blank, open_tab, own):
+    def coder_loaded(route):
+        state = route.fetch().json()
+        names = {"target": "Qwen2.5-Coder-1.5B-Instruct", "draft": "Qwen2.5-Coder-0.5B-Instruct"}
+        models = [{**model, "name": names[model["role"]]} for model in state["models"]]
+        route.fulfill(json={**state, "models": models, "chats": True})
+
+    page = open_tab("compare")
+    line = page.locator("#compare .pair-line span")
+    next_pair = page.locator("#compare .pair-line b")
+    prompt = page.locator("#compare [name=prompt]")
+    expect(line).to_have_text("Story models 15M checks, 0.7M guesses · recorded on two CPU cores")
+    expect(next_pair).to_have_text("")
+    expect(page.locator("#compare [name=seed]")).to_have_accessible_name("Seed")
+    if own:
+        prompt.fill(own)
+    page.route("**/ask/models/state", coder_loaded)
+    to(page, "Will it pay?")  # the panel of models asks again
+    to(page, "Watch")
+    expect(next_pair).to_have_text("Run uses: Qwen2.5-Coder 1.5B checks, 0.5B guesses")
+    expect(line).to_have_text("Story models 15M checks, 0.7M guesses · recorded on two CPU cores")
+    expect(column(page, 1).locator(".prompt")).to_have_text(controls.STORIES[0])
+    expect(prompt).to_have_value(own or controls.CODE[0])
+    says = "You changed the prompt" if own else "a recording of another pair. Press Run to decode the prompt"
+    expect(page.locator("#compare .standing")).to_contain_text(says)
+    page.unroute("**/ask/models/state")
 
 
 def test_without_an_autoregressive_column_it_is_measured_all_the_same(blank, url):

@@ -83,7 +83,8 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     assert any("large.gguf" in stage for stage in stages)
     assert not [stage for stage in stages if "/" in stage or "hub" in stage]
     to(page, "Watch", "Compare")
-    shows(page, "#compare .standing", "Story models 15M checks, 0.7M guesses. ")
+    shows(page, "#compare .pair-line", "Story models 15M checks, 0.7M guesses · recorded")
+    shows(page, "#compare .pair-line", "Run uses: Large checks, Small guesses")
     assert page.locator("#compare .column .tokens .token").count() > 100
     to(page, "Decode")
     within_reach(page.locator("#chat input"))
