@@ -106,7 +106,7 @@ export function account() {
   if (found === null) return `${sentence}. The speed is not known: there were too few undisturbed measurements.`;
   if (found.isBusy) return `${sentence}. The speed is not known: this machine is too busy to measure it.`;
   const longer = gain / found.times;
-  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each} and takes ${longer.toFixed(1)} times as long as one without.`;
+  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each} and takes ${longer.toFixed(1)} times as long.`;
 }
 
 // Says whether ERSD and plain decoding wrote the same text from the same seed.

@@ -18,8 +18,11 @@ const BAR = 10;
 const MARK = 7; // radius of a winner's mark
 const AFTER = 72; // pixels after the longest bar, for its time
 const STRIP = 16; // height of a test's strip
+const TALL = 44; // least pixels for a strip, with its number above
+const LEFT = 18; // pixels for the number of tests that are not shown
 const PER_CHARACTER = 8.4;
 const PER_BOLD = 10.8; // characters of the winner's name
+const BESIDE = 22; // pixels around a name
 
 // The candidates to show: always both winners and the decided token, then the first arrivals. A token that arrives in
 // neither race is left out. Before the large model's decision they have the draft's order, which does not reveal the
@@ -116,7 +119,7 @@ class RaceView {
     const names = rows.map((row) => shortened(row.text, width < 500 ? 10 : 16));
     const winner = decided ? step?.winner_p : step?.winner_q;
     const pixels = (name, i) => [...name].length * (rows[i].token_id === winner ? PER_BOLD : PER_CHARACTER);
-    const x = 16 + Math.max(4 * PER_CHARACTER, ...names.map(pixels));
+    const x = BESIDE + Math.max(4 * PER_CHARACTER, ...names.map(pixels));
     const drafted = step ? step.winner_q !== null : false;
     const times = (name) => rows.map((row) => row[name] ?? Infinity);
     const firsts = { q: Math.min(...times("arrival_q")), p: Math.min(...times("arrival_p")) };
@@ -152,21 +155,22 @@ class RaceView {
 
   // Draws a test as a strip from 0 to 1. The accepting part is filled, and a needle shows the random number u.
   drawTests(round, step, decision, width, height) {
-    const room = height ?? LANES * PITCH;
+    const room = (height ?? LANES * TALL) - LEFT;
     const known =
       decision.kind === "draft" ? [] : step.trials.slice(0, decision.trial === null ? Infinity : decision.trial + 1);
-    const count = Math.max(1, Math.min(LANES, Math.floor(room / PITCH)));
+    const count = Math.max(1, Math.min(LANES, Math.floor(room / TALL)));
     const shown = known.slice(-count);
     const pitch = Math.min(FAR, room / count);
     const names = shown.map((trial) => shortened(tested(round, trial), 12));
-    const x = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
+    const pixels = (name, i) => [...name].length * (shown[i].accepted ? PER_BOLD : PER_CHARACTER);
+    const x = BESIDE + Math.max(4 * PER_CHARACTER, ...names.map(pixels));
     const whole = Math.max(40, width - x - 92);
     setAll(this.finish, { display: "none" });
     const before = known.length - shown.length;
     setAll(this.left, { x, y: shown.length * pitch + 14 });
     setText(this.left, before > 0 ? `${before} tested before these` : "");
     fillRows(this.rows, shown, stripElement, (group, trial, i) => {
-      const y = (i + 0.55) * pitch;
+      const y = (i + 0.6) * pitch;
       const [name, strip, filled, needle, u, verdict] = group.children;
       const limit = Math.min(1, trial.ratio ?? 1);
       group.classList.toggle("first", trial.accepted);

@@ -225,8 +225,19 @@ class Replay {
     this.linked = waits; // later the page may have no run again
     document.body.toggleAttribute("data-linked", waits);
     const linked = wasInterrupted() ? INTERRUPTED : LINKED;
-    setText(this.look, waits ? linked : changedWords() || narration() || (recorded ? recorded.look + this.note : ""));
+    const changed = changedWords();
+    setText(this.look, waits ? linked : changed || narration() || (recorded ? recorded.look + this.note : ""));
     this.element.querySelector(".go").hidden = !waits;
+    this.drawOffer(waits || changed !== "");
+  }
+
+  // The buttons belong to the recorded run's own sentence. isTaken: whether another sentence takes their room.
+  drawOffer(isTaken) {
+    const { recorded } = state;
+    this.element.querySelector(".chat").hidden = isTaken || recorded?.name !== CODE;
+    this.there.hidden = isTaken || recorded?.round === undefined || isPlaying() || this.isThere();
+    this.twin.hidden = isTaken || !recorded?.twin;
+    if (recorded?.twin) setText(this.twin, `With ${recorded.twin.split("-").at(-1).toUpperCase()}`);
   }
 
   draw() {
@@ -242,10 +253,6 @@ class Replay {
     const value = recorded?.name ?? OWN;
     if (this.choose.value !== value) this.choose.value = value;
     this.drawWords();
-    this.element.querySelector(".chat").hidden = this.linked || recorded?.name !== CODE;
-    this.there.hidden = recorded?.round === undefined || isPlaying() || this.isThere();
-    this.twin.hidden = !recorded?.twin;
-    if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);
     this.link.hidden = !recorded || recorded.name === FILE;
     // An embedded run begins without earlier turns.
     this.embed.hidden = recorded?.name === FILE || (recorded === null && state.setup?.history?.length > 0);

@@ -5,7 +5,7 @@
 import { INVARIANT } from "../shared/catalogue.js";
 import { count, digits, quoted } from "../shared/labels.js";
 
-// Most characters of the winner's name in the race's sentence, which must fit on one line of a wide screen.
+// Most characters of a token's name in a decision's sentence, which must fit on one line of a wide screen.
 const LONGEST = 10;
 const key = (path) => path.join(".");
 
@@ -41,15 +41,15 @@ export const tested = (round, trial) => round.nodes.find(({ path }) => key(path)
 function trialSentence(round, step, number) {
   const trial = step.trials[number];
   const [sign, outcome] = trial.accepted ? ["<", "accepted"] : ["≥", "rejected"];
-  const after = number === 0 ? "" : ` (p is the residual after ${count(number, "rejection")})`;
-  return `${quoted(tested(round, trial))}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
+  const after = number === 0 ? "" : ` (p: residual after ${count(number, "rejection")})`;
+  return `${quoted(tested(round, trial), LONGEST)}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
 }
 
-const bonus = (token) => `${token}: all guesses on this path are accepted, and the large model adds this bonus token.`;
+const bonus = (token) => `${token} is the large model's bonus: all guesses on this path are accepted.`;
 
 function gsdSentence(round, step, decision) {
   if (decision.trial !== null) return trialSentence(round, step, decision.trial);
-  const token = quoted(nameOf(round, decision.step));
+  const token = quoted(nameOf(round, decision.step), LONGEST);
   if (step.kind === "bonus") return bonus(token);
   const rejected =
     step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
@@ -58,7 +58,7 @@ function gsdSentence(round, step, decision) {
 
 // The tests of rules on independent draws or whole paths. One sentence describes all of them.
 function testsSentence(round, step, decision) {
-  const token = quoted(nameOf(round, decision.step));
+  const token = quoted(nameOf(round, decision.step), LONGEST);
   if (step.kind === "bonus") return bonus(token);
   const failed = step.trials.filter(({ accepted }) => !accepted).length;
   if (step.kind !== "accepted") return `${token}: ${count(failed, "test")} failed, so it is drawn from the residual.`;
@@ -92,8 +92,8 @@ export function sentence(round, decision, method) {
 }
 
 function draftSentence(round, method) {
-  const checked = raced(method) ? "The large model has not raced yet." : "No guess has been tested yet.";
-  return `${count(round.nodes.length, "token")} guessed: first arrivals of the small model's race. ${checked}`;
+  const checked = raced(method) ? "The large model has not raced." : "No guess is tested yet.";
+  return `${count(round.nodes.length, "token")} guessed: the small model's first arrivals. ${checked}`;
 }
 
 // The numbers of a decision: probabilities and its random number. The drawing shows the arrival times.
@@ -107,7 +107,7 @@ export function numbers(round, decision) {
   if (!step || decision.kind === "draft") return "";
   if (decision.trial !== null) {
     const { p, q, u } = step.trials[decision.trial];
-    return `p = ${digits(p)} (large model) · q = ${digits(q)} (small model) · u = ${digits(u)} (random)`;
+    return `p = ${digits(p)} (large) · q = ${digits(q)} (small) · u = ${digits(u)} (random)`;
   }
   const found = step.leading.find(({ token_id }) => token_id === step.token_id);
   if (!found) return "";

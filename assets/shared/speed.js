@@ -101,7 +101,7 @@ export function resultWords(run, found) {
       ? `the same ${length} tokens`
       : INVARIANT.includes(run.setup.method)
         ? ""
-        : "another text of the same distribution";
+        : "a text of the same distribution";
   const words = [speedWords(found), text].filter(Boolean).join(", ");
   return words[0].toUpperCase() + words.slice(1);
 }

@@ -38,6 +38,7 @@ CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
 """Questions to ask a model that writes code."""
 ANSWER = 128
 """Most tokens of a chat model's answer, if the visitor changes nothing; a recorded answer may be shorter."""
+_STORY_WORDS = ("Lily", "A red ball", "A hungry dog", "A shiny key", "A little star", "An old boat")
 _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
 _CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
 
@@ -62,7 +63,7 @@ def panel(pair: Pair) -> frame.Part:
     opening = traces.opening(pair.chats)
     asked = Markup('Ask <span class="family">the model</span>:')
     chips = [
-        ("stories", "Begin with:", zip(STORIES, STORIES)),
+        ("stories", "Begin with:", zip(STORIES, _STORY_WORDS, strict=True)),
         ("questions", asked, zip(QUESTIONS, _WORDS, strict=True)),
         ("programs", asked, zip(CODE, _CODE_WORDS, strict=True)),
     ]

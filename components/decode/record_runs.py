@@ -190,7 +190,7 @@ WANTED = [
     Wanted(
         "code",
         "A model writes code: seven tokens per call",
-        "In this recording all seven guesses are often right: code is easy to predict.",
+        "All seven guesses are often right here: code is easy to predict.",
         None,
         ("ersd",),
         telling,
@@ -242,8 +242,7 @@ WANTED = [
     Wanted(
         "parting",
         "GSD and ERSD differ on the same prompt, seed and draft",
-        "Both drafted the same tree after the same text; here one of them accepts a token that the other "
-        "rejects.",
+        "Both check the same tree; one accepts a token that the other rejects.",
         EIGHT,
         ("gsd", "ersd"),
         parting,

@@ -463,9 +463,17 @@ def test_to_the_end_goes_to_the_end_by_key_and_by_button(tab):
 
 
 ACCOUNT = (
-    "about as fast as plain decoding here (1.0 to 1.3): a call with guesses yields 3.08 tokens "
-    "and takes 3.2 times as long as one without."
+    "About as fast as plain decoding here (1.0 to 1.3){}: a call with guesses yields 3.08 tokens "
+    "and takes 3.2 times as long."
 )
+LONGEST = {
+    "story": (ACCOUNT.format(""), ["draft", "accepted", "correction", "bonus"]),
+    "parting-gsd": (
+        ACCOUNT.format(", a text of the same distribution"),
+        ["draft", "accepted", "residual", "bonus"],
+    ),
+}
+"""The longest sentence about a run's speed, and kinds of decisions, by the recorded run."""
 
 
 CUT = """async ([kind, account]) => {
@@ -475,9 +483,10 @@ CUT = """async ([kind, account]) => {
     key === "text" ? " incomprehensibilities" : value);
   Object.assign(store.state, { rounds: JSON.parse(text) });
   for (const { number, tokens } of store.state.rounds) {
-    const step = tokens.findIndex((token) => token.kind === kind);
+    const step = kind === "draft" ? 0 : tokens.findIndex((token) => token.kind === kind);
     if (step < 0) continue;
-    store.select(number, step);
+    if (kind === "draft") store.seek(number, 0);
+    else store.select(number, step);
     await frame().then(frame).then(frame);
     document.querySelector(".account .sum").textContent = account;
     const parts = ["#race .verdict", "#race .note", ".race-marks", "#tree .verdict", ".account"];
@@ -485,20 +494,22 @@ CUT = """async ([kind, account]) => {
       const part = document.querySelector(name);
       return part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
     };
-    const said = document.querySelector("#race .verdict").textContent.includes(kind);
-    return [said, parts.filter(isCut)];
+    const said = document.querySelector("#race .verdict").textContent;
+    return [said.includes(kind === "draft" ? "tokens guessed: " : kind), parts.filter(isCut)];
   }
 }"""
 """Whether the race's sentence tells of a decision of this kind, and the sentences that are cut."""
 
 
-def test_no_sentence_is_cut_for_a_long_token(tab):
-    page = tab(SCREENS[0], reduced_motion="reduce")
+@pytest.mark.parametrize("trace", LONGEST)
+def test_no_sentence_is_cut_for_a_long_token(tab, trace):
+    page = tab(SCREENS[0], f"?trace={trace}", reduced_motion="reduce")
+    account, kinds = LONGEST[trace]
     for size in (*SCREENS, PHONE):
         resize(page, size)
         settle(page)
-        for kind in ("accepted", "correction", "bonus"):
-            assert page.evaluate(CUT, [kind, ACCOUNT]) == [True, []], (size, kind)
+        for kind in kinds:
+            assert page.evaluate(CUT, [kind, account]) == [True, []], (size, kind)
 
 
 def test_during_a_run_the_menu_hides_what_lies_below_it_and_no_tokens_are_compared_yet(tab):

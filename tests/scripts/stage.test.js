@@ -115,7 +115,7 @@ test("a speed is that of whole repeats, and the account's figures agree with it"
     },
     {},
   );
-  assert.match(account(), /: a call with guesses yields 2\.00 tokens and takes 1\.1 times as long as one without\.$/);
+  assert.match(account(), /: a call with guesses yields 2\.00 tokens and takes 1\.1 times as long\.$/);
 });
 
 test("whoever stops plain decoding reads so while the run plays", () => {
