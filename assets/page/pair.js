@@ -86,6 +86,7 @@ export function mountPair(element) {
     setText(loads, isLoadActive(news) ? `${news.title.split(":")[0]} is loading` : "");
     const isSame = !state.setup || INVARIANT.includes(state.setup.method);
     if (promise) setText(promise, isSame ? "same text" : "same distribution of texts");
+    promise?.classList.toggle("long", !isSame);
     for (const family of here ? families : []) setText(family, pairOf(news.models)[0].family);
   });
   onModels((now) => {

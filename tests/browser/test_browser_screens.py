@@ -84,27 +84,60 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(open_tab, tab):
     assert serious_findings(page, "#tabs") == []
 
 
-CUT = """() => ["#shown_pair p", ".chips button", "#page .legend", ".account", ".look-line", "#figures .note"]
-  .flatMap((selector) => [...document.querySelectorAll(selector)])
-  .filter((part) => part.checkVisibility() && !part.matches(".key")
-    && (part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight + 1))
-  .map((part) => `${part.className}: ${part.textContent}`)"""
+CUT = """() => {
+  const PARTS = ["#claim p", "#shown_pair p", ".chips button", "#page .legend:not(.key)", ".account",
+    ".look-line", ".look", "#figures .note", "#figures .verdict"];
+  const isSeen = (part) => part.checkVisibility();
+  const words = [...document.querySelectorAll(PARTS)].filter((part) =>
+    isSeen(part) && (part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight + 1));
+  const field = document.querySelector("#prompt .control");
+  const { content, font } = getComputedStyle(field, "::after");
+  const pen = Object.assign(document.createElement("canvas").getContext("2d"), { font });
+  const invitation = pen.measureText(content.slice(1, -1)).width;
+  const outside = [...document.querySelectorAll("#race .drawing text")].filter((text) => {
+    const [own, all] = [text, text.ownerSVGElement].map((part) => part.getBoundingClientRect());
+    return isSeen(text) && (own.top < all.top - 2 || own.left < all.left - 2 || own.bottom > all.bottom + 2);
+  });
+  return [
+    ...[...words, ...outside].map((part) => `${part.getAttribute("class")}: ${part.textContent}`),
+    ...(invitation > field.clientWidth - 24 ? [content] : []),
+  ];
+}"""
 """What is cut of the words in Decode's panels."""
-COVERED = """() => document.querySelector("#figures").getBoundingClientRect().bottom
-  - document.querySelector("#stepper").getBoundingClientRect().top"""
+COVERED = """() => {
+  const PARTS = ["#figures", "#stepper", "#prompt", "#method", "#drawer", "#replay .choose"];
+  const box = (part) => document.querySelector(part).getBoundingClientRect();
+  const [figures, player, prompt, ...row] = PARTS.map(box);
+  if (innerWidth > 640) return figures.bottom - player.top;
+  const over = row.flatMap((one) => row.map((other) => (one.x < other.x ? one.right - other.x : 0)));
+  return Math.max(figures.bottom - prompt.top, ...over);
+}"""
+"""Pixels of tree and race that lie below the player; on a phone also of controls that lie below others."""
+LOW = [(1024, 720), (1100, 700), (1270, 640), (1366, 640)]
 
 
-@pytest.mark.parametrize("trace", ["code", "parting-gsd"])
+@pytest.mark.parametrize("trace", ["code", "opening", "parting-gsd", "parting-ersd"])
 def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(blank, url, trace):
     go(blank, f"{url}/?trace={trace}")
-    blank.evaluate("Object.assign(document.body.dataset, { chats: '', codes: '' })")  # chips of short names
-    for size in (*SIZES[:-1], (1100, 800)):
+    if trace == "code":  # other chips than those of the story pair
+        blank.evaluate("Object.assign(document.body.dataset, { chats: '', codes: '' })")
+    method = blank.evaluate("window.specdec.store.state.setup.method")
+    offered = blank.locator("#replay .look-line button:visible")
+    for size in (*SIZES[:-1], (1100, 800), *LOW, PHONE):
         resize(blank, size)
         for _ in range(2):
-            blank.locator(".open-more").click()
-            settle(blank)
-            assert blank.evaluate(CUT) == [], size
-            assert blank.evaluate(COVERED) <= 0, size
+            blank.locator(".open-more input").evaluate("input => input.click()")
+            for key in ("Home", "End"):
+                blank.keyboard.press(key)
+                settle(blank)
+                assert blank.evaluate(CUT) == [], (size, key)
+                assert blank.evaluate(COVERED) <= 0, size
+                expect(offered.filter(has_text="Show it")).to_have_count(1)
+        blank.locator("#method input:not(:checked)").first.evaluate("input => input.click()")
+        settle(blank)
+        assert blank.evaluate(CUT) == [], size
+        expect(offered).to_have_count(0)
+        blank.locator(f"#method input[value={method}]").evaluate("input => input.click()")
 
 
 CLIPPED = """() => [...document.querySelectorAll(".stills .line")].map((line) => {
@@ -117,13 +150,17 @@ CLIPPED = """() => [...document.querySelectorAll(".stills .line")].map((line) =>
 """How many tokens of each still picture are outside of it."""
 
 
-def test_still_pictures_show_all_tokens_and_end_with_their_panel(blank, url):
-    go(blank, url)
-    for size in (*SIZES, PHONE):
+@pytest.mark.parametrize("trace", ["story", "opening"])
+def test_still_pictures_show_all_tokens_and_end_with_their_panel(blank, url, trace):
+    go(blank, f"{url}/?trace={trace}")
+    for size in (*SIZES, *LOW, PHONE):
         resize(blank, size)
         assert blank.evaluate(CLIPPED) == [0, 0, 0], size
-        slow, panel = (blank.locator(part).bounding_box() for part in ("#text .slow", "#text"))
-        assert slow["x"] + slow["width"] <= panel["x"] + panel["width"], size
+        panel, *pictures = blank.locator("#text, #text .slow, #text .stills .line").evaluate_all(
+            "parts => parts.map((part) => part.getBoundingClientRect().toJSON())"
+        )
+        assert max(picture["right"] for picture in pictures) <= panel["right"], size
+        assert max(picture["bottom"] for picture in pictures) <= panel["bottom"], size
 
 
 @pytest.mark.parametrize("tab", OPENED)

@@ -512,6 +512,16 @@ def test_no_sentence_is_cut_for_a_long_token(tab, trace):
             assert page.evaluate(CUT, [kind, account]) == [True, []], (size, kind)
 
 
+def test_what_a_run_gained_is_whole_on_a_low_window(tab):
+    page = tab((1100, 700), "?trace=early-rejection", is_new=True)
+    page.keyboard.press("End")
+    for size in ((1100, 700), (1024, 768), (1366, 640), PHONE):
+        resize(page, size)
+        settle(page)
+        panel = "([panel]) => [panel.checkVisibility(), panel.scrollHeight - panel.clientHeight]"
+        assert page.locator("#result").evaluate_all(panel) == [True, 0], size
+
+
 def test_during_a_run_the_menu_hides_what_lies_below_it_and_no_tokens_are_compared_yet(tab):
     page = tab(PHONE, reduced_motion="reduce")
     expect(page.locator(".account .equal")).to_be_visible()
