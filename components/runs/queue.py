@@ -9,8 +9,8 @@ In each cycle the thread first begins the new runs. Then the visitors' addresses
 their share: the runs of each take part in one step of the batch, and its other jobs get the time of about
 `LIGHT` rows. A row is one token that the target evaluates.
 
-- An address pays for the rows of its trees, and for other work by its time. It waits if it has paid at least
-  `LIGHT` rows more than another address.
+- An address pays for the rows that the target evaluated for its trees and prompts, and for other work by its
+  time. It waits if it has paid at least `LIGHT` rows more than another address.
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
 - An error ends the job that it belongs to. If a forward pass fails for several runs, `Batch` repeats it for
   each run alone. A step that fails as a whole ends all runs of its batch.
@@ -25,7 +25,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import accumulate
@@ -370,24 +370,26 @@ class Queue:
             for job in [job for job in self._jobs if job.batch is batch]:
                 self._end(job, error)
             return
-        self._charge(chosen, time.monotonic() - start)
+        self._charge(chosen, batch.rows, time.monotonic() - start)
         for each in progress:
             if each.round is not None:
                 jobs[each.run].add(each.round)
             if each.ended:
                 self._end(jobs[each.run], each.error)
 
-    def _charge(self, chosen: Sequence[Job], seconds: float) -> None:
+    def _charge(self, chosen: Sequence[Job], evaluated: Mapping[Run, int], seconds: float) -> None:
         """Charge a step. The jobs share its time equally. Each address pays for its own rows, and for at
         least `LIGHT` if the step has several addresses."""
         rows = Counter[str]()
         for job in chosen:
-            rows[job.address] += _rows(job)
+            if job.run is not None and job.run in evaluated:
+                rows[job.address] += max(_OF_RUN, evaluated[job.run])
             job.owner.worked += seconds / len(chosen)
         charged = {address: max(LIGHT, own) for address, own in rows.items()} if len(rows) > 1 else rows
         for address, own in charged.items():
             self._paid[address] += own
-        self._seconds = max(seconds, _SHORTEST) / sum(charged.values())
+        if charged:  # every run of the step may have failed before its forward
+            self._seconds = max(seconds, _SHORTEST) / sum(charged.values())
         self._to_the_end(chosen)
 
 
@@ -422,10 +424,10 @@ def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
 
 
 def _rows(job: Job) -> int:
-    """Rows that the target evaluates for a round of this job, but at least the number that is counted for a
-    run."""
+    """Rows of the next step of this job, but at least the number that is counted for a run."""
     assert job.run is not None, "a job in a batch has a run"
-    return max(_OF_RUN, 1 + job.run.planted.num_draft_tokens)
+    assert job.batch is not None, "only jobs in a batch have rows"
+    return max(_OF_RUN, job.batch.rows_ahead(job.run))
 
 
 QUEUE = Queue()

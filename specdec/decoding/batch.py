@@ -50,14 +50,16 @@ its text has ended. failed: an error ended it."""
 class Batch:
     """Runs of one pair that are advanced together.
 
-    members: the runs that have not ended, with their states. times: the record of the times of rounds; None
-    for the pair's own, which "auto" reads. Models without a lean forward pass answer one run after another:
+    members: the runs that have not ended, with their states. rows: the rows that the target evaluated in the
+    last step, for each run that took part. times: the record of the times of rounds; None for the pair's own,
+    which "auto" reads. Models without a lean forward pass answer one run after another:
     the texts are the same, but a batch saves no time. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
         self.pair = pair
         self.members: dict[Run, Member] = {}
+        self.rows: dict[Run, int] = {}
         self._trees = AutoTrees(pair, times)
 
     def __len__(self) -> int:
@@ -100,6 +102,7 @@ class Batch:
         while drafting := [member for member in called if member.drafts]:
             _answer(drafting)
         drafted = time.perf_counter()
+        self.rows = {each.run: len(each.request.token_ids) for each in called if each.request is not None}
         _answer(called)
         self._learn(called, drafted - start, time.perf_counter() - drafted)
         for member in called:
@@ -113,6 +116,10 @@ class Batch:
         if rounds and len(rounds) == len(called):
             own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
             self._trees.learn(rounds, draft, max(target - own, 0.0))
+
+    def rows_ahead(self, run: Run) -> int:
+        """Rows of this run's next step: a piece of its prompt, or a round with its latest tree."""
+        return min(self.members[run].ahead, PIECE) or 1 + run.planted.num_draft_tokens
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
