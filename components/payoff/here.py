@@ -21,8 +21,6 @@ PATIENCE = 5.0
 """The measurement ends after this many seconds without a request."""
 _TYPICAL = 290
 """Approximate number of steps of a measurement."""
-_SOON = 0.2
-"""A request waits at most this many seconds. They suffice if the pair was measured before."""
 
 
 class Measurement:
@@ -45,7 +43,7 @@ class Measurement:
                 self._measured = here
                 self._job = self._queue.submit(Owner(), self._steps(here))
             job = self._job
-        if not job.ends_within(_SOON):
+        if not job.ended:
             return None
         with self._lock:
             if self._job is job and job.result is None:  # the measurement failed, or nobody waited for it
@@ -57,7 +55,7 @@ class Measurement:
         """Whether the current pair was measured, so that `ask` has an answer at once."""
         with self._lock:
             job, measured = self._job, self._measured
-        is_done = job is not None and job.ends_within(0) and job.result is not None
+        is_done = job is not None and job.ended and job.result is not None
         return is_done and lazy.is_loaded(self.pair) and lazy.present(self.pair) is measured
 
     @property

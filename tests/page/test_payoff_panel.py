@@ -1,11 +1,14 @@
 """The panel "Will it pay?": its set-ups, and its answers, which are those of `specdec.payoff`."""
 
+import asyncio
 import json
 import threading
 import time
 
+import httpx
 import pytest
 
+from components.page import serving
 from components.payoff import here, panel, presets
 from components.runs.lazy import LazyPair, shared
 from components.runs.queue import QUEUE, Owner
@@ -96,6 +99,32 @@ def test_a_measurement_delays_no_other_question_and_ends_when_its_visitor_has_le
     assert endless.wait(30)
 
 
+async def asked_by_thirty(http):
+    """The seconds of another question while thirty pages ask for the measurement."""
+
+    async def answer(preset):
+        return (await http.post("/ask/payoff/verdict", json={"preset": preset})).json()
+
+    start, polls = time.monotonic(), [asyncio.create_task(answer("here")) for _ in range(30)]
+    await asyncio.sleep(0.01)  # they are sent first
+    assert (await answer("gpu"))["speed_up"] > 1
+    seconds = time.monotonic() - start
+    assert all("measuring" in poll for poll in await asyncio.gather(*polls))
+    return seconds
+
+
+@pytest.mark.usefixtures("endless")
+def test_pages_that_wait_for_the_measurement_delay_no_other_question():
+    """If each of them held its thread for a fifth of a second, the question would wait for six seconds."""
+
+    async def seconds():
+        transport = httpx.ASGITransport(serving.server(panel.panel(PAIR)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
+            return await asked_by_thirty(http)
+
+    assert asyncio.run(seconds()) < 3
+
+
 def test_a_measurement_goes_on_while_it_is_asked_for(endless, monkeypatch):
     """Negative control of the test before: here the visitor stays."""
     monkeypatch.setattr(here, "PATIENCE", 1.0)
@@ -108,7 +137,9 @@ def test_a_measurement_goes_on_while_it_is_asked_for(endless, monkeypatch):
 
 def test_a_measurement_ends_when_the_pair_of_the_server_is_another_one(endless):
     served = shared(markov_pair(6))
-    assert "measuring" in panel.answering(served)({"preset": "here"})
+    fresh = panel.answering(served)
+    while not fresh({"preset": "here"})["measuring"]["left"]:
+        time.sleep(0.001)  # it has not begun
     served.exchange(markov_pair(6, seed=4))
     assert endless.wait(here.PATIENCE / 2)
 
