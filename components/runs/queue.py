@@ -61,11 +61,9 @@ seconds per row, and would cost too much after a very short step."""
 
 
 class Visitor(NamedTuple):
-    """The visitor of a job. address: visitors with the same address share seats and rounds; tab: the
-    browser's tab, or None."""
+    """The visitor of a job. Visitors with the same address share seats and rounds."""
 
     address: str
-    tab: Hashable | None = None
 
 
 NOBODY = Visitor("")

@@ -38,19 +38,17 @@ _RECENT = 16
 
 
 def visitor(request: Request) -> Visitor:
-    """The visitor of a request: the address, and the browser tab that sent it."""
+    """The visitor of a request."""
     assert request.request is not None, "a request that came through the network"
-    return Visitor(addresses.address(request.request.scope), request.session_hash)
+    return Visitor(addresses.address(request.request.scope))
 
 
 class Bounds(NamedTuple):
-    """The limits of a line: seats, waiting runs, and the waiting or seated runs of one address and of one
-    tab."""
+    """The limits of a line: seats, waiting runs, and the waiting or seated runs of one address."""
 
     seats: int
     waiting: int
     of_address: int
-    of_tab: int
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Line:
     def seat(self, visitor: Visitor = NOBODY) -> Seat:
         """Take a seat, or a place in the line if none is free.
 
-        ValueError if the line is full, or if this visitor's tab or address has too many runs.
+        ValueError if the line is full, or if this visitor's address has too many runs.
         """
         with self._lock:
             self._check(visitor)
@@ -97,14 +95,8 @@ class Line:
         return len(self._waiting)
 
     def _check(self, visitor: Visitor) -> None:
-        bounds, present = self._bounds(), [seat.visitor for seat in (*self._seated, *self._waiting)]
-        own = present.count(visitor) if visitor.tab is not None else 0
-        beside = sum(other.address == visitor.address for other in present)
-        if own >= bounds.of_tab:
-            raise ValueError(
-                f"{own} of your runs wait or run already; at most {bounds.of_tab} are allowed at once. Stop "
-                f"one, or wait until one ends"
-            )
+        bounds = self._bounds()
+        beside = sum(seat.visitor == visitor for seat in (*self._seated, *self._waiting))
         if beside >= bounds.of_address:
             raise ValueError(
                 f"{beside} runs from your network wait or run already, which is the limit. Try again in a "
@@ -202,14 +194,12 @@ class Seat(Owner):
 
 def _runs() -> Bounds:
     most = limits.current()
-    return Bounds(
-        min(most.seats, capacity.known()), most.waiting, most.runs_per_address, most.runs_per_visitor
-    )
+    return Bounds(min(most.seats, capacity.known()), most.waiting, most.runs_per_address)
 
 
 def _checks() -> Bounds:
     most = limits.current()
-    return Bounds(most.checks, most.checks_waiting, most.runs_per_address, most.runs_per_visitor)
+    return Bounds(most.checks, most.checks_waiting, most.runs_per_address)
 
 
 MODEL = Line(_runs)

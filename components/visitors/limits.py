@@ -25,7 +25,6 @@ class Limits:
     draft_tokens: int = _limit(64, "k, drafted tokens per round")
     seats: int = _limit(64, "runs that are decoded together, if the server has room for them")
     waiting: int = _limit(128, "runs that wait for a seat")
-    runs_per_visitor: int = _limit(2, "runs of one browser tab, waiting or running")
     runs_per_address: int = _limit(64, "runs of one address, waiting or running; a class may share one")
     checks: int = _limit(4, "losslessness checks that take turns with the runs")
     checks_waiting: int = _limit(64, "losslessness checks that wait")

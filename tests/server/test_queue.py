@@ -461,7 +461,7 @@ def test_the_beginning_is_told_of_until_the_run_is_there(queue):
 def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
     prompt, settings = asked(0)
     run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
-    with Line(lambda: Bounds(4, 4, 4, 4), queue).seat() as seat:
+    with Line(lambda: Bounds(4, 4, 4), queue).seat() as seat:
         assert next(seat.do(made(run), begins_run=True).batches(0))
     let_closed_runs_end()
     assert run.rounds[-1].finish is None

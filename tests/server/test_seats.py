@@ -11,7 +11,7 @@ from components.runs.seats import Bounds, Line, Visitor
 
 
 def line(**changes):
-    bounds = Bounds(seats=8, waiting=64, of_address=64, of_tab=2)._replace(**changes)
+    bounds = Bounds(seats=8, waiting=64, of_address=64)._replace(**changes)
     return Line(lambda: bounds, Queue())
 
 
@@ -71,20 +71,17 @@ def test_whoever_waits_hears_of_the_free_seat_at_once():
     assert time.monotonic() - start < 60
 
 
-def test_a_tab_has_a_few_runs_an_address_more_and_the_line_an_end():
-    queue = line(seats=1, waiting=4, of_address=3, of_tab=2)
-    mine = [queue.seat(Visitor("a", "me")) for _ in range(2)]
-    with pytest.raises(ValueError, match="2 of your runs wait or run already; at most 2 are allowed at once"):
-        queue.seat(Visitor("a", "me"))
-    queue.seat(Visitor("a", "you"))
+def test_an_address_has_a_few_runs_and_the_line_an_end():
+    queue = line(seats=1, waiting=4, of_address=3)
+    mine = [queue.seat(Visitor("a")) for _ in range(3)]
     with pytest.raises(ValueError, match="3 runs from your network wait or run already, which is the limit"):
-        queue.seat(Visitor("a", "they"))
+        queue.seat(Visitor("a"))
     for address in "bc":
         queue.seat(Visitor(address))
     with pytest.raises(ValueError, match="4 runs wait for the model already, which is the limit"):
         queue.seat(Visitor("d"))
     mine[1].__exit__()
-    assert not queue.seat(Visitor("a", "me")).seated.is_set()
+    assert not queue.seat(Visitor("a")).seated.is_set()
 
 
 @pytest.mark.parametrize(("seats", "kept"), [(8, 2), (5, 1), (4, 1), (3, 0), (1, 0)])
@@ -98,7 +95,7 @@ def test_one_address_leaves_seats_to_others(seats, kept):
 
 def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_that_had_least():
     queue = line(seats=1)
-    flood = [queue.seat(Visitor("flood", n // 2)) for n in range(6)]
+    flood = [queue.seat(Visitor("flood")) for _ in range(6)]
     honest = [queue.seat(Visitor(name)) for name in ("one", "two")]
     assert [next(seat.wait()).number for seat in honest] == [1, 2]
     assert next(flood[1].wait()).number == 3
@@ -111,7 +108,7 @@ def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_tha
 
 def test_a_class_behind_one_address_waits_in_line():
     queue = line()
-    students = [queue.seat(Visitor("school", number)) for number in range(40)]
+    students = [queue.seat(Visitor("school")) for _ in range(40)]
     for student in students:
         list(student.wait())  # all other visitors have left before
         student.__exit__()
