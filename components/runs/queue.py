@@ -1,6 +1,6 @@
 """All work of the model: jobs with states, in one fair queue, which one thread advances.
 
-    submit ──▶ WAITING ──▶ RUNNING ──▶ DONE or FAILED
+    submit ──▶ WAITING ──▶ RUNNING ──▶ DONE, FAILED or CANCELLED
 
 A job is a generator of small steps: a measurement, a check, or the beginning of a run. If it returns a `Run`,
 the job continues with the run's rounds, which are decoded in one batch with the other runs of its pair.
@@ -86,6 +86,7 @@ class State(Enum):
     RUNNING = auto()
     DONE = auto()
     FAILED = auto()
+    CANCELLED = auto()
 
 
 class Job:
@@ -93,18 +94,23 @@ class Job:
 
     run: the run that the steps returned. batch: the batch in which the run is decoded. values: the rounds of
     the run, or the values that the steps yielded, without None. result: the value that the steps returned.
-    error: why the job failed. key: the name of the measurement that the run needs.
+    error: why the job failed. key: the name of the measurement that the run needs, if any.
     """
 
-    def __init__(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False):
-        self.owner, self.steps, self.begins_run = owner, steps, begins_run
+    def __init__(
+        self,
+        owner: Owner,
+        steps: Generator[Any, None, Any],
+        begins_run: bool = False,
+        key: Hashable | None = None,
+    ):
+        self.owner, self.steps, self.begins_run, self.key = owner, steps, begins_run, key
         self.state = State.WAITING
         self.run: Run | None = None
         self.batch: Batch | None = None
         self.values: list[Any] = []
         self.result: Any = None
         self.error: BaseException | None = None
-        self.key: Hashable = None
         self.closed = False
         self._begun, self._news, self._ended = (threading.Event() for _ in range(3))
 
@@ -143,7 +149,7 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether the job is done or has failed."""
+        """Whether the job is done, has failed or was cancelled."""
         return self._ended.is_set()
 
     def ends_within(self, seconds: float | None) -> bool:
@@ -173,7 +179,8 @@ class Job:
 
     def end(self, error: BaseException | None = None) -> None:
         """Mark the end. error: the reason if the job failed."""
-        self.error, self.state = error, State.FAILED if error else State.DONE
+        self.error = error
+        self.state = State.FAILED if error else State.CANCELLED if self.closed else State.DONE
         for event in (self._ended, self._news, self._begun):
             event.set()
 
@@ -192,13 +199,18 @@ class Queue:
         self._seconds = _SECONDS
         self._lone: float | None = None
 
-    def submit(self, owner: Owner, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
+    def submit(
+        self,
+        owner: Owner,
+        steps: Generator[Any, None, Any],
+        begins_run: bool = False,
+        key: Hashable | None = None,
+    ) -> Job:
         """Queue a job. RuntimeError if the system has no thread left; the next call tries again.
 
-        begins_run: the steps lead to a run, and the first step yields the key of the measurement that the run
-        needs, if any.
+        begins_run: the steps lead to a run. key: the name of the measurement that the run needs, if any.
         """
-        job = Job(owner, steps, begins_run)
+        job = Job(owner, steps, begins_run, key)
         with self._lock:
             if not self._is_running:
                 threading.Thread(target=self._work, name=THREAD, daemon=True).start()
@@ -238,7 +250,8 @@ class Queue:
     def _cycle(self) -> None:
         """Begin new runs. Then work for each address that has paid least."""
         turns = self._turns()
-        for job in [job for job in self._jobs if job.state is State.WAITING and job.begins_run]:
+        new = [job for job in self._jobs if job.state is State.WAITING and job.begins_run]
+        for job in [job for job in new if job.key is None or job.key in self._measured]:
             self._advance(job)
         for address in turns:
             self._do_steps(address)
@@ -283,7 +296,7 @@ class Queue:
 
     def _advance(self, job: Job) -> None:
         """Do a job's next step. As soon as its run exists, the run joins its batch."""
-        is_free = job.begins_run and job.state is State.WAITING
+        is_free = job.begins_run and job.state is State.WAITING and job.key is None
         job.state, start = State.RUNNING, time.monotonic()
         try:
             value = next(job.steps)
@@ -300,8 +313,7 @@ class Queue:
             self._end(job, error)
         else:
             if job.begins_run:
-                job.key = job.key or value or job
-                self._measured.discard(job.key)
+                self._measured.discard(job.key)  # the pair has forgotten the result
             else:
                 self._to_the_end([job])
                 if value is not None:

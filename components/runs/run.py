@@ -128,7 +128,9 @@ def begin(
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
         return BorrowedJob(pair.start(settings, detail, prompt_ids))
-    return seat.do(starting(pair, settings, detail, prompt_ids), begins_run=True)
+    assert isinstance(pair, specdec.ModelPair), "the pair is in this process"
+    steps = starting(pair, settings, detail, prompt_ids)
+    return seat.do(steps, begins_run=True, key=topologies.measurement(pair, settings))
 
 
 def starting(

@@ -178,10 +178,10 @@ class Seat(Owner):
             job.close()
         self._line._leave(self)
 
-    def do(self, steps: Generator[Any, None, Any], begins_run: bool = False) -> Job:
-        """A job that does these steps. It ends when the seat is given up, or earlier. begins_run: the steps
-        lead to a run, which the job decodes."""
-        self._jobs.append(self._line.queue.submit(self, steps, begins_run))
+    def do(self, steps: Generator[Any, None, Any], **options: Any) -> Job:
+        """A job that does these steps. It ends when the seat is given up, or earlier. options: those of
+        `Queue.submit`."""
+        self._jobs.append(self._line.queue.submit(self, steps, **options))
         return self._jobs[-1]
 
     def wait(self, every: float = TOLD_EVERY) -> Iterator[Place]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -51,8 +51,6 @@ def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
 def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
     """Choose the topology of that name for `specdec.stream`, in small steps if it must be measured.
 
-    The first step yields the key of the measurement: all runs with the same key can use its result.
-
     tree: the tree to use instead of a measured one, in the notation of `written`. sampling: temperature,
     top_k and top_p; acceptance is measured at values near them (`neighbour`).
     ValueError lists the known names or says which value does not fit.
@@ -66,11 +64,20 @@ def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **
     return specdec.topology.named(name, k)
 
 
+def measurement(pair: ModelPair, settings: Any) -> Hashable | None:
+    """The key of the measurement that a run with these settings needs, or None. Runs with the same key can
+    use the same result."""
+    if not has_to_measure(settings):
+        return None
+    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
+    measured = RunSettings(settings.method, 1, neighbour(sampling), None, False)
+    return None if _shipped(pair, measured) else (id(pair), measured_as(settings.method), measured.sampling)
+
+
 def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> Steps[Any]:
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
     if shipped := _shipped(pair, settings):
         return specdec.optimal_topology(shipped, k)
-    yield id(pair), measured_as(method), settings.sampling
     return specdec.optimal_topology((yield from measuring(pair, settings)), k)
 
 

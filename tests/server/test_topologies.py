@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import specdec
 from components.page.settings import VisitorSettings
-from components.runs import topologies
+from components.runs import run, seats, topologies
 from components.visitors import limits
 from specdec.decoding import acceptance
 from specdec.models import MarkovModel
@@ -92,6 +92,7 @@ def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
     with pytest.raises(StopIteration) as end:
         next(steps)
     assert end.value.value.num_draft_tokens == 8
+    assert topologies.measurement(pair, VisitorSettings("", method, "optimal", k=8)) is None
     assert not pair.measurements
 
 
@@ -146,6 +147,15 @@ def test_neighbours_share_a_measurement(monkeypatch):
 def test_the_neighbour_is_a_sampling_nearby(asked, measured):
     assert topologies.neighbour(asked) == measured
     assert topologies.neighbour(measured) == measured
+
+
+def test_runs_whose_samplings_are_near_begin_with_the_key_of_one_measurement():
+    pair, asked = markov_pair(6), [{"temperature": 0.5}, {"temperature": 0.52}, {"temperature": 0.9}]
+    with seats.MODEL.seat() as seat:
+        first, near, far = (
+            run.begin(seat, pair, VisitorSettings("", "gsd", "optimal", **own)).key for own in asked
+        )
+    assert first == near != far
 
 
 def test_measuring_can_be_left_between_its_steps():
