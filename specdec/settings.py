@@ -56,7 +56,10 @@ class Setting:
         return not any(getattr(settings, name) in values for name, values in self.unless.items())
 
     def words(self, default: Any, most: float | None = None) -> str:
-        """The help with the values and the default. most: the largest number if it is below the setting's."""
+        """The help, the values, the default, and when a run does not use the setting.
+
+        most: the largest number if it is below the setting's.
+        """
         most = self.most if most is None else most
         parts = [f"{value}: {meaning}" for value, meaning in self.choices.items()]
         if self.least is not None:
@@ -64,7 +67,9 @@ class Setting:
             parts.append(f"{self.least:g} or more" if is_open else f"{self.least:g} to {most:g}")
         if default not in (None, ""):
             parts.append(f"default: {default}")
-        return f"{self.help or self.label} ({'; '.join(parts)})"
+        unused = [f"{name} {' or '.join(map(str, values))}" for name, values in self.unless.items()]
+        parts += [f"unused with {', '.join(unused)}"] if unused else []
+        return (self.help or self.label) + (f" ({'; '.join(parts)})" if parts else "")
 
 
 NO_DRAFT = {"method": tuple(name for name, entry in METHODS.items() if not entry.drafts)}

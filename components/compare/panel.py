@@ -62,10 +62,9 @@ def panel(pair: Pair) -> frame.Part:
 
     # The function is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
     def compare(request: Request, asked: dict[str, Any]) -> Iterator[str]:
-        """Run several methods one after the other from one prompt and seed. asked: as `request` of
-        `components.compare.run.updates`."""
         yield from compare_run.updates(drafts, asked, visitor=seats.visitor(request))
 
+    compare.__doc__ = compare_run.description()
     return frame.panel(
         "compare",
         frame.template("compare/panel", examples=EXAMPLES, legend=legend("rejected"), **SHARED[chats]),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from components.compare.drafts import Drafts
-from components.page.settings import VisitorSettings
+from components.page.settings import TABLE, VisitorSettings, described
 from components.page.values import words
 from components.runs import feed, run, seats, topologies
 
@@ -20,8 +20,21 @@ REFERENCE = "reference"
 """The name of the autoregressive run."""
 MOST_COLUMNS = 4
 
-_SHARED = ("prompt", "seed", "max_new_tokens", "temperature")
-_OWN = ("method", "topology", "k")
+_OWN = ("method", *(name for name, row in TABLE.items() if "method" in row.setting.unless))
+"""The settings of each column: the method, and what only drafting methods use."""
+_SHARED = [name for name in TABLE if name not in _OWN]
+
+
+def description() -> str:
+    """The description of the endpoint for clients. `asked` is the request of `updates`."""
+    return f"""Run several methods one after the other from one prompt and seed. Yields updates as JSON texts.
+
+asked: an object with the settings of all columns, and columns: a list of objects with a name, a draft and the
+settings of one column. reference: whether to measure autoregressive decoding too. models: the models of the
+earlier reference, if it is not measured again. The settings of all columns are these.
+{described(_SHARED)}
+The settings of one column are these.
+{described(_OWN)}"""
 
 
 @feed.ending_in_words
@@ -30,9 +43,7 @@ def updates(
 ) -> Generator[str]:
     """Run a request as JSON updates. All runs share one seat at the model.
 
-    request: prompt, seed (None draws one), max_new_tokens and temperature for all columns; columns, each with
-    name, method, topology, k and draft; reference: whether to measure autoregressive decoding too; models:
-    the models of the earlier reference, if it is not measured again. visitor: as in `run.updates`.
+    request: as `description` says. visitor: as in `run.updates`.
 
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
@@ -52,8 +63,8 @@ def updates(
 def _shared(request: Any) -> VisitorSettings:
     if not isinstance(request, Mapping):
         raise ValueError(f"a comparison needs an object with names and values, not {request!r:.80}")
-    asked: dict[str, Any] = {name: request.get(name) for name in _SHARED}
-    return VisitorSettings(method="ar", chat=True, **asked).checked()
+    asked: dict[str, Any] = {name: request[name] for name in _SHARED if name in request}
+    return VisitorSettings(**{"chat": True} | asked, method="ar").checked()
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -71,7 +82,7 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
         raise ValueError(f"columns must be a list of at most {MOST_COLUMNS}, not {columns!r:.80}")
     for column in columns:
         if not isinstance(column, Mapping) or not isinstance(column.get("name"), str):
-            raise ValueError(f"a column is {column!r:.80}; give name, method, topology, k and draft")
+            raise ValueError(f"a column is {column!r:.80}; give name, draft and settings such as topology")
         words("column", column["name"])  # every update of the column repeats the name
     return columns
 
@@ -81,7 +92,7 @@ def _column(
 ) -> Iterator[str]:
     """The updates of one column. An error becomes a message that names the column."""
     name: str = wanted["name"]
-    own: dict[str, Any] = {part: wanted.get(part) for part in _OWN}
+    own: dict[str, Any] = {part: wanted.get(part, TABLE[part].setting.default) for part in _OWN}
     try:
         draft = words("draft", wanted.get("draft"))
         yield from _decoded(interval, seat, drafts, name, draft, replace(shared, **own).checked())

@@ -125,9 +125,8 @@ def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
 def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
 
-    # The function is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
-    def decode(request: Request, *values: Any) -> Iterator[str]:
-        yield from run.updates(pair, VisitorSettings(*values), visitor=seats.visitor(request))
+    def decode(request: Request, settings: VisitorSettings) -> Iterator[str]:
+        return run.updates(pair, settings, visitor=seats.visitor(request))
 
     return frame.panel(
         "feed",

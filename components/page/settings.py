@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal
@@ -125,12 +125,10 @@ _NO_K = _NO_TREE | {"topology": tuple(name for name, entry in TOPOLOGIES.items()
 
 @dataclass(frozen=True)
 class VisitorSettings:
-    """The settings of one run as the visitor sent them.
+    """The settings of one run as the visitor sent them, which the rows describe.
 
-    seed: None draws one; baseline: measure plain decoding too; chat: let the chat template format the prompt
-    if the models have one; history: the conversation before the prompt, questions and answers in turn (the
-    page sends a JSON list); tree: a tree in the notation of `topologies.written`, used instead of a measured
-    one. The fields hold unchecked values of the browser until `checked` returns a checked copy.
+    seed: None draws one. The fields hold unchecked values of the browser until `checked` returns a checked
+    copy.
     """
 
     prompt: str = _row(Setting("prompt", "text", "", label="Prompt"), check=_text)
@@ -162,14 +160,27 @@ class VisitorSettings:
         ),
         form="flag", opening=True,
     )  # fmt: skip
-    chat: bool = _row(Setting("chat", "flag", False, label="Chat template"), form="flag")
+    chat: bool = _row(
+        Setting(
+            "chat", "flag", False, label="Chat template",
+            help="the chat template formats the prompt if the models have one",
+        ),
+        form="flag",
+    )  # fmt: skip
     history: Sequence[str] | str = _row(
-        Setting("history", "text", (), label="Conversation", unless={"chat": (False,)}),
+        Setting(
+            "history", "text", (), label="Conversation", unless={"chat": (False,)},
+            help="the conversation before the prompt, a JSON list of questions and answers in turn",
+        ),
         form="hidden", remote="", check=_conversation,
     )  # fmt: skip
     tree: str = _row(
-        Setting("tree", "text", "", label="Tree", recorded=False, unless=_NO_TREE), form="hidden", check=_tree
-    )
+        Setting(
+            "tree", "text", "", label="Tree", recorded=False, unless=_NO_TREE,
+            help="used instead of a measured tree, in the notation of the page's address",
+        ),
+        form="hidden", check=_tree,
+    )  # fmt: skip
 
     def checked(self) -> VisitorSettings:
         """A checked copy with whole numbers as `int`; a setting that the run does not use has its default.
@@ -191,24 +202,34 @@ ADDRESSES = {row.setting.address: name for name, row in TABLE.items()}
 """The name of each setting, by its name in the address."""
 
 
-def declared(
-    decode: Callable[..., Iterator[str]], request: type, description: str
-) -> Callable[..., Iterator[str]]:
-    """Give `decode` one declared parameter for each setting, so that Gradio can make an endpoint of it. A
-    client passes them by name; only the prompt is necessary.
+def described(names: Iterable[str] = TABLE) -> str:
+    """Settings in words for clients of an endpoint. Gradio tells them the defaults, and joins the lines."""
+    return "\n".join(f"{name}: {TABLE[name].setting.words(None, TABLE[name].most)}." for name in names)
 
-    decode: takes a request and the values of all settings. request: the type of its first parameter.
-    description: the endpoint's description for clients."""
+
+def declared(
+    decode: Callable[[Any, VisitorSettings], Iterator[str]], request: type, description: str
+) -> Callable[..., Iterator[str]]:
+    """`decode` with one parameter for each setting, so that Gradio can make an endpoint of it.
+
+    A client passes them by name; only the prompt is necessary. decode: takes a request and settings. request:
+    the type of its first parameter. description: the endpoint's, for clients, without the settings.
+    """
+
+    # It is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
+    def endpoint(request: Any, *values: Any) -> Iterator[str]:
+        yield from decode(request, VisitorSettings(**dict(zip(TABLE, values, strict=True))))
+
     parameter = partial(inspect.Parameter, kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [parameter("request", annotation=request)]
     for name, row in TABLE.items():
         default = inspect.Parameter.empty if name == "prompt" else row.default_of_endpoint
         parameters.append(parameter(name, default=default, annotation=row.setting.type))
-    decode.__doc__ = description
-    decode.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": Iterator[str]}
+    endpoint.__doc__ = f"{description}\n{described()}"
+    endpoint.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": Iterator[str]}
     signature = inspect.Signature(parameters, return_annotation=Iterator[str])
-    decode.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
-    return decode
+    endpoint.__signature__ = signature  # type: ignore[attr-defined]  # a function takes any attribute
+    return endpoint
 
 
 SCRIPT = ASSETS / "shared" / "settings.js"

@@ -15,10 +15,8 @@ from typing import Any, ParamSpec
 
 import torch
 
-from components.runs import seats, topologies
+from components.runs import seats
 from specdec import Round
-from specdec.figures.topologies import TOPOLOGIES
-from specdec.methods import METHODS
 
 _P = ParamSpec("_P")
 
@@ -27,20 +25,14 @@ INTERVAL = 0.25
 `tests.stress.watched` measures the cost.
 """
 
-DESCRIPTION = f"""Decode speculatively. Yields updates as JSON texts.
+DESCRIPTION = """Decode speculatively. Yields updates as JSON texts.
 
 An update has a `phase` (waiting, choosing, running, baseline, done or error) and the `rounds` since the
 last update (`specdec.Round.from_json` reads one). The rounds of the phase "baseline" are those of plain
 decoding. The first update of the phase "running" also has the `setup`. "done" has the run's `acceptance`, as
 `specdec.Generation.acceptance`, and "error" has a `message`.
-
-method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k: number of drafted tokens, not used by
-{" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch these limits off; temperature = 0 is
-greedy. The same seed gives the same rounds. baseline: measure plain decoding too. chat: let the chat template
-write the prompt if the models have one; history: the conversation before the prompt, a JSON list of questions
-and answers in turn. tree: the tree to use instead of a measured one, in the notation of the page's address.
 """
-"""The description of the endpoint for clients."""
+"""The description of the endpoint for clients, without its settings."""
 
 
 def update(phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:

@@ -19,6 +19,7 @@ from components.decode import controls
 from components.page import assets, frame, serving
 from components.page.settings import TABLE, VisitorSettings
 from components.runs import run, topologies
+from specdec.drafters.catalogue import DRAFTERS
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
@@ -121,10 +122,14 @@ def test_clients_see_the_streams_and_nothing_else(endpoints):
     assert {*endpoints} == {"/decode", "/compare", "/check_losslessness", "/load_pair"}
 
 
-def test_clients_are_told_every_method_and_topology(endpoints):
+def test_clients_are_told_every_setting_and_choice(endpoints):
     told = endpoints["/decode"]["description"]
-    for name in (*METHODS, *topologies.NAMES):
-        assert re.search(rf"\b{name}\b", told), name
+    for name in (*METHODS, *topologies.NAMES, *DRAFTERS):
+        assert f" {name}: " in told.replace("(", " "), name
+    assert {name for name, row in TABLE.items() if f" {name}: {row.setting.help}" not in told} == set()
+    assert "k: k: drafted tokens per round (1 to 64; unused with method ar, drafter copies, topology" in told
+    for shared in ("temperature: 0 is greedy (0 to 100).", "columns:"):
+        assert shared in endpoints["/compare"]["description"]
 
 
 def test_the_form_of_a_run_and_the_typed_endpoint_have_the_settings_of_the_table(page, endpoints):

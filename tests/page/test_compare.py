@@ -204,3 +204,13 @@ def test_drafts_follow_the_models_of_the_pair(pair):
     changing.exchange(specdec.ModelPair(pair.draft, pair.draft, pair.tokenizer))
     assert known.pair_with("uniform").target is pair.draft
     assert begun.pair_with("uniform") is blind
+
+
+def test_a_setting_of_drafting_is_a_column_s_and_every_other_one_is_shared(known):
+    columns = [column("copies", drafter="copies"), {"name": "usual", "draft": "own"}]
+    found = texts(received(known, request(*columns, top_k=1)))
+    assert found["copies"] == found["usual"] == found[compare_run.REFERENCE]
+    greedy = specdec.generate(known.pair, PROMPT, method="ar", temperature=0, max_new_tokens=LENGTH)
+    assert found["usual"] == greedy.token_ids
+    [failed] = [each for each in received(known, request(column(drafter="no"))) if each["phase"] == "failed"]
+    assert "drafter = 'no'" in failed["message"]
