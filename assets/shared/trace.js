@@ -153,26 +153,19 @@ export const recordedSettings = (setup) =>
     ]),
   );
 
-// The shown run as the file's object: settings, models and rounds, then plain decoding.
+// The shown run as the file's object.
 /**
  * @param {Run} run
  * @returns {Generation}
  */
 export function fromState({ setup, rounds, prefillSeconds, baseline = [], timings = [] }) {
   const name = (role) => setup.models.find((model) => model.role === role)?.name ?? "";
-  return {
-    draft_temperature: setup.draft_temperature ?? null,
-    ...recordedSettings(setup),
-    paths: setup.paths,
-    prompt_ids: setup.prompt_ids,
-    target: name("target"),
-    draft: name("draft"),
-    prefill_seconds: prefillSeconds,
-    rounds,
-    arithmetic: setup.arithmetic ?? "",
-    baseline,
-    timings,
-    choice: setup.choice ?? null,
-    trees: setup.trees ?? [],
-  };
+  const names = { target: name("target"), draft: name("draft") };
+  /** @type {any} */
+  const values = { ...setup, ...names, prefill_seconds: prefillSeconds, rounds, baseline, timings };
+  /** @type {[string, any][]} */
+  const fields = Object.entries(RECORD.Generation);
+  return /** @type {any} */ (
+    Object.fromEntries(fields.map(([name, { default: usual }]) => [name, values[name] ?? usual]))
+  );
 }

@@ -21,7 +21,7 @@ from specdec.decoding.auto import AutoTrees, Choice, first_choice
 from specdec.decoding.engine import Engine
 from specdec.drafters.catalogue import MODEL, entry_of, has_tree
 from specdec.drafters.proposed import Drafting, drafter_name
-from specdec.settings import RunSettings
+from specdec.settings import SETTINGS, RunSettings
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
 from specdec.trace import Generation, Method, Planted, Round
@@ -73,17 +73,8 @@ def stream(
 
     ValueError, before anything is computed, names the argument that does not fit and what would fit.
     """
-    settings = RunSettings.of(
-        method=method,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        detail=detail,
-        drafter=drafter,
-        draft_temperature=draft_temperature,
-    )
+    given = locals()
+    settings = RunSettings.of(**{name: given[name] for name in (*SETTINGS, "detail")})
     return Run(pair, prompt, settings, topology, at_once)
 
 
@@ -103,20 +94,7 @@ def generate(
     draft_temperature: float | None = None,
 ) -> Generation:
     """Decodes to the end. Arguments and errors are those of `stream`, but detail is off by default."""
-    run = stream(
-        pair,
-        prompt,
-        method=method,
-        topology=topology,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        detail=detail,
-        drafter=drafter,
-        draft_temperature=draft_temperature,
-    )
+    run = stream(**locals())
     for _ in run:
         pass
     return run.generation

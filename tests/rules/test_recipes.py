@@ -85,8 +85,25 @@ DRAFTER_ROW = '''    "again": Entry("the last token again", lambda _: Again(), u
 }
 """All drafters'''
 
-SETTING = """    draft_temperature: float | None = _row("draft_temperature", form="number", step=0.1)
-    chat: bool = _row("""
+ROW = """    Setting(
+        "draft_top_k", "whole", None, 0, label="Top-k of the draft", help="speed only",
+        address="draft-top-k", unless=NO_DRAFT | _NO_MODEL,
+    ),
+)  # fmt: skip
+"""
+FIELD = "    draft_top_k: int | None = None\n"
+ARGUMENT = "    draft_top_k: int | None = None,\n"
+CORE = """        sampling = self.sampling if self.draft_top_k is None else replace(
+            self.sampling, top_k=self.draft_top_k
+        )
+        if self.draft_temperature is None:
+            return sampling
+        return replace(sampling, temperature"""
+OLD_CORE = """        if self.draft_temperature is None:
+            return self.sampling
+        return replace(self.sampling, temperature"""
+RECORDED = "    draft_top_k: Annotated[int, Field(ge=0)] | None = None\n"
+ON_PAGE = """    draft_top_k: int | None = _row("draft_top_k", form="number", step=1)\n"""
 
 PANEL = """
 from components.page import frame
@@ -133,21 +150,35 @@ CHANGES = [
     (COLOURS, "  --sequence: #a9bccf;", "  --matching: #9494ff;\n  --sequence: #a9bccf;"),
     (DRAFTERS, BASE, f"from specdec.drafters.again import Again\n{BASE}"),
     (DRAFTERS, '}\n"""All drafters', DRAFTER_ROW),
-    ("components/page/settings.py", "    chat: bool = _row(", SETTING),
+    ("specdec/settings.py", ")  # fmt: skip\n", ROW),
+    ("specdec/settings.py", '    drafter: Drafting = "model"\n', '    drafter: Drafting = "model"\n' + FIELD),
+    ("specdec/settings.py", OLD_CORE, CORE),
+    (
+        "specdec/decoding/run.py",
+        "    at_once: int = 1,\n) -> Run:",
+        ARGUMENT + "    at_once: int = 1,\n) -> Run:",
+    ),
+    ("specdec/decoding/run.py", "None,\n) -> Generation:", "None,\n" + ARGUMENT + ") -> Generation:"),
+    (
+        "specdec/trace/generation.py",
+        '    drafter: str = "model"\n',
+        '    drafter: str = "model"\n' + RECORDED,
+    ),
+    ("components/page/settings.py", "    chat: bool = _row(\n", ON_PAGE + "    chat: bool = _row(\n"),
     ("app.py", IMPORT, f"from components.coin import panel as coin\n{IMPORT}"),
     ("app.py", TAB, OWN_TAB + TAB),
 ]
 """Files, and the only place in each that is replaced by a text."""
 
 CHECKS = """
-import inspect, json
+import contextlib, inspect, io, json
 import specdec
 from components.decode import controls
 from components.page.catalogue import drafter_menu, method_menu
 from components.page.settings import VisitorSettings
 from components.runs import run
 from specdec.exactness.losslessness import Check
-from specdec.terminal.command import parser
+from specdec.terminal import command
 from tests.helpers.distributions import TREE, markov_pair
 
 def reads_back(record):
@@ -169,24 +200,35 @@ drafter = {
     "accepted": record.acceptance.num_accepted > 0,
     "record": [reads_back(record), record.drafter, record.draft],
     "menu": dict(drafter_menu())["the last token again"],
-    "help": "again" in parser().format_help(),
+    "help": "again" in command.parser().format_help(),
 }
 
 pair = specdec.load_pair("stories")
 form = controls.panel(pair)
-parameter = inspect.signature(form.streams["decode"]).parameters["draft_temperature"]
-asked = VisitorSettings("Once", method="gsd", max_new_tokens=4, seed=1, draft_temperature=0.5)
+endpoint = form.streams["decode"]
+parameter = inspect.signature(endpoint).parameters["draft_top_k"]
+asked = VisitorSettings("Once", method="gsd", max_new_tokens=4, seed=1, draft_top_k=1)
 updates = [json.loads(text) for text in run.updates(pair, asked)]
 opening, *_ = [each["setup"] for each in updates if "setup" in each]
-refused = json.loads(list(run.updates(pair, VisitorSettings("Once", draft_temperature=-1)))[-1])
+refused = json.loads(list(run.updates(pair, VisitorSettings("Once", draft_top_k=-1)))[-1])
 record = run.start(pair, asked.checked()).generation
+command._loaded = lambda options: pair
+arguments = "Once --topology sequence(2) --tokens 4 --seed 1 --json --draft-top-k 1".split()
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    command.main(arguments)
+of_command = json.loads(printed.getvalue())["generation"]
+drafted = specdec.generate(pair, "Once", method="gsd", detail=True, draft_top_k=1, seed=1, max_new_tokens=9)
 setting = {
     "endpoint": [parameter.annotation.__name__, parameter.default],
-    "labelled": "Temperature of the draft" in form.html,
-    "address": form.fields["live"]["draft-temperature"],
-    "setup": opening["draft_temperature"],
+    "described": "draft_top_k: speed only (0 or more; unused with method ar" in endpoint.__doc__,
+    "labelled": "Top-k of the draft" in form.html,
+    "address": form.fields["live"]["draft-top-k"],
+    "setup": opening["draft_top_k"],
+    "unused": VisitorSettings("Once", method="ar", draft_top_k=-1).checked().draft_top_k,
     "refused": refused["message"],
-    "record": json.loads(record.to_json())["draft_temperature"],
+    "record": specdec.Generation.from_json(record.to_json()).draft_top_k,
+    "command": [of_command["draft_top_k"], "--draft-top-k" in command.parser().format_help()],
+    "core": {node.q for round in drafted.rounds for node in round.nodes} == {1.0},
 }
 print(json.dumps({"rule": rule, "drafter": drafter, "setting": setting}))
 """
@@ -257,17 +299,22 @@ def test_a_new_drafter_takes_its_file_and_one_row(found):
 
 
 @pytest.mark.slow
-def test_a_new_setting_takes_one_row(project, found):
+def test_a_new_setting_takes_its_rows_and_the_core(project, found):
     assert found["setting"] == {
-        "endpoint": ["float", None],
+        "endpoint": ["int", None],
+        "described": True,
         "labelled": True,
-        "address": {"kind": "number", "default": None, "least": 0, "most": 100, "whole": False},
-        "setup": 0.5,
-        "refused": "draft-temperature = -1 is not a number from 0 to 100",
-        "record": 0.5,
+        "address": {"kind": "number", "default": None, "least": 0, "most": None, "whole": True},
+        "setup": 1,
+        "unused": None,
+        "refused": "draft-top-k = -1 is not a whole number from 0 up",
+        "record": 1,
+        "command": [1, True],
+        "core": True,
     }
-    script = (project / "assets" / "shared" / "settings.js").read_text()
-    assert '"address": "draft-temperature"' in script
+    shared = project / "assets" / "shared"
+    assert '"address": "draft-top-k"' in (shared / "settings.js").read_text()
+    assert '"draft_top_k": {"type": "integer"' in (shared / "record.js").read_text()
 
 
 @pytest.mark.slow

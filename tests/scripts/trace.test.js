@@ -4,18 +4,17 @@ import { RECORD } from "../../assets/shared/record.js";
 import { checkSize, fromState, parse, toRun } from "../../assets/shared/trace.js";
 import { runs, texts } from "./recorded.js";
 
+// The fields of a record that have a default, with it. Older records lack them.
+const defaults = (record) =>
+  Object.fromEntries(
+    Object.entries(RECORD[record]).flatMap(([name, field]) => ("default" in field ? [[name, field.default]] : [])),
+  );
+
 test("a run that is opened and saved is the same file", () => {
   for (const [name, text] of Object.entries(texts)) {
-    const file = {
-      arithmetic: "",
-      draft_temperature: null,
-      drafter: "model",
-      choice: null,
-      trees: [],
-      ...JSON.parse(text),
-    };
-    for (const round of [...file.rounds, ...(file.baseline ?? [])])
-      round.nodes = round.nodes.map((node) => ({ copied: false, ...node }));
+    const file = { ...defaults("Generation"), ...JSON.parse(text) };
+    for (const round of [...file.rounds, ...file.baseline])
+      round.nodes = round.nodes.map((node) => ({ ...defaults("Node"), ...node }));
     assert.deepEqual(fromState(runs[name]), file, name);
     const saved = JSON.stringify(fromState(runs[name]));
     assert.equal(JSON.stringify(fromState(toRun(parse(saved)))), saved, name);
@@ -31,17 +30,17 @@ function* places(value, where = "") {
   }
 }
 
-// Fields with a default, which older records lack.
-const OPTIONAL = Object.values(RECORD).flatMap((fields) =>
-  Object.entries(fields).flatMap(([name, field]) => ("default" in field ? [name] : [])),
-);
+const OPTIONAL = Object.keys(RECORD).flatMap((record) => Object.keys(defaults(record)));
 
 test("fields that an older file lacks get their defaults", () => {
   const source = JSON.parse(texts["parting-gsd.json"]);
-  delete source.draft_temperature;
-  delete source.rounds[0].nodes[0].q;
-  const { draft_temperature, rounds } = parse(JSON.stringify(source));
-  assert.deepEqual([draft_temperature, rounds[0].nodes[0].q], [null, null]);
+  const [run, node] = [defaults("Generation"), defaults("Node")];
+  assert.equal(run.draft_temperature, null);
+  for (const name of Object.keys(run)) delete source[name];
+  for (const name of Object.keys(node)) delete source.rounds[0].nodes[0][name];
+  const { rounds, ...parsed } = parse(JSON.stringify(source));
+  assert.deepEqual({ ...parsed, ...run }, parsed);
+  assert.deepEqual({ ...rounds[0].nodes[0], ...node }, rounds[0].nodes[0]);
 });
 
 test("whatever is broken or missing in a file, the message names its place", () => {
