@@ -42,6 +42,7 @@ export interface Node {
 export interface Planted {
   round: number;
   paths: number[][];
+  depth: number | null;
 }
 
 /** One target call and what it yielded. */

@@ -34,7 +34,8 @@ export const RECORD = {
  },
  "Planted": {
   "round": {"type": "integer", "minimum": 0},
-  "paths": {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
+  "paths": {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}},
+  "depth": {"type": "integer", "minimum": 0, "nullable": true, "default": null}
  },
  "Round": {
   "number": {"type": "integer", "minimum": 0},

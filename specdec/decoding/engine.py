@@ -7,8 +7,8 @@ Autoregressive decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -34,14 +34,29 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
+class Planned(NamedTuple):
+    """The tree of a round, and the depth at which the draft model stopped; None if it did not stop.
+
+    A text is repeated with both: whether a copied path replaces the draft model depends on the whole tree.
+    """
+
+    topology: Topology
+    depth: int | None = None
+
+    @property
+    def drafted(self) -> Topology:
+        """The tree as the draft model drafted it."""
+        return self.topology if self.depth is None else self.topology.limited(self.depth)
+
+
 class Engine:
     """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
     topology: the tree of the next rounds. stopping: cuts the trees of a draft model if it has a price for
     further levels. verifier: decides which nodes are accepted; None takes the method's own. later: the trees
     of later rounds by the number of their first round; None if the tree never changes, empty if the caller
-    may set another `topology` between rounds. trees: the trees so far, each with the number of its first
-    round. number: the number of the next round. finish: why the text has ended.
+    may set another `topology` between rounds. trees: the trees so far by the number of their first round.
+    number: the number of the next round. finish: why the text has ended.
     """
 
     def __init__(
@@ -52,14 +67,14 @@ class Engine:
         prompt_ids: Sequence[int],
         seed: int,
         verifier: Verifier | None = None,
-        later: Mapping[int, Topology] | None = None,
+        later: dict[int, Planned] | None = None,
     ):
         self.verifier = verifier or METHODS[settings.method].verify
         self.pair, self.settings, self.topology, self._later = pair, settings, topology, later
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
-        self.trees: list[tuple[int, Topology]] = []
+        self.trees: dict[int, Planned] = {}
         self.drafter = self._new_drafter()
         beside = self._beside
         self.stopping = beside.stopping if isinstance(beside, ModelDrafter) else Stopping()
@@ -127,7 +142,8 @@ class Engine:
     def _decode(self) -> Requesting[Round]:
         """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
-        self.topology = (self._later or {}).get(self.number, self.topology)
+        if self._later and self.number in self._later:
+            self.topology, self.stopping.recorded = self._later[self.number]
         self.stopping.begin()
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
@@ -161,11 +177,10 @@ class Engine:
 
     def _keep_tree(self) -> None:
         """Adds the round's tree to `trees` if it differs from the tree of the round before."""
-        tree = self.topology
-        if isinstance(tree, Topology):
-            tree = tree if self.stopping.depth is None else tree.limited(self.stopping.depth)
-            if [tree] != [last for _, last in self.trees[-1:]]:
-                self.trees.append((self.number, tree))
+        if isinstance(self.topology, Topology):
+            planned = Planned(self.topology, self.stopping.depth)
+            if planned != next(reversed(self.trees.values()), None):
+                self.trees[self.number] = planned
 
     def _room(self, drafter: Drafter) -> int:
         """The depth of the deepest tree that fits into both contexts.

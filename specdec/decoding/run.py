@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from specdec.checks import whole
 from specdec.context import ContextTree, Tree
 from specdec.decoding.acceptance import drafting_models, finished, measuring
 from specdec.decoding.auto import AutoTrees, Choice, first_choice
-from specdec.decoding.engine import Engine
+from specdec.decoding.engine import Engine, Planned
 from specdec.drafters.catalogue import MODEL, entry_of, has_tree
 from specdec.drafters.proposed import Drafting, drafter_name
 from specdec.settings import SETTINGS, RunSettings
@@ -155,11 +155,11 @@ class Run(Iterator[Round]):
         self._first: Choice | None = None
         self._trees: AutoTrees | None = None
         # the trees of later rounds, if the tree may change
-        self._later: Mapping[int, Topology] | None = None
+        self._later: dict[int, Planned] | None = None
         if isinstance(topology, Generation):
             topology, self._later = _trees_of(topology, self.settings, self.prompt_ids)
         chosen = _chosen_topology(pair, self.settings, topology)
-        for tree in (self._later or {}).values():
+        for tree, _ in (self._later or {}).values():
             _chosen_topology(pair, self.settings, tree)
         self.follows = chosen is None
         if chosen is None:
@@ -170,7 +170,7 @@ class Run(Iterator[Round]):
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
         self.begun = False
-        self._planted: list[tuple[int, Topology]] = []
+        self._planted: dict[int, Planned] = {}
         self._iterator = self._decode()
 
     def __next__(self) -> Round:
@@ -200,13 +200,13 @@ class Run(Iterator[Round]):
     @property
     def planted(self) -> Tree:
         """The tree of the latest round; before any round, the first tree."""
-        return self._planted[-1][1] if self._planted else self.topology
+        return next(reversed(self._planted.values())).drafted if self._planted else self.topology
 
     @property
     def trees(self) -> tuple[Planted, ...]:
-        """All trees so far if they changed between rounds; otherwise none."""
-        several = len(self._planted) > 1
-        return tuple(Planted(number, tree.paths) for number, tree in self._planted) if several else ()
+        """All trees so far if they changed between rounds or the draft model stopped; otherwise none."""
+        trees = [Planted(number, tree.paths, depth) for number, (tree, depth) in self._planted.items()]
+        return tuple(trees) if len(trees) > 1 or any(tree.depth for tree in trees) else ()
 
     def close(self) -> None:
         """Ends the run and frees its caches; its record stays."""
@@ -224,9 +224,7 @@ class Run(Iterator[Round]):
             draft = f"{draft}, {name}" if draft and entry_of(self.settings.drafter).uses_model else name
         return Generation(
             **self.settings._replace(seed=self.seed).recorded(),
-            paths=self.topology.paths
-            if isinstance(self.topology, Topology) and len(self._planted) < 2
-            else (),
+            paths=self.planted.paths if isinstance(self.planted, Topology) and not self.trees else (),
             trees=self.trees,
             prompt=text,
             prompt_ids=self.prompt_ids,
@@ -252,7 +250,7 @@ class Run(Iterator[Round]):
 
 def _trees_of(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
-) -> tuple[Topology, Mapping[int, Topology] | None]:
+) -> tuple[Topology, dict[int, Planned] | None]:
     """The first tree of a record. If there are several, also all trees by the number of their first round.
 
     ValueError if the record does not hold its trees, or is of a run with another method or prompt.
@@ -264,7 +262,7 @@ def _trees_of(
                 f"topology is the record of a run with {name} = {getattr(record, name)!r:.60}, but this run "
                 f"has {value!r:.60}"
             )
-    trees = {each.round: Topology(each.paths) for each in record.trees}
+    trees = {each.round: Planned(Topology(each.paths), each.depth) for each in record.trees}
     if not has_tree(settings.method, settings.drafter):
         return Topology([]), None
     if (
@@ -273,7 +271,7 @@ def _trees_of(
         and any(not node.copied for round in record.rounds for node in round.nodes)
     ):
         raise ValueError("topology is a record without trees, because each of its rounds grew its own tree")
-    return (trees[0], trees) if trees else (Topology(record.paths), None)
+    return (trees[0].topology, trees) if trees else (Topology(record.paths), None)
 
 
 def _checked_pair(pair: ModelPair) -> ModelPair:

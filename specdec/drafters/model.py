@@ -102,6 +102,8 @@ class ModelDrafter(DraftSession):
     ) -> Requesting[Drafted]:
         """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
         topology = topology.limited(depth)
+        if self.stopping.depth is not None:
+            topology = topology.limited(self.stopping.depth)
         if not topology.num_draft_tokens:
             return only_root(text_ids)
         level = yield from self.score_root(text_ids)  # [1, vocabulary or more]

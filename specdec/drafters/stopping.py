@@ -43,11 +43,13 @@ class Stopping:
     """Decides in one run, level by level, whether the draft model continues.
 
     price: the price of a further level. If it is None, every tree is drafted to its end, and nothing is
-    learnt. depth: the depth at which the latest tree was cut; None if it was not.
+    learnt. recorded: the depth at which an earlier run stopped, if its text is repeated. depth: the depth at
+    which the latest tree was cut. The two are None if the tree is or was drafted to its end.
     """
 
     def __init__(self) -> None:
         self.price: Price | None = None
+        self.recorded: int | None = None
         self.depth: int | None = None
         self._tried = [_PRIOR] * len(_ASSUMED)
         self._right = [_PRIOR * share for share in _ASSUMED]
@@ -56,7 +58,7 @@ class Stopping:
 
     def begin(self) -> None:
         """Begins a round."""
-        self._reach, self._firsts, self.depth = {0: 1.0}, {}, None
+        self._reach, self._firsts, self.depth = {0: 1.0}, {}, self.recorded
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
         """Estimates the acceptance of the children of some rows. first: by row, the probability that the

@@ -61,10 +61,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A tree that was used for consecutive rounds. round: the number of the first of them."""
+    """A tree that was used for consecutive rounds. round: the number of the first of them. depth: the depth
+    at which the draft model stopped; None if it did not stop."""
 
     round: Count
     paths: tuple[Path, ...]
+    depth: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Generation:
     timings: repeats of both. The two are empty if they were not measured. chat: whether prompt is a question
     that the chat template formats; prompt_ids are of the formatted text. history: the conversation before it,
     questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was given.
-    trees: all trees if they changed between rounds; otherwise empty.
+    trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
     """
 
     method: Method

@@ -2,16 +2,21 @@
 price."""
 
 from collections import deque
+from functools import partial
 
 import pytest
 import torch
 
 import specdec
+from specdec.decoding.auto import AutoTrees
 from specdec.decoding.engine import Engine
+from specdec.drafters.catalogue import COPIES, MODEL, MODEL_AND_COPIES
 from specdec.drafters.stopping import Price, Stopping
+from specdec.methods import DRAFTING
 from specdec.probs import Sampling
 from specdec.settings import RunSettings
 from specdec.topology import Topology, batch, sequence
+from tests.drafters.test_copies import REPEATING, repetitive_pair
 from tests.helpers.distributions import markov_pair, pair_of
 
 TREES = {
@@ -31,7 +36,9 @@ def decoded(pair, method, topology, price, seed=0, tokens=60, **sampling) -> Eng
 
 def sizes(engine) -> list[int]:
     """Drafted tokens of the trees, without those of the last rounds, which the end of the text cuts."""
-    return [tree.num_draft_tokens for number, tree in engine.trees if number < engine.number - 7]
+    return [
+        tree.drafted.num_draft_tokens for number, tree in engine.trees.items() if number < engine.number - 7
+    ]
 
 
 @pytest.mark.parametrize("price", PRICES, ids=str)
@@ -46,15 +53,38 @@ def test_ersd_s_text_is_that_of_plain_decoding_wherever_the_draft_stops(sampling
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
 @pytest.mark.parametrize("topology", TREES.values(), ids=list(TREES))
 def test_the_recorded_trees_give_the_same_text_again(topology, method):
-    """Under these rules the text depends on the trees. `Engine.trees` has them as they were cut."""
+    """Under these rules the text depends on the trees. `Engine.trees` says where the draft stopped."""
     pair = markov_pair(5, seed=4)
     stopped = decoded(pair, method, topology, Price(0.45, 0.0))
     assert topology.depth == 1 or len(set(sizes(stopped))) > 1
-    again = Engine(pair, stopped.settings, topology, [0], 0, later=dict(stopped.trees))
+    again = Engine(pair, stopped.settings, topology, [0], 0, later=stopped.trees)
     deque(again.rounds(), maxlen=0)
     assert again.text_ids == stopped.text_ids
     whole = decoded(pair, method, topology, None)
     assert topology.depth == 1 or whole.text_ids != stopped.text_ids
+
+
+@pytest.mark.parametrize("price", [None, Price(0.3, 0.0)], ids=str)
+@pytest.mark.parametrize("drafter", [MODEL, COPIES, MODEL_AND_COPIES])
+@pytest.mark.parametrize("method", DRAFTING)
+def test_a_record_repeats_its_text_where_the_draft_stopped(method, drafter, price, monkeypatch):
+    """Alone and in a batch. Copied paths replace the draft model in some rounds, in which the decision must
+    not depend on the depth at which the model stops."""
+    monkeypatch.setattr(AutoTrees, "trees", lambda _, runs: {run: sequence(8) for run in runs if run.follows})
+    monkeypatch.setattr(AutoTrees, "price", lambda *_: price)
+    pair, number = repetitive_pair(), 6
+    settings = {"method": method, "drafter": drafter, "max_new_tokens": 100}
+    many = partial(specdec.generate_many, pair, [REPEATING] * number, seeds=range(number), **settings)
+    records = many(topology="auto")
+    depths = {tree.depth for record in records for tree in record.trees}
+    assert (len(depths) > 1) == (price is not None and drafter != COPIES)
+    alone = [
+        specdec.generate(pair, REPEATING, topology=record, seed=record.seed, **settings) for record in records
+    ]
+    for record, *again in zip(records, alone, many(topology=records), strict=True):
+        for each in again:
+            assert each.token_ids == record.token_ids
+            assert each.trees == record.trees
 
 
 def test_a_level_without_a_price_is_always_drafted_and_one_beyond_any_gain_never():

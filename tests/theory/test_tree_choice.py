@@ -201,7 +201,7 @@ def stopping(pair, method, topology, **_):
         engine = Engine(pair, RunSettings(method, 3, Sampling(), seed, False), topology, [0], seed)
         engine.follow(topology, Price(0.45, 0.0))
         deque(engine.rounds(), maxlen=0)
-        trees[engine.trees[0][1]] += 1
+        trees[engine.trees[0].drafted] += 1
         yield SimpleNamespace(token_ids=engine.text_ids[1:])
     assert len(trees) == 2
     assert min(trees.values()) > RUNS / 10
