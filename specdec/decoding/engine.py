@@ -18,8 +18,6 @@ from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.devices import one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.catalogue import Parts, entry_of
-from specdec.drafters.copies import CopyingDrafter
-from specdec.drafters.model import ModelDrafter
 from specdec.drafters.stopping import Price, Stopping
 from specdec.methods import METHODS, Drafted, Verdict, Verifier, followed
 from specdec.models.requests import Request, Requesting, answered
@@ -75,9 +73,8 @@ class Engine:
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
         self.trees: dict[int, Planned] = {}
+        self.stopping = Stopping()
         self.drafter = self._new_drafter()
-        beside = self._beside
-        self.stopping = beside.stopping if isinstance(beside, ModelDrafter) else Stopping()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
         self.prefill_seconds, self.number = 0.0, 0
@@ -92,16 +89,12 @@ class Engine:
             self.pair.draft,
             self.pair.vocab_size,
             self.settings.draft_sampling,
+            self.stopping,
             method.independent,
             empty=not self.topology.num_draft_tokens and self._later is None,
             grown=isinstance(self.topology, ContextTree),
         )
         return entry_of(drafter).new(parts)
-
-    @property
-    def _beside(self) -> Drafter:
-        """The drafter of the trees, without the copied paths that may be added to them."""
-        return self.drafter.beside if isinstance(self.drafter, CopyingDrafter) else self.drafter
 
     def follow(self, topology: Topology, price: Price | None) -> None:
         """Sets the tree of the next rounds, and the price of its levels; None drafts all of them."""
@@ -129,7 +122,7 @@ class Engine:
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
         # A draft without room for the prompt never drafts, because a text only grows.
-        drafting = self.drafter.session if self._room(self._beside) else None
+        drafting = self.drafter.prompt_session(len(self.text_ids)) if self._room() else None
         while prefix:
             count = most() if most else len(prefix)
             piece, prefix = prefix[:count], prefix[count:]
@@ -147,8 +140,7 @@ class Engine:
         self.stopping.begin()
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
-        room = self._room(self.drafter)
-        drafted = yield from self.drafter.draft(self.text_ids, self.topology, room, noise)
+        drafted = yield from self.drafter.draft(self.text_ids, self.topology, self._room(), noise)
         self._keep_tree()
         clock.launched()
         log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
@@ -182,17 +174,13 @@ class Engine:
             if planned != next(reversed(self.trees.values()), None):
                 self.trees[self.number] = planned
 
-    def _room(self, drafter: Drafter) -> int:
-        """The depth of the deepest tree that fits into both contexts.
+    def _room(self) -> int:
+        """The depth of the deepest tree that fits into the rest of the text and of the target's context.
 
-        A round emits up to depth + 1 tokens, and the draft scores depth - 1 of them. If the target must read
-        many accepted tokens again, the depth is 0, because a target with states can only keep a state that
-        has read no rejected token.
+        A round emits up to depth + 1 tokens. If the target must read many accepted tokens again, the depth is
+        0, because a target with states can only keep a state that has read no rejected token.
         """
-        if self.target.must_catch_up:
-            return 0
-        length = len(self.text_ids)
-        return max(min(self.stop_length - length - 1, drafter.context_length - length + 1), 0)
+        return 0 if self.target.must_catch_up else max(self.stop_length - len(self.text_ids) - 1, 0)
 
     def _evaluate(self, drafted: Drafted) -> Requesting[LazyLogProbs]:
         tokens = upload(drafted.token_ids, self.pair.target.device)  # [1 + k]

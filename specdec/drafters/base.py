@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -12,24 +11,19 @@ from specdec.models.requests import Requesting
 from specdec.race import PositionNoise
 from specdec.topology import Topology
 
-UNLIMITED = sys.maxsize
-
 
 class Drafter(Protocol):
     """The drafter of one run."""
 
-    @property
-    def session(self) -> Session | None:
-        """The draft model's session, which processes the prompt; None without a model."""
-
-    @property
-    def context_length(self) -> int:
-        """The most tokens of a text after which it can draft."""
+    def prompt_session(self, length: int) -> Session | None:
+        """The draft model's session, which processes a prompt of this length; None if there is no model, or
+        its context leaves no room to draft after the prompt."""
 
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Draft a tree after the text: this topology, cut to this depth, with the noise of the round.
+        """Draft a tree after the text: this topology, cut to this depth, with the noise of the round. A draft
+        model also cuts it to the room in its context.
 
         The last token of the text is the tree's root. topology: a `Topology`, or the `ContextTree` from which
         the drafter grows a tree.
@@ -42,8 +36,9 @@ class Drafter(Protocol):
 class NoDrafter:
     """Drafts nothing: autoregressive decoding. A `Drafter`."""
 
-    session = None
-    context_length = UNLIMITED
+    def prompt_session(self, length: int) -> Session | None:  # noqa: ARG002
+        """No session, because no model drafts."""
+        return None
 
     def draft(
         self,

@@ -15,6 +15,7 @@ from specdec.drafters.copies import CopyingDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.proposed import Drafting, as_object, drafter_of_user
+from specdec.drafters.stopping import Stopping
 from specdec.drafters.strings import StringDrafter, check_strings
 from specdec.methods import METHODS
 from specdec.models import Model
@@ -29,7 +30,8 @@ MODEL, COPIES, MODEL_AND_COPIES, STRINGS = "model", "copies", "model+copies", "s
 class Parts(NamedTuple):
     """The values from which the drafter of one run is made.
 
-    model: the pair's draft model, if it has one. sampling: the draft's. independent: whether the method's
+    model: the pair's draft model, if it has one. sampling: the draft's. stopping: cuts the trees of a draft
+    model. independent: whether the method's
     children are independent draws. empty: whether all trees of the run are empty. grown: whether each round
     grows its own tree, a `ContextTree`.
     """
@@ -38,6 +40,7 @@ class Parts(NamedTuple):
     model: Model | None
     vocab_size: int
     sampling: Sampling
+    stopping: Stopping
     independent: bool = False
     empty: bool = False
     grown: bool = False
@@ -84,9 +87,10 @@ def _by_model(parts: Parts) -> Drafter:
     if parts.empty:
         return NoDrafter()
     assert parts.model is not None, "the settings of a run without a draft model are refused"
-    kind: type[ContextDrafter | ModelDrafter] = IndependentDrafter if parts.independent else ModelDrafter
-    kind = ContextDrafter if parts.grown else kind
-    return kind(parts.model, parts.vocab_size, parts.sampling)
+    if parts.grown:
+        return ContextDrafter(parts.model, parts.vocab_size, parts.sampling)
+    kind = IndependentDrafter if parts.independent else ModelDrafter
+    return kind(parts.model, parts.vocab_size, parts.sampling, parts.stopping)
 
 
 def _by_strings(parts: Parts) -> Drafter:

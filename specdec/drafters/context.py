@@ -26,6 +26,7 @@ class ContextDrafter(DraftSession):
         self, text_ids: Sequence[int], topology: ContextTree, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
         """Drafts a tree of at most `topology.k` tokens; see `Drafter.draft`."""
+        depth = self.room(len(text_ids), depth)
         if not depth:
             return only_root(text_ids)
         self.acceptance, self.k = topology.acceptance, topology.k

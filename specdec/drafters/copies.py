@@ -23,7 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from specdec.drafters.automaton import SuffixAutomaton
-from specdec.drafters.base import UNLIMITED, Drafter, only_root
+from specdec.drafters.base import Drafter, only_root
 from specdec.methods import Drafted
 from specdec.models import Session
 from specdec.models.requests import Requesting
@@ -113,8 +113,6 @@ class CopyingDrafter:
     beside: the other drafter. A path is copied even if the text is too long for the other drafter.
     """
 
-    context_length = UNLIMITED
-
     def __init__(self, beside: Drafter):
         self.beside = beside
         self._copies = Copies()
@@ -122,10 +120,9 @@ class CopyingDrafter:
         self._disputed: list[int] = []  # the last path, up to the first token that the other tree lacks
         self._start = 0  # the position at which the last path starts
 
-    @property
-    def session(self) -> Session | None:
+    def prompt_session(self, length: int) -> Session | None:
         """The other drafter's session."""
-        return self.beside.session
+        return self.beside.prompt_session(length)
 
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
@@ -137,9 +134,8 @@ class CopyingDrafter:
         self._start, self._disputed = len(text_ids), []
         path, expected = self._copies.path(min(depth, LONGEST))
         beside = only_root(text_ids)
-        room = min(depth, self.beside.context_length - len(text_ids) + 1)
-        if expected < min(room, topology.depth):
-            beside = yield from self.beside.draft(text_ids, topology, room, noise)
+        if expected < min(depth, topology.depth):
+            beside = yield from self.beside.draft(text_ids, topology, depth, noise)
             row, shared = shared_with(beside, path)
             if shared < len(path) and beside.topology.children[row]:
                 self._disputed = path[: shared + 1]

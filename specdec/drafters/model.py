@@ -11,7 +11,7 @@ from specdec.devices import upload
 from specdec.drafters.base import only_root
 from specdec.drafters.stopping import Stopping
 from specdec.methods import Drafted
-from specdec.models import Model
+from specdec.models import Model, Session
 from specdec.models.other_tokenizer import OtherTokenizerSession
 from specdec.models.requests import Request, Requesting
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
@@ -36,11 +36,19 @@ class DraftSession:
     """
 
     def __init__(self, model: Model, vocab_size: int, sampling: Sampling):
-        self.model, self.context_length = model, model.context_length
-        self.vocab_size, self.sampling = vocab_size, sampling
+        self.model, self.vocab_size, self.sampling = model, vocab_size, sampling
         self.session = model.session()
         self._numbers: dict[Hashable, int] = {}  # node -> its number among the session's pending nodes
         self._lag = self._scored = 0
+
+    def prompt_session(self, length: int) -> Session | None:
+        """The session, if the draft has room; see `Drafter.prompt_session`."""
+        return self.session if self.room(length, 1) else None
+
+    def room(self, length: int, depth: int) -> int:
+        """The depth of the deepest tree that fits into the draft's context after a text of this length, at
+        most this depth. The draft scores all levels but the last."""
+        return max(min(depth, self.model.context_length - length + 1), 0)
 
     def score_root(self, text_ids: Sequence[int], root: Hashable = 0) -> Requesting[Tensor]:
         """Scores the tokens that the cache lacks.
@@ -93,15 +101,15 @@ class ModelDrafter(DraftSession):
     stopping: decides after each level whether the next one is drafted.
     """
 
-    def __init__(self, model: Model, vocab_size: int, sampling: Sampling):
+    def __init__(self, model: Model, vocab_size: int, sampling: Sampling, stopping: Stopping | None = None):
         super().__init__(model, vocab_size, sampling)
-        self.stopping = Stopping()
+        self.stopping = stopping or Stopping()
 
     def draft(
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
         """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
-        topology = topology.limited(depth)
+        topology = topology.limited(self.room(len(text_ids), depth))
         if self.stopping.depth is not None:
             topology = topology.limited(self.stopping.depth)
         if not topology.num_draft_tokens:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from specdec.checks import integer, integers, real
-from specdec.drafters.base import UNLIMITED, Drafter
+from specdec.drafters.base import Drafter, NoDrafter
 from specdec.methods import Drafted
 from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
@@ -87,11 +87,8 @@ def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafte
     return kind(own, name, vocab_size, sampling)
 
 
-class ProposedDrafter:
+class ProposedDrafter(NoDrafter):
     """One run's drafter that asks a `Proposer`: a `Drafter` without a cache."""
-
-    session = None
-    context_length = UNLIMITED
 
     def __init__(self, user: Any, name: str, vocab_size: int, sampling: Sampling):
         self.user, self.name, self.vocab_size, self.sampling = user, name, vocab_size, sampling
@@ -111,9 +108,6 @@ class ProposedDrafter:
             topology = topology.subset(rows)
         token_ids = [text_ids[-1], *(tokens[row] for row in rows)]
         return Drafted(topology, token_ids, [log_q.get(row) for row in (0, *rows)])
-
-    def commit(self, rows: Sequence[int]) -> None:
-        """Does nothing, because there is no cache."""
 
     def _tokens(
         self,

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdec.drafters.base import UNLIMITED
 from specdec.methods import Drafted
-from specdec.models import Model
+from specdec.models import Model, Session
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
@@ -46,12 +45,14 @@ def check_strings(method: str, target: Model, draft: Model | None, topology: Any
 class StringDrafter:
     """One run's drafter of strings, along a sequence: a `Drafter`."""
 
-    context_length = UNLIMITED
-
     def __init__(self, model: OtherTokenizerModel, sampling: Sampling):
         self.model, self.sampling = model, sampling
         self.session = model.session()
         self._first = cache(lambda token_id: next(iter(model.target_ids([token_id])), 0))
+
+    def prompt_session(self, length: int) -> Session | None:  # noqa: ARG002
+        """The session, which always has room, because it forgets the beginning of a long text."""
+        return self.session
 
     def draft(
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
