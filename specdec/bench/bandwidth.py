@@ -54,7 +54,7 @@ def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str
     ]
 
 
-def line(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
+def sentence(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
     """A sentence with the shares."""
     speeds = {name: f"{limit['bandwidth'] / 1e9:,.0f} GB/s" for name, limit in limits.items()}
     shares = {row["name"]: f"{100 * row['bandwidth_share']:.0f}%" for row in rows if row["name"] in limits}

@@ -95,7 +95,7 @@ def show(result: dict[str, Any]) -> None:
     print("\nmilliseconds per target call by stage; times are of whole calls, with the prompt's prefill;")
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
     print("processor: the ratio to autoregressive in processor time, which other work does not change")
-    print(f"\n{bandwidth.line(result['rows'], result['limits'])}")
+    print(f"\n{bandwidth.sentence(result['rows'], result['limits'])}")
 
 
 class Contest(NamedTuple):

@@ -29,13 +29,13 @@ from specdec.context.features import WIDTH
 class Branch:
     """A node of a growing tree.
 
-    reach: estimated probability that the node is accepted.
+    acceptance: estimated probability that the node is accepted.
     log_q: the distribution of its children; None until the draft has scored the node.
     children: in order of arrival; None until their race.
     """
 
     token_id: int
-    reach: float = 1.0
+    acceptance: float = 1.0
     parent: Branch | None = None
     child_index: int = -1
     depth: int = 0
@@ -51,7 +51,7 @@ class Branch:
         self.children, most = [], 1.0
         for index, (token_id, rate) in enumerate(zip(token_ids, rates, strict=False)):
             most = min(most, rate)
-            self.children.append(Branch(token_id, self.reach * most, self, index, self.depth + 1))
+            self.children.append(Branch(token_id, self.acceptance * most, self, index, self.depth + 1))
         return self.children
 
 
@@ -100,7 +100,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
             siblings = owner.parent.children or ()
             if owner.child_index + 1 < len(siblings):
                 sibling = siblings[owner.child_index + 1]
-                queue.push(sibling.reach, sibling, -1, 0.0, level)
+                queue.push(sibling.acceptance, sibling, -1, 0.0, level)
             continue
         if owner is not None:
             unscored[id(owner)] = owner
@@ -113,13 +113,13 @@ def _push_children(queue: _Queue, node: Branch) -> None:
     if node.depth >= queue.depth or node.children == []:
         return
     if node.children is None:
-        queue.push_unseen(node, 0, node.reach, node.depth + 1)
+        queue.push_unseen(node, 0, node.acceptance, node.depth + 1)
     else:
-        queue.push(node.children[0].reach, node.children[0], -1, 0.0, node.depth + 1)
+        queue.push(node.children[0].acceptance, node.children[0], -1, 0.0, node.depth + 1)
 
 
 def child_counts(
-    reach: Sequence[float],
+    acceptance: Sequence[float],
     untested: Sequence[Sequence[float]],
     tested: Sequence[Sequence[float]],
     most: Sequence[int],
@@ -129,12 +129,12 @@ def child_counts(
 ) -> list[int]:
     """GSD: the number of children of each node of a level, if k nodes remain for this and deeper levels.
 
-    reach: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children.
+    acceptance: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children.
     tested: hazards given the uniforms that will test the children. Those of index i are used only after all
     children i are decided.
     most: maximum number of children of a node. depth: remaining levels.
     """
-    counts, remaining = [0] * len(reach), list(reach)  # [n] each
+    counts, remaining = [0] * len(acceptance), list(acceptance)  # [n] each
     decided: list[float] = []  # for all nodes: the acceptance of the children that are decided so far
     for index in range(WIDTH):
         chosen = _chosen(index, counts, remaining, decided, untested, most, k, _Queue(average, depth))
@@ -191,7 +191,7 @@ def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence
     """
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
-        queue.push_unseen(node, 0, node.reach, 1)
+        queue.push_unseen(node, 0, node.acceptance, 1)
     for probability, owner, index, parent, level in queue.popped(k):
         if owner is not None:
             chosen[id(owner)] = owner

@@ -30,13 +30,13 @@ _DEEPEST = 16
 class Node(NamedTuple):
     """A drafted token.
 
-    reach: its probability to be accepted. key: the probability by which it is ordered, which differs if
+    acceptance: its probability to be accepted. key: the probability by which it is ordered, which differs if
     acceptance increases with the index. deepens: whether it is the first node of its depth in its text. text:
     the text's number.
     """
 
     path: Path
-    reach: float
+    acceptance: float
     key: float
     deepens: bool
     text: int = 0
@@ -62,13 +62,13 @@ def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
     vector = np.trim_zeros(acceptance, "b")
     in_order = pooled(vector)
     parents, child_indices = pop_order(in_order, k)
-    reach, keys = vector.tolist(), in_order.tolist()
+    rates, keys = vector.tolist(), in_order.tolist()
     nodes, deepest = [Node((), 1.0, 1.0, False)], 0
     for parent, child in zip(parents[1:], child_indices[1:], strict=True):
         above = nodes[parent]
         path = (*above.path, child)
         nodes.append(
-            Node(path, above.reach * reach[child], above.key * keys[child], len(path) > deepest, text)
+            Node(path, above.acceptance * rates[child], above.key * keys[child], len(path) > deepest, text)
         )
         deepest = max(deepest, len(path))
     return nodes[1:]
@@ -87,7 +87,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
     yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
     for node in nodes:
         depth = len(node.path)
-        tokens += copies * node.reach
+        tokens += copies * node.acceptance
         rows += copies
         rest += copies * (over.drafting if node.deepens and depth == 1 else over.node)
         if node.path[-1] == 0:
@@ -132,7 +132,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
     """
     reached = node_acceptance(acceptance, tree)[1:]
     pairs = zip(tree.paths, ((), *tree.paths), reached, strict=False)
-    nodes = [Node(path, reach, reach, len(path) > len(before)) for path, before, reach in pairs]
+    nodes = [Node(path, accepted, accepted, len(path) > len(before)) for path, before, accepted in pairs]
     plain, *_, whole = rounds(nodes, costs, texts, texts)
     over, rate = costs.overhead(texts), whole.rate
     row = (whole.target - plain.target) / len(nodes) / texts

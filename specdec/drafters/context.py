@@ -82,7 +82,7 @@ class ContextDrafter(DraftSession):
 
     def _counts(self, level: list[Branch], log_q: Tensor, tests: Tensor, k: int, depth: int) -> list[int]:
         return child_counts(
-            [node.reach for node in level],
+            [node.acceptance for node in level],
             self.acceptance.of_node(log_q).tolist(),
             self.acceptance.of_tested(log_q, tests).tolist(),
             log_q.isfinite().sum(-1).tolist(),

@@ -53,12 +53,12 @@ class Stopping:
         self.depth: int | None = None
         self._tried = [_PRIOR] * len(_ASSUMED)
         self._right = [_PRIOR * share for share in _ASSUMED]
-        self._reach: dict[int, float] = {}
+        self._acceptance: dict[int, float] = {}
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
 
     def begin(self) -> None:
         """Begins a round."""
-        self._reach, self._firsts, self.depth = {0: 1.0}, {}, self.recorded
+        self._acceptance, self._firsts, self.depth = {0: 1.0}, {}, self.recorded
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
         """Estimates the acceptance of the children of some rows. first: by row, the probability that the
@@ -66,16 +66,16 @@ class Stopping:
         for row, probability in first.items():
             children, kind = topology.children[row], bisect(_KINDS, probability)
             self._firsts[row] = children[0], kind
-            chance, left = self._right[kind] / self._tried[kind], self._reach[row]
+            chance, left = self._right[kind] / self._tried[kind], self._acceptance[row]
             for child in children:
-                self._reach[child] = left * chance
+                self._acceptance[child] = left * chance
                 left, chance = left * (1 - chance), _LATER
 
     def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
         """Whether the children of these rows, which have one depth, promise more tokens than their price."""
         assert self.price is not None, "levels without a price are drafted always"
         average = sum(self._right) / sum(self._tried)
-        gain = average * sum(self._reach[row] for row in rows)
+        gain = average * sum(self._acceptance[row] for row in rows)
         return gain > self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
 
     def rename(self, rows: Mapping[int, int]) -> None:

@@ -156,7 +156,9 @@ def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads
     found = rows(each, samples, {one.name: 0 for one in each})
     shares = bandwidth.with_shares(found, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
     assert [row.get("bandwidth_share") for row in shares] == [0.25, None]
-    assert "autoregressive 25% of 40 GB/s" in bandwidth.line(shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}})
+    assert "autoregressive 25% of 40 GB/s" in bandwidth.sentence(
+        shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}}
+    )
 
 
 def test_a_tied_embedding_is_read_as_a_whole():
