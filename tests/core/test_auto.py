@@ -190,6 +190,18 @@ def test_a_first_slow_round_is_not_believed():
     assert times.costs().target.seconds(1, 5) == 1000
 
 
+@pytest.mark.parametrize("method", DRAFTING)
+def test_nothing_is_decoded_but_the_text(method, monkeypatch):
+    """Two runs of a new pair: each opens one session of each model, which reads the prompt and this text."""
+    pair, opened = markov_pair(4, seed=1), []
+    session = MarkovModel.session
+    monkeypatch.setattr(MarkovModel, "session", lambda model: opened.append(session(model)) or opened[-1])
+    for number in (1, 2):
+        run = decoded(pair, 60, method=method)
+        assert len(opened) == 2 * number
+        assert opened[-2].length == len(run.token_ids)  # the prompt's token too, but not the last one
+
+
 def test_the_record_says_among_what_the_tree_would_be_chosen():
     pair = pair_of_twins()
     g = specdec.generate(pair, [0], topology="auto", max_new_tokens=40, seed=0)

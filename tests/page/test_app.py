@@ -149,6 +149,18 @@ def test_a_client_streams_the_rounds_of_the_page(pair, url):
     client.submit("Once", max_new_tokens=300, api_name="/decode").cancel()
 
 
+@pytest.mark.parametrize("drafter", ["copies", "model+copies"])
+def test_a_client_chooses_the_drafter(pair, url, drafter):
+    prompt = "Tom saw a big dog. Tom saw a big dog. Tom saw"
+    wanted = {"drafter": drafter, "topology": "sequence", "max_new_tokens": 12, "seed": 3}
+    rounds = rounds_in(
+        map(json.loads, Client(url, verbose=False).submit(prompt, **wanted, api_name="/decode"))
+    )
+    assert any(node.copied for round in rounds for node in round.nodes)
+    expected = specdec.generate(pair, prompt, max_new_tokens=12, seed=3)
+    assert [id for id, _, _ in emitted(rounds)] == expected.token_ids
+
+
 def test_the_page_asks_no_other_host_and_holds_no_text_as_code(page):
     html = serving._html(page, "<b>&", "page.css", "main.js")
     assert "&lt;b&gt;&amp;" in html

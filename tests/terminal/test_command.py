@@ -18,6 +18,7 @@ from specdec import loading, waiting
 from specdec.__main__ import main
 from specdec.commands import columns
 from specdec.decoding.auto import SIZES
+from specdec.drafters.catalogue import COPIES, MODEL_AND_COPIES
 from specdec.models.progress import Progress
 from specdec.settings import SETTINGS
 from specdec.terminal import command
@@ -27,6 +28,7 @@ from tests.helpers.tiny_checkpoints import tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 PROMPT = "once upon a time"
+REPEATING = "one two three four. one two three four. one two"
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,28 @@ def test_the_choice_of_a_tree_is_explained(decoded, capsys):
     main([PROMPT, "--tokens", "4", "--topology", "auto", "--explain", "--compare"])
     tables = capsys.readouterr().err
     assert tables.count("expected tokens") == tables.count("chosen") == len(command.METHODS) - 1
+
+
+def test_the_choice_is_explained_with_the_drafted_tokens_of_each_round(pair, monkeypatch, capsys):
+    """Copies are drafted in some rounds, whatever tree the times of this machine suggest."""
+    monkeypatch.setattr(command, "_loaded", lambda _: pair)
+    options = ["--topology", "auto", "--drafter", MODEL_AND_COPIES, "--explain", "--json"]
+    main([REPEATING, "--tokens", "40", "--seed", "4", *options])
+    out, err = capsys.readouterr()
+    rounds = json.loads(out)["generation"]["rounds"]
+    drafted = ", ".join(str(len(round["nodes"])) for round in rounds)
+    assert f"drafted tokens of each round: {drafted}\n" in err
+    assert len({len(round["nodes"]) for round in rounds}) > 1
+
+
+@pytest.mark.parametrize("drafter", [COPIES, MODEL_AND_COPIES])
+def test_drafters_that_copy_have_names(pair, monkeypatch, capsys, drafter):
+    monkeypatch.setattr(command, "_loaded", lambda _: pair)
+    main([REPEATING, "--tokens", "20", "--seed", "4", "--drafter", drafter, "--json"])
+    record = Generation.from_json(json.dumps(json.loads(capsys.readouterr().out)["generation"]))
+    assert record.drafter == drafter
+    assert any(node.copied for round in record.rounds for node in round.nodes)
+    assert record.token_ids == specdec.generate(pair, REPEATING, max_new_tokens=20, seed=4).token_ids
 
 
 @pytest.mark.parametrize("name", ["auto", "simple", "batch(2)", "specinfer(4)", "optimal(3)"])

@@ -205,6 +205,26 @@ def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
     assert all(name in said for name in shares)
 
 
+@pytest.mark.usefixtures("small_copies")
+def test_drafters_that_copy_are_compared_by_name(tmp_path):
+    options = ["--smoke", "--dtype", "float32", "--device", "cpu", "--assisted", "0", "--lookup", "0"]
+    drafters = [
+        "--drafters",
+        "copies,model+copies",
+        "--methods",
+        "ersd",
+        "--sequences",
+        "2",
+        "--optimal",
+        "3",
+    ]
+    main([*options, *drafters, "--json", str(tmp_path / "bench.json")])
+    rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
+    own = {row["name"] for row in rows if row["kind"] == "specdec"}
+    with_model = {f"specdec ERSD {tree} model+copies" for tree in ("sequence(2)", "optimal(3)", "auto")}
+    assert own == {"specdec autoregressive", "specdec ERSD copies", *with_model}
+
+
 def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny):
     pair, job = tiny[0], Workload([5, 6, 7], 3, 12)
     each = Contestant("ours", "specdec", "float32", 1, ours(pair, "gsd", sequence(2), Sampling()))
