@@ -32,7 +32,7 @@ from markupsafe import Markup
 
 from components.guard import guard
 from components.page import assets, frame, questions, unheard
-from components.visitors import limits
+from components.visitors import addresses, limits
 
 _THREADS = 40
 """Threads for all work that does not wait for the model."""
@@ -98,6 +98,7 @@ def _asking(content: frame.Part) -> Callable[..., Any]:
             question = json.loads(await request.body())
         except (ValueError, RecursionError):
             raise HTTPException(400, "the question is not JSON") from None
+        addresses.asking.set(addresses.address(request.scope))
         if inspect.iscoroutinefunction(asked):
             answer = await asked(question)
         else:

@@ -1,4 +1,5 @@
 """What drafting costs and gains on this server: one measurement for all visitors, as a job beside the runs.
+The address of the visitor who asks first pays for it.
 
 No request waits for the measurement; the page repeats its request every second. The measurement ends when
 `PATIENCE` seconds have passed without a request, or when the server has another pair.
@@ -10,7 +11,8 @@ import threading
 import time
 
 from components.runs import lazy
-from components.runs.queue import QUEUE, Job, Owner, Queue
+from components.runs.queue import QUEUE, Job, Owner, Queue, Visitor
+from components.visitors import addresses
 from specdec.decoding.acceptance import Steps
 from specdec.pair import ModelPair, Pair
 from specdec.payoff.measuring import measuring
@@ -40,8 +42,8 @@ class Measurement:
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
-                self._measured = here
-                self._job = self._queue.submit(Owner(), self._steps(here))
+                self._measured, owner = here, Owner(Visitor(addresses.asking.get()))
+                self._job = self._queue.submit(owner, self._steps(here))
             job = self._job
         if not job.ended:
             return None

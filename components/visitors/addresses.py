@@ -10,10 +10,14 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 _VARIABLE = "FORWARDED_ALLOW_IPS"
 """uvicorn reads the trusted proxies here; Gradio's launcher has no option for them."""
+
+asking: ContextVar[str] = ContextVar("asking", default="")
+"""The address of the visitor whose question to a panel is being answered."""
 
 
 def trust(proxies: str) -> None:

@@ -114,15 +114,17 @@ async def asked_by_thirty(http):
 
 
 @pytest.mark.usefixtures("endless")
-def test_pages_that_wait_for_the_measurement_delay_no_other_question():
+def test_pages_that_wait_for_the_measurement_delay_no_other_question_and_their_address_pays():
     """If each of them held its thread for a fifth of a second, the question would wait for six seconds."""
+    asker = "203.0.113.7"
 
     async def seconds():
-        transport = httpx.ASGITransport(serving.server(panel.panel(PAIR)))
+        transport = httpx.ASGITransport(serving.server(panel.panel(PAIR)), client=(asker, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             return await asked_by_thirty(http)
 
     assert asyncio.run(seconds()) < 3
+    assert any(QUEUE.paid(asker) or time.sleep(0.01) for _ in range(300))
 
 
 def test_a_measurement_goes_on_while_it_is_asked_for(endless, monkeypatch):
