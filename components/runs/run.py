@@ -16,7 +16,7 @@ from typing import Any
 import specdec
 from components.page.settings import VisitorSettings
 from components.runs import feed, lazy, seats, topologies, zero_gpu
-from components.runs.queue import Job
+from components.runs.queue import Job, beside
 from components.runs.timing import Repeats
 from components.runs.zero_gpu import BorrowedJob, BorrowedRun
 from components.visitors import limits
@@ -43,6 +43,10 @@ def updates(
     settings = settings.checked()
     with seats.MODEL.seat(visitor) as seat:
         yield from map(feed.waits, seat.wait())
+        if not lazy.is_loaded(pair):
+            loading = beside(lambda _: lazy.present(pair))
+            for _ in loading.beginning(seats.TOLD_EVERY):
+                yield feed.waits(None)  # a visitor who leaves here frees the seat
         # this run uses the pair that is current now, even if another one is loaded meanwhile
         yield from _decoded(interval, seat, lazy.present(pair), settings)
 

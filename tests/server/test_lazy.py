@@ -1,6 +1,8 @@
 """The page opens before its models are loaded: the pair is loaded at its first use, and only once."""
 
+import json
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,7 +12,8 @@ import torch
 
 import app
 import specdec
-from components.runs import run, zero_gpu
+from components.page.settings import VisitorSettings
+from components.runs import run, seats, zero_gpu
 from components.runs.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
 from specdec.pair import Pair
 from tests.helpers.processes import printed
@@ -29,6 +32,18 @@ def test_the_first_use_loads_and_visitors_who_come_together_load_once():
     with ThreadPoolExecutor() as visitors:
         assert [*visitors.map(lambda _: pair.target, range(5))] == ["t"] * 5
     assert (pair.loaded, loads) == (True, [1])
+
+
+def test_a_visitor_who_leaves_while_the_first_pair_is_loaded_frees_the_seat(monkeypatch):
+    monkeypatch.setattr(seats, "TOLD_EVERY", 0.01)
+    go_on = threading.Event()
+    pair = LazyPair(lambda: go_on.wait(5))
+    updates = run.updates(pair, VisitorSettings("Once"))
+    assert json.loads(next(updates))["phase"] == "waiting"
+    assert (pair.loaded, seats.MODEL.num_seated) == (False, 1)
+    updates.close()
+    assert seats.MODEL.num_seated == 0
+    go_on.set()
 
 
 def test_a_pair_is_exchanged_for_all_later_uses():
