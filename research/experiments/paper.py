@@ -162,9 +162,10 @@ class Paper(Experiment):
         add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
         for each in _GIVEN:
             lists_ks = each.name in STRATEGIES
-            kind = _grid if lists_ks else type(each.default)
+            kind, shown = (_grid, "K,K,...") if lists_ks else (type(each.default), None)
             about = f"k of {each.name}, with commas" if lists_ks else "default: %(default)s"
-            add("--" + each.name.replace("_", "-"), type=kind, default=each.default, help=about)
+            name = "--" + each.name.replace("_", "-")
+            add(name, type=kind, default=each.default, metavar=shown, help=about)
         together = "texts decoded together: the same numbers, sooner (default: 1)"
         add("--runs-at-once", type=int, default=1, metavar="N", help=together)
         return parser
