@@ -23,7 +23,7 @@ from specdec.models.load import (
     on_cpu,
     packed_bytes,
 )
-from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
+from specdec.models.memory import Placement, check_fits, shape_of, sizes_of_run, stored_dtype
 from specdec.models.packed import PackedModel
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.partial_head import chosen_ids
@@ -215,16 +215,16 @@ class _Part:
             raise
 
     def plan(self) -> Placement:
+        packed = packed_bytes(self.source, self.device, self.dtype)
         config = self.source.config()
         if self.output_ids is not None:
             chosen_ids(self.output_ids, config.get_text_config(decoder=True).vocab_size, ())
+        if packed is not None:
+            return Placement(self.source.name, sizes_of_run(config), PACKED, self.device, packed)
         try:
             shape = shape_of(config)
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
-        packed = packed_bytes(self.source, self.device, self.dtype)
-        if packed is not None:
-            return Placement(self.source.name, shape, PACKED, self.device, packed)
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
         dtype = "float32" if dtype == ROUNDED else dtype
         return Placement(self.source.name, shape, dtype, self.device)

@@ -1,6 +1,8 @@
 """Causal language models that score a tree of continuations in one forward.
 
-Names are imported when they are first used, so that `MarkovModel` does not import transformers.
+Names are imported when they are first used, so that `MarkovModel` does not import transformers. The modules
+write `transformers.PreTrainedModel` in full, because transformers imports its modelling code when such a name
+is first evaluated. This takes two seconds, and loading and decoding a packed model does not need it.
 """
 
 from importlib import import_module

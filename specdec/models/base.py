@@ -107,9 +107,9 @@ class PreparedModel:
     """A model of transformers with the results of its self-check; sessions are opened on it.
 
     It never changes: changed weights need a new one, and open sessions keep the one that they began with.
-    config: that of the text decoder. device: that of input tokens and logits. vocab_size: the width of the
-    logits. capability_reason: tells the user why the self-check found that the model can score trees,
-    sequences or neither. note: further facts, or "".
+    module: where the matrices lie in a file, an `Outline`. config: that of the text decoder. device: that of
+    input tokens and logits. vocab_size: the width of the logits. capability_reason: tells the user why the
+    self-check found that the model can score trees, sequences or neither. note: further facts, or "".
     """
 
     name: str

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from transformers.quantizers.auto import AutoHfQuantizer
+import transformers
 
 MOST_LAYERS = 1024
 """The most layers that a config may state; the deepest models have some 130."""
@@ -78,9 +78,10 @@ def check_quantisation(config: Any, name: str) -> None:
         return
     method = asked.get("quant_method") if isinstance(asked, Mapping) else getattr(asked, "quant_method", None)
     try:
-        if isinstance(asked, Mapping) and not AutoHfQuantizer.supports_quant_method(dict(asked)):
+        known = transformers.quantizers.AutoHfQuantizer
+        if isinstance(asked, Mapping) and not known.supports_quant_method(dict(asked)):
             raise ValueError("transformers knows no such method")
-        quantiser = AutoHfQuantizer.from_config(copy.deepcopy(asked), pre_quantized=True)
+        quantiser = known.from_config(copy.deepcopy(asked), pre_quantized=True)
         quantiser.validate_environment(device_map=None, weights_only=True)
     except Exception as error:  # packages that are missing or too old, no GPU, entries that make no sense
         cause = next(iter(str(error).splitlines()), type(error).__name__)

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from specdec.devices import ONE_GRAPH, upload_into
 from specdec.models.attention import ALIGNED, MOST_ROWS, TextTable
@@ -33,7 +33,7 @@ NUMBERS = 6
 """Columns of `TextTable.numbers`."""
 
 
-def graphed_decoder(model: PreTrainedModel) -> LeanDecoder:
+def graphed_decoder(model: transformers.PreTrainedModel) -> LeanDecoder:
     """The lean forward of a model; on a GPU with graphs, if Triton's kernels fit the model. Errors are those
     of `LeanDecoder`."""
     on_gpu = next(model.parameters()).device.type == "cuda"

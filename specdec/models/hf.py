@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import PretrainedConfig, PreTrainedModel
+import transformers
 
 from specdec.models.base import Capability, Session
 from specdec.models.kernels import CompiledDecoder
@@ -32,7 +32,7 @@ class HFModel:
     vocab_size: the width of its logits. device: that of input tokens and logits.
     """
 
-    config: PretrainedConfig
+    config: transformers.PretrainedConfig
     device: torch.device
     dtype: torch.dtype
     vocab_size: int
@@ -43,7 +43,9 @@ class HFModel:
     most_repeated: int
     note: str
 
-    def __init__(self, model: PreTrainedModel, name: str | None = None, files: str | None = None):
+    def __init__(
+        self, model: transformers.PreTrainedModel, name: str | None = None, files: str | None = None
+    ):
         if getattr(model.config, "is_encoder_decoder", False):
             raise ValueError(f"{type(model).__name__} is an encoder-decoder, not a causal language model")
         self.module = model

@@ -19,22 +19,16 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
-from transformers import (
-    LlamaForCausalLM,
-    MistralForCausalLM,
-    PreTrainedModel,
-    Qwen2ForCausalLM,
-    Qwen3ForCausalLM,
-)
 
 from specdec.models import free_memory
 from specdec.models.attention import Attention, Heads, TextRows
 from specdec.models.cache import PendingText
 from specdec.models.partial_head import PartialHead, spread
 
-KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
-"""Classes whose forward is the one below; a subclass may do something else."""
+KNOWN = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+"""Names of transformers' classes whose forward is the one below."""
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary embeddings whose angles depend on the position alone, not on the length of the text."""
 PACKED_DTYPES = ("float32", "bfloat16")
@@ -80,7 +74,7 @@ class LeanDecoder:
     Raises ValueError where the model is not one of `KNOWN`, or has parts that its class does not make.
     """
 
-    def __init__(self, model: PreTrainedModel, joins: bool = False):
+    def __init__(self, model: transformers.PreTrainedModel, joins: bool = False):
         check_known(model)
         config = model.config
         decoder: Any = model.model  # its parts are those of `KNOWN`, which have no types
@@ -156,30 +150,35 @@ def _norm(module: Any, pack: bool) -> Project:
     return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(floor)).mul_(scaled)
 
 
-def check_known(model: PreTrainedModel) -> None:
+def is_known(model: nn.Module) -> bool:
+    """Whether a model's class is one of `KNOWN`; a subclass may do something else."""
+    name = type(model).__name__
+    return name in KNOWN and type(model) is getattr(transformers, name)
+
+
+def check_known(model: transformers.PreTrainedModel) -> None:
     """ValueError where a model is not one of `KNOWN`, or has parts that its class does not make."""
-    check_architecture(model)
-    if len({(p.device, p.dtype) for p in model.parameters()}) != 1:
-        raise ValueError("the model lies on several devices or in several dtypes")
-
-
-def check_architecture(model: PreTrainedModel) -> None:
-    """ValueError as for `check_known`. Weights may lie on several devices here, and have several dtypes."""
-    if type(model) not in KNOWN:
+    if not is_known(model):
         raise ValueError(f"{type(model).__name__} has no lean forward")
-    config = model.config
-    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    if rope not in FIXED_ROPE:
-        raise ValueError(f"rotary embedding {rope!r} changes with the length of the text")
+    check_rope(model.config)
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
     strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding, PartialHead)]
     # Hooks, and a `forward` that was set on one module, change the computation.
     changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
     if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:
         raise ValueError("the model has modules that are not its class's own")
+    if len({(p.device, p.dtype) for p in model.parameters()}) != 1:
+        raise ValueError("the model lies on several devices or in several dtypes")
 
 
-def _packs(model: PreTrainedModel) -> bool:
+def check_rope(config: transformers.PretrainedConfig) -> None:
+    """ValueError for a rotary embedding that is not in `FIXED_ROPE`."""
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+    if rope not in FIXED_ROPE:
+        raise ValueError(f"rotary embedding {rope!r} changes with the length of the text")
+
+
+def _packs(model: transformers.PreTrainedModel) -> bool:
     """Whether the weights are packed for oneDNN."""
     weight = model.lm_head.weight
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
@@ -191,7 +190,7 @@ def _packs(model: PreTrainedModel) -> bool:
     return has_room(model)
 
 
-def has_room(model: PreTrainedModel) -> bool:
+def has_room(model: transformers.PreTrainedModel) -> bool:
     """Whether a second copy of a model's weights fits into main memory, with half its size to spare."""
     return 1.5 * sum(p.numel() * p.itemsize for p in model.parameters()) <= free_memory.free("cpu")
 

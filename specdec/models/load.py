@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import is_progress_bar_enabled, set_tqdm_hook
 
 from specdec.models.cached_folders import PACKED
@@ -132,7 +132,7 @@ def _packed(source: Source, form: str, report: Report, output_ids: int | Sequenc
     return PackedModel(folder, _shown_name(source.name), partial(_whole, whole), output_ids)
 
 
-def _whole(path: Path) -> PreTrainedModel:
+def _whole(path: Path) -> transformers.PreTrainedModel:
     """Load the model of a GGUF file or folder in bfloat16."""
     source = find_source(path)
     return _read(source.name, source.fetch(), dtype=torch.bfloat16)
@@ -206,7 +206,7 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
 
 def _placed(
     name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
-) -> PreTrainedModel:
+) -> transformers.PreTrainedModel:
     """The model in a folder, on this device; on all GPUs if it is None."""
     with READING, _weights_reported(name, report):
         model = _read(name, folder, dtype=dtype, **({"device_map": "auto"} if device is None else {}))
@@ -215,10 +215,12 @@ def _placed(
     return model
 
 
-def _read(name: str, folder: Path, **options: Any) -> PreTrainedModel:
+def _read(name: str, folder: Path, **options: Any) -> transformers.PreTrainedModel:
     options |= {"use_safetensors": True, "local_files_only": True, "trust_remote_code": False}
     try:
-        read: Any = AutoModelForCausalLM.from_pretrained(folder, **options, output_loading_info=True)
+        read: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, **options, output_loading_info=True
+        )
     except torch.OutOfMemoryError:
         raise
     except _BROKEN as error:

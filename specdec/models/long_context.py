@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import cycle
 
 import torch
-from transformers import PreTrainedModel
+import transformers
 
 from specdec.models.base import Capability, SessionKind
 from specdec.models.selfcheck import SCRIPTS, Check, PlainForwards, Script, ScriptedForward, in_words, tried
@@ -51,7 +51,7 @@ class LongContextCheck:
     missing: why there is no copy, in words; None if there is one. Without a copy the check finds no fault.
     """
 
-    def __init__(self, module: PreTrainedModel):
+    def __init__(self, module: transformers.PreTrainedModel):
         self._faults: dict[str, str | None] = {}
         self._check = tried(lambda: _check_of(module))  # each architecture fails in its own way
         self.missing = in_words(self._check) if isinstance(self._check, Exception) else None
@@ -64,7 +64,7 @@ class LongContextCheck:
         return self._faults.get(kind.name)
 
 
-def long_context_check(module: PreTrainedModel) -> LongContextCheck:
+def long_context_check(module: transformers.PreTrainedModel) -> LongContextCheck:
     """The check of a module; modules of one class and configuration share it, whatever their weights."""
     config = module.config
     text = json.dumps(config.to_dict(), sort_keys=True, default=str)
@@ -76,7 +76,7 @@ def long_context_check(module: PreTrainedModel) -> LongContextCheck:
     return _checks[key]
 
 
-def _check_of(original: PreTrainedModel) -> Check:
+def _check_of(original: transformers.PreTrainedModel) -> Check:
     module = small_model(type(original), original.config)
     plain = PlainForwards(module, torch.device("cpu"))
     model = unchecked(module, "the small copy", plain.device, plain.vocab_size)

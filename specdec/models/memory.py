@@ -15,8 +15,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+import transformers
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
 from specdec.models import free_memory, lean
 from specdec.models.kernels import CompiledDecoder
@@ -98,22 +99,26 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
     try:
         model = without_weights(config)
         vocab_size = model.get_output_embeddings().weight.shape[0]
-        cached = _cached_per_token(config.get_text_config(decoder=True))
+        sizes = sizes_of_run(config)
     except Exception as error:  # each architecture fails in its own way
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
             f"config.json describes no causal language model of transformers: {cause}"
         ) from error
     linear = [module.weight.numel() for module in model.modules() if type(module) is nn.Linear]
-    text = config.get_text_config(decoder=True)
-    return Sizes(
+    return sizes._replace(
         parameters=sum(tensor.numel() for tensor in model.parameters()),
-        matrices=sum(linear) if type(model) in lean.KNOWN else 0,
-        cached=cached,
+        matrices=sum(linear) if lean.is_known(model) else 0,
         vocab_size=vocab_size,
-        context_length=max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS,
         states=_state_bytes(model),
     )
+
+
+def sizes_of_run(config: PreTrainedConfig) -> Sizes:
+    """The sizes that a run's memory depends on, of a model with layers of attention only; 0 parameters."""
+    text = config.get_text_config(decoder=True)
+    context = max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS
+    return Sizes(0, 0, _cached_per_token(text), getattr(text, "vocab_size", 0), context)
 
 
 def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
@@ -124,14 +129,16 @@ def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def without_weights(config: PreTrainedConfig) -> PreTrainedModel:
+def without_weights(config: PreTrainedConfig) -> transformers.PreTrainedModel:
     """A causal language model on the device "meta", in torch's default dtype.
 
     It does not take the config's dtype: transformers would change the default dtype of all threads for that.
     """
     with torch.device("meta"):
         # transformers writes the dtype into the config that it is given
-        return AutoModelForCausalLM.from_config(copy.deepcopy(config), dtype=None, trust_remote_code=False)
+        return transformers.AutoModelForCausalLM.from_config(
+            copy.deepcopy(config), dtype=None, trust_remote_code=False
+        )
 
 
 def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
@@ -162,7 +169,7 @@ def _of_run(cached: int, states: int, vocab_size: int, context_length: int, size
     return 2 * min(TOKENS, context_length) * cached * size + 2 * states + ROWS * vocab_size * BYTES_PER_LOGIT
 
 
-def _state_bytes(model: PreTrainedModel) -> int:
+def _state_bytes(model: transformers.PreTrainedModel) -> int:
     """Bytes of a run's states, of a model on the device "meta"; 0 if it has none or can't be run there.
 
     It is an upper bound: every number of a state counts four bytes.

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoConfig, GenerationConfig, PreTrainedModel
+import transformers
+from transformers import AutoConfig, GenerationConfig
 
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel
@@ -18,13 +20,15 @@ from specdec.models.cached_folders import LIST
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.long_context import long_context_check
+from specdec.models.outline import Outline
 from specdec.models.packed_check import packed_fault, skeleton
 from specdec.models.packed_decoder import FrequentFirst, PackedDecoder
 from specdec.models.packed_file import EMBEDDING, HEAD, PackedMatrices, read_packed
-from specdec.models.partial_head import chosen_ids, ends_of, restrict
+from specdec.models.partial_head import PartialHead, chosen_ids, ends_of
 from specdec.models.prepare import TREES, explained_model
 from specdec.models.selfcheck import explained
-from specdec.models.session_kinds import COMPILED, unchecked
+from specdec.models.session_kinds import COMPILED
+from specdec.models.shrink import context_length
 
 
 class PackedError(ValueError):
@@ -43,7 +47,7 @@ class PackedModel(HFModel):
         self,
         folder: Path,
         name: str,
-        whole: Callable[[], PreTrainedModel],
+        whole: Callable[[], transformers.PreTrainedModel],
         output_ids: int | Sequence[int] | None = None,
     ):
         self.name, self.files = name, None
@@ -54,7 +58,7 @@ class PackedModel(HFModel):
                 self._prepared = _scoring(self._prepared, output_ids)
 
     @cached_property
-    def module(self) -> PreTrainedModel:  # type: ignore[override]  # made when it is asked for
+    def module(self) -> transformers.PreTrainedModel:  # type: ignore[override]  # made when it is asked for
         """The model of transformers in bfloat16, made when it is first used; decoding does not need it."""
         return self._whole()
 
@@ -89,17 +93,19 @@ class PackedModel(HFModel):
 
     def score_frequent_first(self) -> None:
         """From now on, score a large vocabulary in two parts (`FrequentFirst`). This is for drafts."""
-        if FrequentFirst.fits(self._prepared.module.lm_head):
-            decoder = FrequentFirst(self._prepared.module, self.matrices)
+        outline: Any = self._prepared.module
+        if FrequentFirst.fits(outline.lm_head):
+            decoder = FrequentFirst(outline, self.matrices)
             self._prepared = replace(self._prepared, decoder=decoder)
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
     """The checked model with the rows of these ids as its output matrix."""
     assert isinstance(model.decoder, PackedDecoder)
-    ids = chosen_ids(output_ids, model.vocab_size, ends_of(model.module))
-    restrict(model.module, ids)
-    return replace(model, decoder=PackedDecoder(model.module, model.decoder.matrices.with_rows(HEAD, ids)))
+    outline: Any = model.module
+    ids = chosen_ids(output_ids, model.vocab_size, ends_of(outline))
+    outline.lm_head = PartialHead(outline.lm_head.weight[ids], ids, model.vocab_size)
+    return replace(model, decoder=PackedDecoder(outline, model.decoder.matrices.with_rows(HEAD, ids)))
 
 
 def _prepared(folder: Path, name: str) -> PreparedModel:
@@ -107,16 +113,18 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
         raise PackedError(f"{name} has no compiled forward here")
     matrices = read_packed(folder)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    module = skeleton(config, matrices)
-    module.generation_config = GenerationConfig.from_pretrained(folder)
-    decoder = PackedDecoder(module, matrices)
-    model = unchecked(module, name, torch.device("cpu"), decoder.scored_ids)
-    model = replace(model, dtype=torch.float32, kind=COMPILED, decoder=decoder)
+    outline: Any = Outline(config, matrices.small())
+    outline.generation_config = GenerationConfig.from_pretrained(folder)
+    decoder = PackedDecoder(outline, matrices)
+    model = PreparedModel(
+        *(name, outline, config, torch.device("cpu"), torch.float32, decoder.scored_ids),
+        *(context_length(config), COMPILED, decoder),
+    )
     model = explained_model(model, TREES)
     verdict = verdicts.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
     if verdict is not None and verdicts.holds(verdict, model):
         return model
-    fault = long_context_check(module).fault(COMPILED) or packed_fault(model, matrices)
+    fault = long_context_check(skeleton(config, matrices)).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
         logging.warning("%s is not decoded in the bits of its file: in these bits it %s", name, fault)
         raise PackedError(f"{name} {fault}")

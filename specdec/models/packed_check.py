@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
 from specdec.models.base import PreparedModel
 from specdec.models.kernels.layout import LANES
@@ -115,7 +116,7 @@ def _product(
     return product if linear.bias is None else product + linear.bias
 
 
-def skeleton(config: PreTrainedConfig, matrices: PackedMatrices) -> PreTrainedModel:
+def skeleton(config: PreTrainedConfig, matrices: PackedMatrices) -> transformers.PreTrainedModel:
     """A model in evaluation mode with its norms, biases and rotary angles, but without matrices."""
     model = without_weights(config).eval()
     model.load_state_dict(matrices.small(), strict=False, assign=True)

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.kernels.packing import Packed
-from specdec.models.lean import check_architecture
+from specdec.models.outline import Outline
 from specdec.models.packed_file import EMBEDDING, PackedMatrices
 
 FIRST = 1 << 15
@@ -25,13 +24,9 @@ SURE = 0.9
 
 
 class PackedDecoder(CompiledDecoder):
-    """A `CompiledDecoder` on the matrices of a file.
+    """A `CompiledDecoder` on the matrices of a file, and on an outline with the model's other parts."""
 
-    model: a Llama, Mistral, Qwen 2 or Qwen 3 without matrices, but with norms, biases and rotary angles.
-    """
-
-    def __init__(self, model: PreTrainedModel, matrices: PackedMatrices):
-        check_architecture(model)
+    def __init__(self, model: Outline, matrices: PackedMatrices):
         self._names = {module: name for name, module in model.named_modules()}
         self.matrices = matrices
         self.kind = ", ".join(sorted({kind for name, kind in matrices.kinds.items() if name != EMBEDDING}))
@@ -71,7 +66,7 @@ class FrequentFirst(PackedDecoder):
     changes the speed of decoding, not the text's distribution. A row's logits do not depend on other rows.
     """
 
-    def __init__(self, model: PreTrainedModel, matrices: PackedMatrices):
+    def __init__(self, model: Outline, matrices: PackedMatrices):
         super().__init__(model, matrices)
         whole, kind, _ = self._matrix(self._output)
         parts = (whole.weights[: FIRST // at.LANES], whole.weights[FIRST // at.LANES :])

@@ -13,10 +13,10 @@ from functools import reduce
 from pathlib import Path
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from specdec.models.hf import HFModel
 from specdec.models.kernels.compiled import crew
@@ -35,13 +35,13 @@ _TOGETHER = 192
 
 
 def partial_model(
-    config: LlamaConfig, weights: dict[str, Tensor], embedding: Tensor, dtype: torch.dtype
-) -> LlamaForCausalLM:
+    config: transformers.LlamaConfig, weights: dict[str, Tensor], embedding: Tensor, dtype: torch.dtype
+) -> transformers.LlamaForCausalLM:
     """The draft with these weights. embedding: the target's, [vocabulary, its width]."""
     projection, output_ids = weights.pop(PROJECTION), weights.pop(IDS).long()
     head = weights.pop("lm_head.weight")
     with torch.device("meta"):
-        model = LlamaForCausalLM(config)
+        model = transformers.LlamaForCausalLM(config)
     rows = _projected(embedding, projection)
     weights = weights | {"model.embed_tokens.weight": rows}
     weights = {name: value.to(dtype) for name, value in weights.items()}
@@ -79,7 +79,7 @@ def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str
     """
     name = "/".join(folder.parts[-2:])
     try:
-        config = LlamaConfig(**json.loads((folder / CONFIG).read_text()))
+        config = transformers.LlamaConfig(**json.loads((folder / CONFIG).read_text()))
         weights = load_file(folder / WEIGHTS)
         embedding = target.embedding
         wanted = config.vocab_size, weights[PROJECTION].shape[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from specdec.checks import integer, integers, whole
 
@@ -48,20 +48,18 @@ def chosen_ids(wanted: int | Sequence[int], vocab_size: int, ends: Iterable[int]
     return torch.tensor(sorted(ids))
 
 
-def ends_of(model: PreTrainedModel) -> list[int]:
+def ends_of(model: transformers.PreTrainedModel) -> list[int]:
     """The ids that end a text, as the model's settings of generation say."""
     ends = getattr(model.generation_config, "eos_token_id", None)
     return [] if ends is None else [ends] if isinstance(ends, int) else [*ends]
 
 
-def restrict(model: PreTrainedModel, output_ids: Tensor) -> None:
+def restrict(model: transformers.PreTrainedModel, output_ids: Tensor) -> None:
     """Make a model score only these ids. ValueError where its output is not an ordinary linear layer."""
     head = model.get_output_embeddings()
     if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
         raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")
-    weight = head.weight.detach()
-    if weight.device.type != "meta":  # "meta" if the model's matrices lie in a file
-        output_ids = output_ids.to(weight.device)
+    weight, output_ids = head.weight.detach(), output_ids.to(head.weight.device)
     model.set_output_embeddings(PartialHead(weight[output_ids], output_ids, len(weight)))
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
+import transformers
 
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
-from specdec.models.lean import KNOWN
+from specdec.models.lean import is_known
 from specdec.models.long_context import CHECKED, long_context_check
 from specdec.models.selfcheck import PlainForwards, explained, short_check
 from specdec.models.session_kinds import (
@@ -46,7 +46,7 @@ SEQUENCES = (
 """Why a model with a recurrent, convolution or compressed state takes sequences, in words."""
 
 
-def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
+def prepare(module: transformers.PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
     """Checks a module and chooses its kind of session.
 
     files: the checksum of the files that it was read from; a remembered verdict on them replaces the check.
@@ -67,7 +67,7 @@ def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> Pre
         return model
 
 
-def _remembered(module: PreTrainedModel, name: str, verdict: Path) -> PreparedModel | None:
+def _remembered(module: transformers.PreTrainedModel, name: str, verdict: Path) -> PreparedModel | None:
     """The module on the compiled forward, if this verdict says that it passed the self-check.
 
     None where there is no verdict, or where the forward gives other logits than the one that was checked.
@@ -82,7 +82,7 @@ def _remembered(module: PreTrainedModel, name: str, verdict: Path) -> PreparedMo
     return explained_model(model, TREES) if verdicts.holds(verdict, model) else None
 
 
-def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
+def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
     """The module with the best kind of session that passes the self-check.
 
     It warns if a faster kind fails, or if no kind was checked on longer texts.
@@ -108,15 +108,15 @@ def _checked(module: PreTrainedModel, name: str) -> PreparedModel:
     return model
 
 
-def _compiles(module: PreTrainedModel, device: torch.device) -> bool:
+def _compiles(module: transformers.PreTrainedModel, device: torch.device) -> bool:
     """Whether the compiled forward may fit a module with inputs on this device."""
-    return type(module) in KNOWN and device.type == "cpu" and crew() is not None
+    return is_known(module) and device.type == "cpu" and crew() is not None
 
 
 def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
     """The kinds of sessions that may fit, the best first."""
     if not getattr(model.module, "_is_stateful", False):
-        if type(model.module) in KNOWN:
+        if is_known(model.module):
             yield from OWN if _compiles(model.module, model.device) else (LEAN,)
         yield from tree_kinds(model.config)
         yield from sequence_kinds(model.config)
@@ -154,7 +154,7 @@ def _noted(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
     return replace(model, note=both, capability_reason=f"{model.capability_reason} Note: {note}.")
 
 
-def _input_device(model: PreTrainedModel) -> torch.device:
+def _input_device(model: transformers.PreTrainedModel) -> torch.device:
     embedding: Any = model.get_input_embeddings()
     device: torch.device = embedding.weight.device
     if device.type != "meta":

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import converted_folder, made
@@ -16,8 +17,8 @@ from specdec.models.gguf.header import BrokenFileError
 from specdec.models.gguf.weights import Stored, check_shapes
 from specdec.models.kernels.compiled import expected
 from specdec.models.kernels.layout import GROUP, QUANTISED
-from specdec.models.lean import check_architecture
-from specdec.models.memory import tensor_shapes, without_weights
+from specdec.models.memory import tensor_shapes
+from specdec.models.outline import Outline
 from specdec.models.packed_file import EMBEDDING, HEAD, ROUNDED_KINDS, write_packed
 from specdec.models.progress import Progress, Report
 from specdec.models.weight_files import named_files
@@ -35,15 +36,14 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
 
     form: a name of `ROUNDED_KINDS`.
     """
-    model = without_weights(config)
     window = getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", None)
     if not expected() or window or getattr(config, "hidden_act", "silu") != "silu":
         return None
     try:
-        check_architecture(model)
-    except ValueError:
+        parts = Outline(config, {}).modules()
+    except Exception:  # also of sizes that no model has, which loading will refuse
         return None
-    matrices = [tensor for tensor in model.parameters() if tensor.ndim == 2]
+    matrices = [part.weight for part in parts if isinstance(part, nn.Linear)]
     if any(matrix.shape[1] % GROUP for matrix in matrices):
         return None
     kind = QUANTISED[ROUNDED_KINDS[form]]

@@ -20,8 +20,8 @@ from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
+import transformers
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, PreparedModel, Session, SessionKind
 from specdec.models.partial_head import PartialHead
@@ -99,7 +99,7 @@ class PlainForwards:
     the tokens after them.
     """
 
-    def __init__(self, module: PreTrainedModel, device: torch.device):
+    def __init__(self, module: transformers.PreTrainedModel, device: torch.device):
         self.module, self.device, self.in_float32 = module, device, False
         self.tokens = ordinary_tokens(module)
         self.vocab_size = self._checked_vocab_size()
@@ -259,7 +259,7 @@ def in_words(exception: Exception) -> str:
     return f"{type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
 
 
-def ordinary_tokens(module: PreTrainedModel) -> list[int]:
+def ordinary_tokens(module: transformers.PreTrainedModel) -> list[int]:
     """Token ids spread over the vocabulary, without the special ones; the same on every run."""
     special: set[Any] = set()
     for key, ids in module.config.to_dict().items():

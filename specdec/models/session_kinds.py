@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
-from transformers import PretrainedConfig, PreTrainedModel
+import transformers
 
 from specdec.models.base import PreparedModel, Session, SessionKind
 from specdec.models.graphs import graphed_decoder
@@ -38,14 +38,16 @@ STEPPING = SessionKind("stepping", "ar", SteppingSession)
 PLAIN = SessionKind("plain", "ar", PlainSession)
 
 
-def unchecked(module: PreTrainedModel, name: str, device: torch.device, vocab_size: int) -> PreparedModel:
+def unchecked(
+    module: transformers.PreTrainedModel, name: str, device: torch.device, vocab_size: int
+) -> PreparedModel:
     """The model before its self-check, on sessions without a cache."""
     config = module.config.get_text_config(decoder=True)
     context = context_length(config)
     return PreparedModel(name, module, config, device, module.dtype, vocab_size, context, PLAIN)
 
 
-def tree_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
+def tree_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
     """Kinds of tree sessions: first with the configuration's masks, then with masks without windows.
 
     Some models ignore the windows that their configuration states.
@@ -55,7 +57,7 @@ def tree_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
         yield SessionKind(f"tree, {name}", "tree", open_tree, partial(open_tree, ancestors_only=False))
 
 
-def sequence_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
+def sequence_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
     """Kinds of sequence sessions with the model's own masks.
 
     The first ones have a cache that is cut at windows, the last one has a whole cache.
@@ -64,7 +66,7 @@ def sequence_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
         yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
 
 
-def layouts(config: PretrainedConfig) -> dict[str, Layout]:
+def layouts(config: transformers.PretrainedConfig) -> dict[str, Layout]:
     """The masks that a model may need, by name, the most probable first."""
     window = getattr(config, "sliding_window", None)
     layer_types = getattr(config, "layer_types", None)
@@ -81,7 +83,7 @@ def layouts(config: PretrainedConfig) -> dict[str, Layout]:
     return result | {"one mask, no window": UNWINDOWED}
 
 
-def switch_length(config: PretrainedConfig) -> int | None:
+def switch_length(config: transformers.PretrainedConfig) -> int | None:
     """The tokens up to which longrope embeddings use their short factors. None if there are no such
     embeddings, or if their numbers differ."""
     parameters = getattr(config, "rope_parameters", None) or {}

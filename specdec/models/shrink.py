@@ -20,7 +20,8 @@ from math import gcd
 from typing import Any
 
 import torch
-from transformers import PretrainedConfig, PreTrainedModel
+import transformers
+from transformers import PretrainedConfig
 
 ENDLESS = 1 << 20
 """Context length of models that name none."""
@@ -107,7 +108,9 @@ def shrunken(config: PretrainedConfig) -> PretrainedConfig:
     return small
 
 
-def small_model(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrainedModel:
+def small_model(
+    kind: type[transformers.PreTrainedModel], config: PretrainedConfig
+) -> transformers.PreTrainedModel:
     """A model of this class by a shrunken configuration, in float32 on the CPU; raises what the class raises.
 
     The global random state stays as it was.
@@ -121,7 +124,7 @@ def small_model(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTra
 
 
 @torch.no_grad()
-def draw_matrices(model: PreTrainedModel) -> None:
+def draw_matrices(model: transformers.PreTrainedModel) -> None:
     """Draws matrices so large that the logits depend strongly on the tokens that are attended to."""
     for name, parameter in model.named_parameters():
         # a state space model's own parameters keep their scales

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+import transformers
 
 from specdec.models.source import Source
 
@@ -22,7 +22,7 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
 
     folder: where the source's files lie.
     """
-    kind = PreTrainedTokenizerFast if (folder / FILE).is_file() else AutoTokenizer
+    kind = transformers.PreTrainedTokenizerFast if (folder / FILE).is_file() else transformers.AutoTokenizer
     try:
         return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file

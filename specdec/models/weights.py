@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 
-def check_sound(module: PreTrainedModel) -> None:
+def check_sound(module: transformers.PreTrainedModel) -> None:
     """ValueError where weights are NaN or infinite, or where an embedding matrix is all zero."""
     kind = type(module).__name__
     for name, weight in module.named_parameters():

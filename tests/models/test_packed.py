@@ -12,6 +12,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
@@ -24,6 +25,7 @@ from specdec.models.gguf.weights import config_of, weights_of
 from specdec.models.kernels import compiled
 from specdec.models.kernels.layout import QUANTISED
 from specdec.models.other_tokenizer import OtherTokenizerModel
+from specdec.models.outline import Outline
 from specdec.models.packed import PackedModel
 from specdec.models.packed_check import exact_logits, packed_fault
 from specdec.models.packed_file import EMBEDDING
@@ -32,8 +34,9 @@ from specdec.theory import total_variation
 from specdec.topology import Topology
 from tests.helpers.compiled_code import copy_code
 from tests.helpers.file_blocks import random_blocks
+from tests.helpers.processes import printed
 from tests.helpers.texts import ersd_as_plain, together_as_alone
-from tests.models.test_gguf import IDS, K_SIZES, KINDS, model_of, own_cache, written  # noqa: F401
+from tests.models.test_gguf import IDS, K_SIZES, KINDS, SIZES, model_of, own_cache, written  # noqa: F401
 from tests.models.test_partial import write_partial
 
 MIXED = {
@@ -293,6 +296,66 @@ def test_two_processes_may_start_first_at_once(tmp_path, own_cache):  # noqa: F8
     texts = [process.communicate(timeout=300)[0].split()[-1] for process in both]
     assert texts == [digest(specdec.load_pair(path, dtype="packed").target)] * 2
     assert len([each for each in cached_folders._cache().iterdir() if each.is_dir()]) == 1
+
+
+def test_a_later_start_imports_no_modelling_code_of_transformers(tmp_path, own_cache):  # noqa: F811
+    """Importing it takes two seconds."""
+    files = [str(file(tmp_path / f"{layers}.gguf", "qwen2", num_hidden_layers=layers)) for layers in (2, 1)]
+    copy_code(own_cache, tmp_path / "cache")
+    specdec.load_pair(*files)  # converts and checks both
+    run = printed(
+        f"import sys, specdec; run = specdec.generate(specdec.load_pair(*{files}), [5, 6], max_new_tokens=4);"
+        "print(run.arithmetic, 'transformers.modeling_utils' in sys.modules)"
+    )
+    assert "int8 inputs" in run
+    assert run.endswith(" False\n")
+
+
+ROPES = [
+    {"rope_type": "default"},
+    {"rope_type": "linear", "factor": 4.0},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    | {"original_max_position_embeddings": 64},
+]
+
+
+def parts(module):
+    """Shapes of numbers, and constants, of the parts of a model, by name."""
+    constants = ("head_dim", "scaling", "variance_epsilon")
+    return {
+        name: [
+            *(each.shape for each in part.parameters(recurse=False)),
+            *(getattr(part, constant, None) for constant in constants),
+        ]
+        for name, part in module.named_modules()
+        if not name.endswith("act_fn")
+    }
+
+
+@pytest.mark.parametrize("rope", ROPES, ids=lambda rope: rope["rope_type"])
+@pytest.mark.parametrize("kind", ["Llama", "Mistral", "Qwen2", "Qwen3"])
+def test_an_outline_has_the_parts_of_transformers_model(kind, rope):
+    sizes = SIZES | {"head_dim": 24, "rope_parameters": {"rope_theta": 1e4, **rope}}
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config)
+    outline = Outline(config, {name: each for name, each in model.named_parameters() if each.ndim == 1})
+    assert parts(outline) == parts(model)
+    given = torch.ones(1), torch.arange(300)[None]
+    cosines_and_sines = [torch.stack(each.model.rotary_emb(*given)) for each in (outline, model)]
+    assert torch.equal(*cosines_and_sines)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (transformers.GPT2Config(), "gpt2"),
+        (transformers.LlamaConfig(rope_parameters={"rope_type": "dynamic", "factor": 2.0}), "'dynamic'"),
+    ],
+)
+def test_a_model_that_the_compiled_forward_cannot_decode_has_no_outline(config, named):
+    with pytest.raises(ValueError, match=named):
+        Outline(config, {})
 
 
 def digest(model):

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, GgufConfig, PreTrainedConfig
+from transformers import AutoConfig, GenerationConfig, GgufConfig, PreTrainedConfig
 
 from specdec.models.cached_folders import converted_folder, made
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
@@ -86,7 +87,7 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
         options = {"dtype": dtype, "config": config, "quantization_config": GgufConfig(dequantize=True)}
         options |= {"gguf_file": path.name, "output_loading_info": True}
         with READING, _explained(header):
-            read: Any = AutoModelForCausalLM.from_pretrained(path.parent, **options)
+            read: Any = transformers.AutoModelForCausalLM.from_pretrained(path.parent, **options)
         model, info = read
         if missing := sorted(info["missing_keys"]):  # transformers fills these with random numbers
             raise BrokenFileError(f"lacks {len(missing):,} weights, the first of them {missing[0]!r}")

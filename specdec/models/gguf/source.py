@@ -44,7 +44,8 @@ class GGUFSource:
     @cached_property
     def _config(self) -> PreTrainedConfig:
         with _named(self.name):
-            for form in (PACKED, *ROUNDED_KINDS):
+            # first the forms whose files are compared already
+            for form in sorted((PACKED, *ROUNDED_KINDS), key=lambda form: form not in self._folders):
                 if (folder := self._kept(form)) is not None:
                     return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
             return read_config(self.path, self._header)

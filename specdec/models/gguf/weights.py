@@ -14,18 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
+import transformers
+from transformers import PreTrainedConfig
 
 from specdec.models.gguf.fields import PLAIN, rows_of
 from specdec.models.gguf.header import BrokenFileError, Header
 from specdec.models.memory import tensor_shapes
 
-CONFIGS: dict[str, type[PreTrainedConfig]] = {
-    "llama": LlamaConfig,
-    "qwen2": Qwen2Config,
-    "qwen3": Qwen3Config,
-}
-"""Configurations by llama.cpp's name of the architecture; it calls Mistral "llama"."""
+CONFIGS = {"llama": "LlamaConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config"}
+"""transformers' names of configurations by llama.cpp's name of the architecture; it calls Mistral "llama"."""
 _TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding"}
 _ROPE_FACTORS = "rope_freqs.weight"
 _YARN = {
@@ -59,13 +56,13 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
         rms_norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_parameters=_rope(path, header, number, head_size),
         tie_word_embeddings="output.weight" not in shapes,
-        architectures=[CONFIGS[kind].__name__.replace("Config", "ForCausalLM")],
+        architectures=[CONFIGS[kind].replace("Config", "ForCausalLM")],
         dtype=dtype_of(header),
         **ids,
     )
     if kind == "llama":
         entries["attention_bias"] = "blk.0.attn_q.bias" in shapes
-    return CONFIGS[kind](**entries)
+    return getattr(transformers, CONFIGS[kind])(**entries)
 
 
 def _number(header: Header, name: str, default: Any = None) -> Any:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from specdec.devices import one_thread, usual_threads
 from specdec.models.kernels import layout as at
@@ -109,7 +109,7 @@ class CompiledDecoder:
     its weights now. Raises ValueError where there is no compiled forward, or it does not support the model.
     """
 
-    def __init__(self, model: PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
+    def __init__(self, model: transformers.PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
         check_known(model)
         if stored is None and not has_room(model):
             raise ValueError("there is no memory for a packed copy of the weights")
@@ -124,8 +124,8 @@ class CompiledDecoder:
         self._embedding, self._stored, self._matrices = embedding, stored, list[Packed]()
         self._set_up(model)
 
-    def _set_up(self, model: PreTrainedModel) -> None:
-        """Take sizes and rotary angles from the model, and pack its matrices."""
+    def _set_up(self, model: Any) -> None:
+        """Take sizes and rotary angles from a model or an `Outline`, and pack its matrices."""
         config, layers, attention = model.config, model.model.layers, model.model.layers[0].self_attn
         if len(layers) > MOST_LAYERS:
             raise ValueError(f"the compiled forward has at most {MOST_LAYERS} layers, not {len(layers)}")
@@ -161,7 +161,7 @@ class CompiledDecoder:
             self._rotation = torch.stack([cos[0], sin[0] * sign], 1).contiguous()
             self._plan["rotation"] = self._rotation.data_ptr()
 
-    def _planned(self, model: PreTrainedModel, scaling: float) -> np.ndarray:
+    def _planned(self, model: Any, scaling: float) -> np.ndarray:
         layers = np.array([self._layer(layer) for layer in model.model.layers], dtype=at.LAYER)
         self._held.append(layers)
         return _record(
