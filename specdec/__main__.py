@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdec.commands import ended
+from specdec.commands import ended, kept
 from specdec.waiting import Waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. Its imports take seconds; Ctrl+C and errors during the imports are handled too."""
     with ended():
-        with Waiting("starting"):
+        with Waiting("starting"), kept():
             from specdec.terminal import command
         command.main(arguments)
 

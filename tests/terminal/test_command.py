@@ -1,5 +1,6 @@
 """The command: text with colours or marks, measured numbers, and errors in one line."""
 
+import gc
 import io
 import json
 import re
@@ -16,7 +17,7 @@ import pytest
 import specdec
 from specdec import loading, waiting
 from specdec.__main__ import main
-from specdec.commands import columns
+from specdec.commands import columns, kept
 from specdec.decoding.auto import SIZES
 from specdec.drafters.catalogue import COPIES, MODEL_AND_COPIES
 from specdec.models.progress import Progress
@@ -259,6 +260,16 @@ def test_columns_are_as_wide_as_what_they_hold():
     rows = [["", "a"], ["row", "10.5"]]
     assert columns(rows) == "        a\nrow  10.5"
     assert columns(rows, markdown=True) == "|     |    a |\n| --- | ---- |\n| row | 10.5 |"
+
+
+def test_what_a_command_keeps_is_never_searched_for_cycles():
+    with kept():
+        assert not gc.isenabled()
+        cycle = []
+        cycle.append(cycle)
+    assert gc.isenabled()
+    assert all(each is not cycle for each in gc.get_objects())
+    gc.unfreeze()
 
 
 def test_waiting_is_told_when_it_is_long(monkeypatch, capsys):
