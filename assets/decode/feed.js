@@ -12,7 +12,7 @@ import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields, NOTHING_DECODED } from "./fields.js";
 import { INTERRUPTED, wasInterrupted } from "./kept.js";
 import { ownStory, setStage } from "./opening.js";
-import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
+import { narration, onPlayer, passed, play } from "./player.js";
 
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
@@ -80,7 +80,7 @@ export function mountFeed(element, props) {
     // The opening story that plays belongs to the run before.
     const waits = state.phase === "waiting" || state.phase === "choosing";
     const words = waits ? "" : changedWords() || narration();
-    setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");
+    setText(status, words || STATUS[state.phase]());
     // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     const message = isOutOfDate() ? "" : state.message;

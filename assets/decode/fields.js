@@ -62,9 +62,6 @@ export function readopt() {
 
 export const setFields = (values) => decode.assign(values, false);
 
-// The names of the fields that differ from those of the run that is shown.
-const changed = () => (state.rounds.length === 0 ? [] : differing(shown));
-
 function differing(fields) {
   const now = decode.now();
   if (!now || !fields) return [];
@@ -77,14 +74,23 @@ export const isOutOfDate = () => differing(asked).length > 0;
 
 export const NOTHING_DECODED = "Stopped before the first token. Press Generate to begin again.";
 
-// The changed fields in words, or that their run was stopped before it began. Empty if nothing was changed.
-export function changedWords() {
-  const names = changed().map((name) => WORDS[name] ?? name);
+// The names of the fields that differ from those of the shown run, so that it is no longer what Generate would show.
+function changed() {
+  if (state.rounds.length === 0 || ["waiting", "choosing"].includes(state.phase)) return [];
+  const names = differing(shown);
   const isRefused = state.phase === "error" && !isOutOfDate();
   // The conversation continues.
-  if (names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused) return "";
-  if (names.length === 0 || ["waiting", "choosing"].includes(state.phase)) return "";
-  if (state.early && state.phase === "stopped" && !isOutOfDate()) return NOTHING_DECODED;
+  const continues = names.join() === "prompt" && state.setup.chat && !state.recorded && !isRefused;
+  return continues ? [] : names;
+}
+
+// The changed fields in words, or an empty text. A run that was begun with them has other words: an error has its own
+// message.
+export function changedWords() {
+  const names = changed().map((name) => WORDS[name] ?? name);
+  if (names.length === 0) return "";
+  if (!isOutOfDate() && state.phase === "error") return "";
+  if (!isOutOfDate() && state.phase === "stopped" && state.early) return NOTHING_DECODED;
   const now = isActive()
     ? "The shown run has the earlier settings."
     : "The shown run had the earlier settings. Press Generate for a run with the new ones.";
@@ -93,7 +99,7 @@ export function changedWords() {
 
 export function mountFields() {
   let { phase, run } = state;
-  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changedWords() !== ""));
+  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changed().length > 0));
   subscribe(() => {
     if (state.phase === "waiting" && phase !== "waiting") asked = decode.now();
     if (state.run !== run && isBegun(state.run)) shown = own = asked;

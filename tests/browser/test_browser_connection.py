@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import SLOW, generate, go, ready
+from tests.conftest import SLOW, enter, generate, go, ready
 
 LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
 """A run of 200 slow rounds, which even a busy browser sees while it runs."""
@@ -29,6 +29,7 @@ def told_once(page):
     """The page says once that the connection is lost, and nothing covers Generate."""
     expect(page.locator("#feed .run-error")).to_contain_text("The connection to the server is lost")
     expect(page.locator("[role=alert]:visible, .toast-wrap:visible")).to_have_count(1)
+    expect(page.locator("#feed .run-status, #replay .look", has_text="You changed")).to_have_count(0)
     expect(page.locator("#generate")).to_be_enabled()
     assert page.locator("#generate").evaluate(IS_ON_TOP)
 
@@ -53,6 +54,7 @@ def goes_on(page):
 def test_a_browser_without_a_network_says_so_once_and_goes_on_later(blank, url, when):
     page = go(blank, f"{url}/?{LONG}")
     page.evaluate(CATCH)
+    enter(page.locator("#prompt textarea"), "the cat")  # another prompt than that of the recorded run
     if when != "before the run":
         generate(page, until="running")
         page.wait_for_function("specdec.store.state.rounds.length > 3")
