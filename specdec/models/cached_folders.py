@@ -1,4 +1,4 @@
-"""Folders in private caches, each complete or absent: converted models, and verdicts on models (`verdicts`).
+"""Folders in private caches, each complete or absent: converted models, and passed checks (`passed_checks`).
 
 A folder is written under another name, with a list of its files and their checksums, and renamed when it is
 complete. A folder that does not match its list is made again. The folder of a replaced model is removed.

@@ -24,8 +24,8 @@ class HFModel:
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 
-    files: the checksum (`verdicts.files_checksum`) of the files that the module was read from, if it was not
-    changed since. With it, a model that passed the self-check on this machine before is not checked again.
+    files: the checksum (`passed_checks.files_checksum`) of the files that the module was read from, if it
+    was not changed since. With it, a model that passed the self-check here before is not checked again.
     capability: the shapes of drafts that it can score. capability_reason: tells the user why. note: further
     facts for the user, such as that it was not checked on longer texts; else "".
     decoder: our own forward on its weights; None where sessions call the module.

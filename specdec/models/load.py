@@ -23,10 +23,10 @@ from specdec.models.kernels.packing import round_matrices
 from specdec.models.packed import PackedError, PackedModel
 from specdec.models.packed_file import ROUNDED_KINDS
 from specdec.models.partial_head import chosen_ids, ends_of, restrict
+from specdec.models.passed_checks import files_checksum
 from specdec.models.progress import READING, Progress, Report, silent
 from specdec.models.rounded_folder import NEEDED, rounded_bytes, rounded_folder
 from specdec.models.source import Source, config_problem, find_source
-from specdec.models.verdicts import files_checksum
 
 _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),

@@ -14,7 +14,7 @@ import torch
 import transformers
 from transformers import AutoConfig, GenerationConfig
 
-from specdec.models import verdicts
+from specdec.models import passed_checks
 from specdec.models.base import PreparedModel
 from specdec.models.cached_folders import LIST
 from specdec.models.hf import HFModel
@@ -121,13 +121,13 @@ def _prepared(folder: Path, name: str) -> PreparedModel:
         *(context_length(config), COMPILED, decoder),
     )
     model = explained_model(model, TREES)
-    verdict = verdicts.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
-    if verdict is not None and verdicts.holds(verdict, model):
+    passed = passed_checks.folder_of(hashlib.sha256((folder / LIST).read_bytes()).hexdigest())
+    if passed is not None and passed_checks.holds(passed, model):
         return model
     fault = long_context_check(skeleton(config, matrices)).fault(COMPILED) or packed_fault(model, matrices)
     if fault is not None:
         logging.warning("%s is not decoded in the bits of its file: in these bits it %s", name, fault)
         raise PackedError(f"{name} {fault}")
-    if verdict is not None:
-        verdicts.remember(verdict, model)
+    if passed is not None:
+        passed_checks.remember(passed, model)
     return model

@@ -23,7 +23,7 @@ from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import FOUR_BITS, PACKED, ROUNDED, checked_device, checked_dtype
 from specdec.models.partial_head import PartialHead
-from specdec.models.verdicts import files_checksum
+from specdec.models.passed_checks import files_checksum
 
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
 """Files of such a draft: the configuration of a Llama, and its weights."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from specdec.models import verdicts
+from specdec.models import passed_checks
 from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
@@ -49,37 +49,37 @@ SEQUENCES = (
 def prepare(module: transformers.PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
     """Checks a module and chooses its kind of session.
 
-    files: the checksum of the files that it was read from; a remembered verdict on them replaces the check.
+    files: the checksum of the files that it was read from; a remembered check of them replaces a new one.
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
-        verdict = None
+        passed = None
         if files is not None and _compiles(module, module.device):
-            verdict = verdicts.folder_of(files, type(module).__name__, str(module.dtype))
-        if verdict is not None and (remembered := _remembered(module, name, verdict)) is not None:
+            passed = passed_checks.folder_of(files, type(module).__name__, str(module.dtype))
+        if passed is not None and (remembered := _remembered(module, name, passed)) is not None:
             return remembered
         check_sound(module)
         model = _checked(module, name)
-        if verdict is not None and model.kind is COMPILED and not model.note:
-            verdicts.remember(verdict, model)
+        if passed is not None and model.kind is COMPILED and not model.note:
+            passed_checks.remember(passed, model)
             # mapped weights take no memory of their own
-            return _remembered(module, name, verdict) or model
+            return _remembered(module, name, passed) or model
         return model
 
 
-def _remembered(module: transformers.PreTrainedModel, name: str, verdict: Path) -> PreparedModel | None:
-    """The module on the compiled forward, if this verdict says that it passed the self-check.
+def _remembered(module: transformers.PreTrainedModel, name: str, passed: Path) -> PreparedModel | None:
+    """The module on the compiled forward, if this folder says that it passed the self-check.
 
-    None where there is no verdict, or where the forward gives other logits than the one that was checked.
+    None where there is no such folder, or where the forward gives other logits than the one that was checked.
     """
-    stored = verdicts.stored_weights(verdict)
+    stored = passed_checks.stored_weights(passed)
     if stored is None:
         return None
     head: Any = module.get_output_embeddings()
     vocab_size = getattr(head, "vocab_size", len(head.weight))  # a `PartialHead` scores a part of it
     model = unchecked(module, name, torch.device("cpu"), vocab_size)
     model = replace(model, kind=COMPILED, decoder=CompiledDecoder(module, stored))
-    return explained_model(model, TREES) if verdicts.holds(verdict, model) else None
+    return explained_model(model, TREES) if passed_checks.holds(passed, model) else None
 
 
 def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:

@@ -168,7 +168,7 @@ def test_a_model_without_a_small_copy_says_so(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
+def test_checks_are_kept_by_shape_not_by_weights(monkeypatch):
     HFModel(tiny_model("gpt2", seed=1))
     monkeypatch.setattr("specdec.models.long_context.small_model", lambda *_: pytest.fail("built again"))
     HFModel(tiny_model("gpt2", seed=2))

@@ -1,14 +1,15 @@
 """Remembers which models have passed the self-check, so that a later start need not repeat it.
 
-A verdict holds for the files of the weights, the code of the forward, the versions of the libraries and the
-processor. It is a folder (`cached_folders`), named by checksums of all of these. It holds a checksum of the
-logits that the checked forward gave. A start compares it with that of the present logits. Where anything
+A passed check holds for the files of the weights, the code of the forward, the versions of the libraries and
+the processor. It is a folder (`cached_folders`), named by checksums of all of these. It holds a checksum of
+the logits that the checked forward gave. A start compares it with that of the present logits. Where anything
 differs, the model is checked again.
 
 The folder also holds the weights as the forward reads them. A start maps them into memory instead of packing
 them, so that they take no memory of their own and the model's own weights are not read.
 
-Only the compiled forward has verdicts, because its logits are the same bits on any number of threads.
+Only checks of the compiled forward are remembered, because its logits are the same bits on any number of
+threads.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def files_checksum(folder: Path) -> str:
 
 
 def folder_of(files: str, *more: str) -> Path | None:
-    """The folder of the verdict on a model; None without a private cache.
+    """The folder of a model's passed check; None without a private cache.
 
     files: the checksum of the files that it was read from. more: how they were read, as class and dtype.
     """
@@ -54,21 +55,21 @@ def folder_of(files: str, *more: str) -> Path | None:
     return cache and cache / "-".join(names)
 
 
-def holds(verdict: Path, model: PreparedModel) -> bool:
-    """Whether the model still gives the logits whose checksum this verdict holds."""
+def holds(passed: Path, model: PreparedModel) -> bool:
+    """Whether the model still gives the logits whose checksum this folder holds."""
     try:
-        return (verdict / LOGITS).read_text() == fingerprint(model)
+        return (passed / LOGITS).read_text() == fingerprint(model)
     except (OSError, ValueError):
         return False
 
 
-def stored_weights(verdict: Path) -> dict[str, Tensor] | None:
-    """The packed weights of a verdict, mapped into memory; None where it is missing or damaged."""
-    return load_file(verdict / WEIGHTS) if whole(verdict) else None
+def stored_weights(passed: Path) -> dict[str, Tensor] | None:
+    """The packed weights in this folder, mapped into memory; None where it is missing or damaged."""
+    return load_file(passed / WEIGHTS) if whole(passed) else None
 
 
-def remember(verdict: Path, model: PreparedModel) -> None:
-    """Writes the verdict on a checked model, and the model's packed weights. They replace what earlier
+def remember(passed: Path, model: PreparedModel) -> None:
+    """Writes that a model passed its check, and the model's packed weights. They replace what earlier
     versions wrote.
 
     Weights that are used as the model's own file stores them are not written again. Nothing is written where
@@ -84,7 +85,7 @@ def remember(verdict: Path, model: PreparedModel) -> None:
             save_file(model.decoder.packed_tensors(), folder / WEIGHTS)
 
     with suppress(OSError, SafetensorError, NotImplementedError):  # the last: the disk has no locks
-        made(verdict, write)
+        made(passed, write)
 
 
 def fingerprint(model: PreparedModel) -> str:

@@ -1,4 +1,4 @@
-"""A model that passed the self-check is checked again only if something that the verdict depends on
+"""A model that passed the self-check is checked again only if something that the check depends on
 changed."""
 
 import shutil
@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import specdec
-from specdec.models import load_hf_model, prepare, verdicts
+from specdec.models import load_hf_model, passed_checks, prepare
 from specdec.models.cached_folders import LIST
 from specdec.models.kernels import compiled, decoder
 from specdec.models.kernels.compiled import crew
@@ -36,7 +36,7 @@ def checks(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, checks):
-    """A model whose verdict is remembered in a cache of its own."""
+    """A model whose check is remembered in a cache of its own."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     shutil.copytree(EMBEDDED / "draft", tmp_path / "model")
     load(tmp_path / "model")
@@ -49,14 +49,13 @@ def load(folder, **options):
     return load_hf_model(folder, "cpu", **{"dtype": "float32"} | options)
 
 
-def verdict_of(folder):
-    (path,) = (
-        each for each in (folder.parent / "cache" / "specdec" / verdicts.CACHE).iterdir() if each.is_dir()
-    )
+def folder_of_check(folder):
+    cache = folder.parent / "cache" / "specdec" / passed_checks.CACHE
+    (path,) = (each for each in cache.iterdir() if each.is_dir())
     return path
 
 
-def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, checks):
+def test_a_second_start_takes_the_check_and_gives_the_same_model(folder, checks):
     first, second = (specdec.load_pair(folder, device="cpu", dtype="float32") for _ in range(2))
     assert checks == []
     assert second.target.decoder is not None
@@ -71,19 +70,19 @@ def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, check
     assert len(texts) == 1
 
 
-def test_several_first_starts_at_once_leave_one_whole_verdict(folder, checks):
-    shutil.rmtree(verdict_of(folder).parent)
+def test_several_first_starts_at_once_leave_one_whole_folder(folder, checks):
+    shutil.rmtree(folder_of_check(folder).parent)
     with ThreadPoolExecutor(4) as pool:
         models = [*pool.map(load, [folder] * 4)]
     assert {model.arithmetic for model in models} == {load(folder).arithmetic}
     checks.clear()
     load(folder)
     assert checks == []
-    assert {path.suffix for path in verdict_of(folder).parent.iterdir()} == {"", ".lock"}
+    assert {path.suffix for path in folder_of_check(folder).parent.iterdir()} == {"", ".lock"}
 
 
 def test_what_a_stopped_process_left_is_removed(folder, checks):
-    path = verdict_of(folder)
+    path = folder_of_check(folder)
     left = path.rename(f"{path}left")
     load(folder)
     assert len(checks) == 1
@@ -103,8 +102,8 @@ def other_code(name):
 CHANGES = {
     "weights": other_weights,
     "configuration": lambda folder, _: change_config(folder, rms_norm_eps=1e-3),
-    "libraries": other_code("verdicts.version"),
-    "code": other_code("verdicts.code"),
+    "libraries": other_code("passed_checks.version"),
+    "code": other_code("passed_checks.code"),
     "processor": other_code("kernels.processor.description"),
     "dtype": lambda *_: {"dtype": "bfloat16"},
 }
@@ -137,10 +136,10 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("name", [verdicts.LOGITS, verdicts.WEIGHTS, LIST])
+@pytest.mark.parametrize("name", [passed_checks.LOGITS, passed_checks.WEIGHTS, LIST])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_a_damaged_verdict_is_replaced(folder, checks, damage, name):
-    path = verdict_of(folder) / name
+def test_a_damaged_folder_is_replaced(folder, checks, damage, name):
+    path = folder_of_check(folder) / name
     good = path.read_bytes()
     path.unlink()
     if damage is not None:
@@ -176,15 +175,15 @@ def test_packed_weights_are_mapped_and_those_of_former_versions_are_removed(fold
     fresh = specdec.models.HFModel(load(folder).module).decoder.packed_tensors()
     assert stored.keys() == fresh.keys()
     assert all(torch.equal(stored[name], fresh[name]) for name in fresh)
-    before = verdict_of(folder).name
-    monkeypatch.setattr(verdicts, "code", lambda: "another one")
+    before = folder_of_check(folder).name
+    monkeypatch.setattr(passed_checks, "code", lambda: "another one")
     load(folder)
-    after = verdict_of(folder).name
+    after = folder_of_check(folder).name
     assert before != after
 
 
 def test_a_cache_that_others_could_write_is_not_used(folder, checks, caplog):
-    (verdict_of(folder) / verdicts.LOGITS).chmod(0o666)
+    (folder_of_check(folder) / passed_checks.LOGITS).chmod(0o666)
     load(folder)
     assert len(checks) == 1
     assert "Nothing is cached" in caplog.text
@@ -209,8 +208,8 @@ def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
 def test_a_file_above_two_gibibytes_has_a_checksum_of_its_content(tmp_path):
     with (tmp_path / WEIGHTS).open("wb") as file:  # the file is sparse, so it takes no room on the disk
         file.truncate((2 << 30) + 5)
-    first = verdicts.files_checksum(tmp_path)
+    first = passed_checks.files_checksum(tmp_path)
     with (tmp_path / WEIGHTS).open("r+b") as file:
         file.seek((2 << 30) + 3)
         file.write(b"x")
-    assert verdicts.files_checksum(tmp_path) != first
+    assert passed_checks.files_checksum(tmp_path) != first
