@@ -31,6 +31,7 @@ let acts = []; // the remaining acts
 let words = () => ""; // the sentence for the current moment
 let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
+let frame = 0; // not the same variable: a timer's number may be that of another view's frame
 // { passed, rate, last }: measured seconds so far, measured seconds per second on the clock, time of the last frame.
 let clock = null;
 let pace = ""; // the pace that the visitor chose
@@ -128,7 +129,7 @@ function step() {
   if (last >= 0 && (last !== state.selected.round || !isWhole())) seek(last);
   tell();
   if (wanted > clock.passed && (!isActive() || isMeasured(state))) return next();
-  timer = requestAnimationFrame(step);
+  frame = requestAnimationFrame(step);
 }
 
 // Sets the pace by its name.
@@ -151,7 +152,7 @@ export function play(wanted = [{}], rest = () => {}) {
 
 function halt() {
   clearTimeout(timer);
-  cancelAnimationFrame(timer);
+  cancelAnimationFrame(frame);
   clock = null;
 }
 
