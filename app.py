@@ -36,7 +36,6 @@ from components.be_draft import panel as be_draft
 from components.classroom import panel as classroom
 from components.codecs import panel as codecs
 from components.compare import panel as compare
-from components.decode import controls
 from components.decode import panel as decode
 from components.experiments import panel as experiments
 from components.experiments import views as results
@@ -97,7 +96,7 @@ def build(
         frame.box(
             "top",
             _INTRODUCTION,
-            setup.panel(content, [view[0] for views in places.values() for view in views], controls.FOLLOWS),
+            setup.panel(content, [view[0] for views in places.values() for view in views]),
             projector.panel(),
         ),
         lessons.bar(),

@@ -112,10 +112,9 @@ class RaceView {
   // Draws the arrivals of the candidates: the winner on top, and as many bars as fit. A line marks the
   // winner's arrival.
   drawRace(step, decided, width, height) {
-    const room = height ?? LANES * PITCH + 20;
-    const count = Math.min(LANES, Math.max(2, Math.floor((room - 20) / PITCH)));
+    const count = Math.min(LANES, Math.max(2, Math.floor((height - 20) / PITCH)));
     const { rows, left } = step ? leading(step, decided, count) : { rows: [], left: 0 };
-    const pitch = Math.min(FAR, (room - 20) / count);
+    const pitch = Math.min(FAR, (height - 20) / count);
     const names = rows.map((row) => shortened(row.text, width < 500 ? 10 : 16));
     const winner = decided ? step?.winner_p : step?.winner_q;
     const pixels = (name, i) => [...name].length * (rows[i].token_id === winner ? PER_BOLD : PER_CHARACTER);
@@ -155,7 +154,7 @@ class RaceView {
 
   // Draws a test as a strip from 0 to 1. The accepting part is filled, and a needle shows the random number u.
   drawTests(round, step, decision, width, height) {
-    const room = (height ?? LANES * TALL) - LEFT;
+    const room = height - LEFT;
     const known =
       decision.kind === "draft" ? [] : step.trials.slice(0, decision.trial === null ? Infinity : decision.trial + 1);
     const count = Math.max(1, Math.min(LANES, Math.floor(room / TALL)));

@@ -15,7 +15,8 @@ const opened = observable();
 
 // Calls `listener` with the content of a view each time that it is opened.
 export const onTab = opened.subscribe;
-export const openTab = () => views().find(({ hidden }) => !hidden);
+// The open view; the whole page if a panel is served alone.
+export const openTab = () => views().find(({ hidden }) => !hidden) ?? document.querySelector("main");
 
 // Opens the view of this name; an unknown name opens the first view. A place opens later at the view that it
 // showed last.
@@ -46,6 +47,7 @@ function named(address) {
 
 // Opens a view and writes its name into the address, so that the browser's Back returns to the view before.
 export function goToTab(name) {
+  if (views().length === 0) return; // the panel may be served alone
   showTab(name);
   const url = new URL(location.href);
   if (name === idOf(views()[0])) url.searchParams.delete("tab");

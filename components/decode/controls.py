@@ -48,9 +48,6 @@ _LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
 _ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
 """The settings whose fields are first and last among the settings, and those with a place outside of them."""
 
-FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
-"""The fields of the address that each computed value depends on, for `setup.panel`."""
-
 _form = Form(PART, ids="")
 
 

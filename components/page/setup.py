@@ -18,9 +18,10 @@ are of two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from components.page import frame
+from components.page.settings import TABLE
 
 DECODE = "live"
 """The Decode tab. Only its settings have no prefix in the page's address."""
@@ -28,22 +29,25 @@ RUN = ("trace", "round", "decision")
 """The names that say which recorded run is shown. They have no prefix, as those of `DECODE`."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
 """Parts that register themselves in the browser, most of them when their tab is first opened."""
+_FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
+"""The fields of the address that each computed value of the Decode tab depends on. If an address sets one of
+these but not the computed value, the computed value becomes empty. Empty values are left out of the
+address."""
 
 
-def panel(page: frame.Part, tabs: Sequence[str], follows: Mapping[str, Sequence[str]]) -> frame.Part:
+def panel(page: frame.Part, tabs: Sequence[str] = ()) -> frame.Part:
     """The button that copies the link, and the messages about invalid values in the address.
 
-    page: all fields that the address holds. tabs: the names of all tabs. follows: for a computed value of the
-    Decode tab, the names of the values that it depends on. If an address sets one of these but not the
-    computed value, the computed value becomes empty. Empty values are left out of the address.
+    It also mounts all forms of the page. page: all fields that the address holds. tabs: the names of all
+    tabs.
     """
     return frame.panel(
         "setup",
         frame.template("page/setup"),
         fields=page.fields,
         alone=DECODE,
-        follows={name: list(others) for name, others in follows.items()},
-        names=[*page.fields[DECODE], *RUN],
+        follows=_FOLLOWS,
+        names=[*page.fields.get(DECODE, ()), *RUN],
         views=[*VIEWS, *page.fields],
         tabs=list(tabs),
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import specdec
-from components.page import frame, serving
+from components.page import frame, serving, setup
 from components.page.settings import VisitorSettings
 from components.runs import run
 
 
 def serve(*panels: frame.Part) -> None:
     """Serve a page with these panels, one below the other."""
-    serving.launch(serving.server(frame.joined(*panels)))
+    content = frame.joined(*panels)
+    serving.launch(serving.server(frame.box("top", setup.panel(content)) + content))
 
 
 def alone(*panels: frame.Part) -> None:

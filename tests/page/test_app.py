@@ -3,7 +3,6 @@ show."""
 
 import json
 import re
-import runpy
 import subprocess
 import sys
 import time
@@ -24,24 +23,6 @@ from specdec.drafters.catalogue import DRAFTERS
 from specdec.methods import METHODS
 
 ROOT = Path(app.__file__).parent
-PANELS = {
-    "be_draft": "be_draft",
-    "classroom": "lesson class_bar classroom lessons",
-    "codecs": "codec_lab",
-    "compare": "compare",
-    "decode": "shown_pair drawer prompts feed replay text result tree race stepper statistics",
-    "decode text statistics": "text statistics shown",
-    "decode race tree": "race tree shown",
-    "experiments": "experiments_lab",
-    "lessons": "lesson lessons",
-    "losslessness": "lossless",
-    "page.projector": "projector shown",
-    "payoff": "models payoff",
-    "race_lab": "race_lab shown",
-    "tree_lab": "tree_lab shown",
-    "watermark": "watermark shown",
-}
-"""Commands that serve panels alone, and the panels in their order. "shown" is the menu of recorded runs."""
 
 
 @pytest.fixture(scope="module")
@@ -236,28 +217,6 @@ def test_a_browser_keeps_a_script_until_it_changes(url):
 def test_where_a_model_lies_is_not_shown(pair):
     assert not any(model["name"].startswith("/") for model in run.models(pair))
     assert {model["role"] for model in run.models(pair)} == {"target", "draft"}
-
-
-@pytest.mark.parametrize(("command", "panels"), PANELS.items())
-def test_every_panel_runs_alone(pair, command, panels, monkeypatch):
-    module, *parts = command.split()
-    launched = []
-    monkeypatch.setattr(serving, "server", lambda content: content)
-    monkeypatch.setattr(serving, "launch", launched.append)
-    monkeypatch.setattr(specdec, "load_pair", lambda *_: pair)
-    monkeypatch.setattr(sys, "argv", [module, *parts])
-    name = f"components.{module}{'' if '.' in module else '.__main__'}"
-    monkeypatch.delitem(sys.modules, name, raising=False)
-
-    runpy.run_module(name, run_name="__main__")
-    [content] = launched
-    assert re.findall(r'data-panel="(\w+)"', content.html) == panels.split()
-    assert bool({"shown", "feed"} & {*content.props}) == ({"shown", "feed"} & {*panels.split()} != set())
-
-
-def test_every_folder_of_a_panel_can_run_alone():
-    folders = {path.parent.name for path in (ROOT / "components").glob("*/panel.py")}
-    assert folders <= {*PANELS}
 
 
 def test_the_command_line_explains_a_wrong_model():
