@@ -6,7 +6,7 @@ import { onFields } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { begin, isExpecting, isWriting, lastSetup, state, stop, subscribe } from "../shared/store.js";
 import { conversation } from "./chat.js";
-import { setFields } from "./fields.js";
+import { isOfShownRun, setFields } from "./fields.js";
 
 const FORM = "live";
 // The form of the models, whose names belong to the same part of the address.
@@ -42,13 +42,18 @@ export function mountControls() {
     begin(settings());
   });
   halt.addEventListener("click", stop);
-  // "Measure again" decodes the shown run once more with its own settings, and plain decoding too.
-  document.querySelector("#result .measure")?.addEventListener("click", () => {
+  // Decodes the shown run once more with its own settings, its seed among them. changes: other values of fields.
+  const repeat = (changes) => {
     const { setup } = state;
     const used = SETTINGS.filter((setting) => isUsed(setting, setup));
     const values = Object.fromEntries(used.map(({ name, address }) => [address, setup[name]]));
-    setFields({ ...values, history: setup.history.length > 0 ? JSON.stringify(setup.history) : "", baseline: true });
+    setFields({ ...values, history: setup.history.length > 0 ? JSON.stringify(setup.history) : "", ...changes });
     begin(settings());
+  };
+  document.querySelector("#result .measure")?.addEventListener("click", () => repeat({ baseline: true }));
+  document.querySelector("#feed .go-on button")?.addEventListener("click", () => {
+    if (isOfShownRun()) repeat({});
+    else generate.click();
   });
   // A disabled button ignores the click. So Enter begins nothing during a run.
   prompt.addEventListener("keydown", (event) => {

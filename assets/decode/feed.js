@@ -70,7 +70,6 @@ export function mountFeed(element, props) {
   const status = element.querySelector(".run-status");
   const error = element.querySelector(".run-error");
   const again = element.querySelector(".go-on");
-  again.firstElementChild.addEventListener("click", () => document.getElementById("generate").click());
   playOwn();
   mountFields();
   const draw = onFrame(() => {

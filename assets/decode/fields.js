@@ -35,8 +35,9 @@ export const settingsOf = (setup) => ({
     : { topology: "optimal", k: setup.paths.length || 1, tree: written(setup.paths) }), // plain decoding has no tree
 });
 
-// Sets the fields to those of a recorded run, except the fields that the address set. isFirst: whether the
-// page opens with this run; its fields are then the defaults, apart from its tree.
+// Sets the fields to those of a recorded run. The first run leaves the fields that the address has set, and
+// those that the visitor has changed while it was loading. isFirst: whether the page opens with this run; its
+// fields are then the defaults, apart from its tree.
 export function adopt(setup, isFirst) {
   const values = {
     ...settingsOf(setup),
@@ -47,12 +48,13 @@ export function adopt(setup, isFirst) {
   if (values.history === "[]") values.history = "";
   // The opening run says nothing about the loaded pair, which may chat although the opening's pair does not.
   if ((isFirst && first) || !document.body.hasAttribute("data-chats")) delete values.chat;
-  for (const name of openedWith(Object.keys(values))) if (first) delete values[name];
+  for (const name of [...openedWith(Object.keys(values)), ...touched]) if (first) delete values[name];
   first = false;
   decode.assign(values, true);
   shown = decode.now();
 }
 let first = true; // no other run has been chosen yet
+const touched = new Set(); // the names of the fields that the visitor has changed
 
 // Restores the fields of the visitor's own run.
 export function readopt() {
@@ -71,6 +73,9 @@ function differing(fields) {
 
 // Whether a field was changed after the last run was begun, so that a message about this run is out of date.
 export const isOutOfDate = () => differing(asked).length > 0;
+
+// Whether the fields still are those of the shown run, which this page has begun.
+export const isOfShownRun = () => state.rounds.length > 0 && !state.recorded && differing(shown).length === 0;
 
 export const NOTHING_DECODED = "Stopped before the first token. Press Generate to begin again.";
 
@@ -98,6 +103,10 @@ export function changedWords() {
 }
 
 export function mountFields() {
+  document.addEventListener("input", ({ target }) => {
+    const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form=live]"));
+    if (field) touched.add(field.dataset.name);
+  });
   let { phase, run } = state;
   const draw = onFrame(() => document.body.toggleAttribute("data-changed", changed().length > 0));
   subscribe(() => {

@@ -54,6 +54,7 @@ def goes_on(page):
 def test_a_browser_without_a_network_says_so_once_and_goes_on_later(blank, url, when):
     page = go(blank, f"{url}/?{LONG}")
     page.evaluate(CATCH)
+    enter(page.locator("#seed input"), "")  # each press of Generate draws a seed
     enter(page.locator("#prompt textarea"), "the cat")  # another prompt than that of the recorded run
     if when != "before the run":
         generate(page, until="running")
@@ -65,10 +66,13 @@ def test_a_browser_without_a_network_says_so_once_and_goes_on_later(blank, url, 
             page.evaluate("window.cut()")
         told_once(page)
         rounds = page.evaluate("specdec.store.state.rounds.length")
+        seed = page.evaluate("specdec.store.state.setup.seed")
         page.get_by_role("button", name="Go on").click()
         told_once(page)
         assert page.evaluate("specdec.store.state.rounds.length") == rounds
     goes_on(page)
+    if when != "before the run":
+        assert page.evaluate("specdec.store.state.setup.seed") == seed
 
 
 def test_a_stream_that_breaks_as_it_opens_is_told_once_and_the_page_goes_on(blank, url):
@@ -90,3 +94,16 @@ def test_a_panel_whose_script_did_not_come_works_once_the_connection_is_back(som
             page.get_by_role("tab", name="Race lab").click()
         expect(verdict).to_be_empty()
     expect(verdict).to_contain_text("arrives first")
+
+
+def test_a_prompt_that_is_typed_before_the_opening_run_has_come_stays(blank, url):
+    held, released = [], False
+    blank.route("**/traces/**", lambda route: route.continue_() if released else held.append(route))
+    blank.goto(url)
+    enter(blank.locator("#prompt textarea"), "the cat")
+    assert held, "the page waits for its opening run"
+    released = True
+    for route in held:
+        route.continue_()
+    ready(blank)
+    expect(blank.locator("#prompt textarea")).to_have_value("the cat")
