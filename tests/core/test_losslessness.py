@@ -320,13 +320,6 @@ def test_a_check_that_is_closed_decodes_no_more():
     assert seats.CHECKS.num_seated == 0
 
 
-def test_one_browser_tab_has_only_so_many_checks_at_once():
-    visitor = seats.Visitor("one", "tab")
-    with seats.CHECKS.seat(visitor), seats.CHECKS.seat(visitor):
-        [refused] = map(json.loads, lossless_run.updates(lossless_run.CheckSettings(), visitor=visitor))
-    assert "at most 2 are allowed at once" in refused["message"]
-
-
 def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
     monkeypatch.setattr(lossless_run, "MOST_SECONDS", 0.05)
     last = told(decodes=20_000)[-1]
