@@ -62,7 +62,7 @@ def panel(pair: Pair) -> frame.Part:
 
     # The function is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
     def compare(request: Request, asked: dict[str, Any]) -> Iterator[str]:
-        yield from compare_run.updates(drafts, asked, visitor=seats.visitor(request))
+        yield from compare_run.updates(drafts, asked, address=seats.address_of(request))
 
     compare.__doc__ = compare_run.description()
     return frame.panel(

@@ -39,17 +39,17 @@ The settings of one column are these.
 
 @feed.ending_in_words
 def updates(
-    drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: seats.Visitor = seats.NOBODY
+    drafts: Drafts, request: Any, interval: float = feed.INTERVAL, address: str = ""
 ) -> Generator[str]:
     """Run a request as JSON updates. All runs share one seat at the model.
 
-    request: as `description` says. visitor: as in `run.updates`.
+    request: as `description` says. address: as in `run.updates`.
 
     An error in one column becomes an update with its message, and the other columns go on. An error in the
     shared settings becomes the last update.
     """
     shared, columns, drafts = _shared(request), _listed(request), drafts.now()
-    with seats.MODEL.seat(visitor) as seat:
+    with seats.MODEL.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
         models = _expected(request, run.models(drafts.pair))
         yield feed.update("running", setup={"seed": shared.seed, "models": models})

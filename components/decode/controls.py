@@ -123,7 +123,7 @@ def _feed(pair: Pair) -> frame.Part:
     """The state of the run in words, and any error."""
 
     def decode(request: Request, settings: VisitorSettings) -> Iterator[str]:
-        return run.updates(pair, settings, visitor=seats.visitor(request))
+        return run.updates(pair, settings, address=seats.address_of(request))
 
     return frame.panel(
         "feed",

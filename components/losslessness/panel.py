@@ -60,7 +60,7 @@ def panel(below: str = "") -> frame.Part:
     ) -> Iterator[str]:
         """Decode many short texts with a tiny model and compare them with its exact distribution."""
         settings = CheckSettings(method, draft, topology, k, tokens, decodes, seed, broken, fault)
-        yield from lossless_run.updates(settings, visitor=seats.visitor(request))
+        yield from lossless_run.updates(settings, address=seats.address_of(request))
 
     audits, repeats = (json.loads((ASSETS / "results" / f"{name}.json").read_text()) for name in _BOARD)
     template = frame.template(

@@ -94,12 +94,12 @@ def new_check(settings: CheckSettings) -> Check:
 def updates(
     settings: CheckSettings,
     interval: float = feed.INTERVAL,
-    visitor: seats.Visitor = seats.NOBODY,
+    address: str = "",
 ) -> Generator[str]:
     """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
     message."""
     settings = settings.checked()
-    with seats.CHECKS.seat(visitor) as seat:
+    with seats.CHECKS.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
         for updates in seat.do(_decoded(settings, interval)).batches(0):
             for phase, update in updates:

@@ -11,7 +11,7 @@ import threading
 import time
 
 from components.runs import lazy
-from components.runs.queue import QUEUE, Job, Owner, Queue, Visitor
+from components.runs.queue import QUEUE, Job, Owner, Queue
 from components.visitors import addresses
 from specdec.decoding.acceptance import Steps
 from specdec.pair import ModelPair, Pair
@@ -42,7 +42,7 @@ class Measurement:
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
-                self._measured, owner = here, Owner(Visitor(addresses.asking.get()))
+                self._measured, owner = here, Owner(addresses.asking.get())
                 self._job = self._queue.submit(owner, self._steps(here))
             job = self._job
         if not job.ended:

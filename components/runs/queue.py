@@ -29,7 +29,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from components.runs import lazy
 from specdec.decoding.run import Run
@@ -60,22 +60,13 @@ _SHORTEST = 1e-3
 seconds per row, and would cost too much after a very short step."""
 
 
-class Visitor(NamedTuple):
-    """The visitor of a job. Visitors with the same address share seats and rounds."""
-
-    address: str
-
-
-NOBODY = Visitor("")
-"""A visitor who does not come through the network."""
-
-
 @dataclass(eq=False)
 class Owner:
-    """The owner of a job. Without a visitor, the job belongs to the server. worked: the seconds for which the
-    model has worked for the owner."""
+    """The owner of a job. address: that of the visitor; visitors with the same address share seats and
+    rounds. Without one the job belongs to the server. worked: the seconds for which the model has worked for
+    the owner."""
 
-    visitor: Visitor = NOBODY
+    address: str = ""
     worked: float = 0.0
 
 
@@ -117,7 +108,7 @@ class Job:
     @property
     def address(self) -> str:
         """The address of the owner."""
-        return self.owner.visitor.address
+        return self.owner.address
 
     def beginning(self, every: float) -> Iterator[None]:
         """Yield every `every` seconds until the run has begun. Raises the error that prevents it."""

@@ -34,14 +34,14 @@ def updates(
     pair: Pair,
     settings: VisitorSettings,
     interval: float = feed.INTERVAL,
-    visitor: seats.Visitor = seats.NOBODY,
+    address: str = "",
 ) -> Generator[str]:
     """Run this visitor's request. Yields JSON updates; an error becomes a last update with its message.
 
-    Closing the generator ends the run.
+    address: the visitor's; visitors with one address share their seats. Closing the generator ends the run.
     """
     settings = settings.checked()
-    with seats.MODEL.seat(visitor) as seat:
+    with seats.MODEL.seat(address) as seat:
         yield from map(feed.waits, seat.wait())
         if not lazy.is_loaded(pair):
             loading = beside(lambda _: lazy.present(pair))

@@ -3,7 +3,7 @@
 The number of seats is the number of runs that the model has room for (`capacity`). Seated runs are decoded
 together (`queue`), so a run of 400 tokens does not delay one of 20.
 
-    with seats.MODEL.seat(visitor) as seat:
+    with seats.MODEL.seat(address) as seat:
         for place in seat.wait():  # at most once a second, until the run has its seat
             yield f"place {place.number} of {place.of}"
         for rounds in seat.do(steps).batches(0.25):
@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.runs import capacity
-from components.runs.queue import NOBODY, QUEUE, Job, Owner, Queue, Visitor
+from components.runs.queue import QUEUE, Job, Owner, Queue
 from components.visitors import addresses, limits
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ _RECENT = 16
 """Number of finished runs from which a waiting time is estimated."""
 
 
-def visitor(request: Request) -> Visitor:
-    """The visitor of a request."""
+def address_of(request: Request) -> str:
+    """The address of the visitor who sent a request."""
     assert request.request is not None, "a request that came through the network"
-    return Visitor(addresses.address(request.request.scope))
+    return addresses.address(request.request.scope)
 
 
 class Bounds(NamedTuple):
@@ -72,14 +72,14 @@ class Line:
         self._seated: list[Seat] = []
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
-    def seat(self, visitor: Visitor = NOBODY) -> Seat:
+    def seat(self, address: str = "") -> Seat:
         """Take a seat, or a place in the line if none is free.
 
         ValueError if the line is full, or if this visitor's address has too many runs.
         """
         with self._lock:
-            self._check(visitor)
-            seat = Seat(self, visitor)
+            self._check(address)
+            seat = Seat(self, address)
             self._waiting.append(seat)
             self._fill()
         return seat
@@ -94,15 +94,15 @@ class Line:
         """Runs that wait for a seat."""
         return len(self._waiting)
 
-    def _check(self, visitor: Visitor) -> None:
+    def _check(self, address: str) -> None:
         bounds = self._bounds()
-        beside = sum(seat.visitor == visitor for seat in (*self._seated, *self._waiting))
+        beside = sum(seat.address == address for seat in (*self._seated, *self._waiting))
         if beside >= bounds.of_address:
             raise ValueError(
                 f"{beside} runs from your network wait or run already, which is the limit. Try again in a "
                 f"minute; recorded runs, lessons and laboratories work without waiting"
             )
-        if len(self._waiting) >= bounds.waiting and not self._free_for(visitor.address):
+        if len(self._waiting) >= bounds.waiting and not self._free_for(address):
             raise ValueError(
                 f"{len(self._waiting)} runs wait for the model already, which is the limit. Try again in a "
                 f"minute; recorded runs, lessons and laboratories work without waiting"
@@ -115,21 +115,21 @@ class Line:
         return free > (seats // 4 if held else 0)
 
     def _held(self) -> Counter[str]:
-        return Counter(seat.visitor.address for seat in self._seated)
+        return Counter(seat.address for seat in self._seated)
 
     def _ordered(self) -> list[Seat]:
         """The waiting runs in the order in which they get seats: first the runs of the address with the
         fewest seats."""
         held, rank = self._held(), {}
         for seat in self._waiting:
-            rank[seat] = held[seat.visitor.address]
-            held[seat.visitor.address] += 1
+            rank[seat] = held[seat.address]
+            held[seat.address] += 1
         # entries with equal keys stay in order of arrival
-        return sorted(self._waiting, key=lambda seat: (rank[seat], self.queue.paid(seat.visitor.address)))
+        return sorted(self._waiting, key=lambda seat: (rank[seat], self.queue.paid(seat.address)))
 
     def _fill(self) -> None:
         """Give seats to waiting runs while there is room. The caller holds the lock."""
-        while seat := next((each for each in self._ordered() if self._free_for(each.visitor.address)), None):
+        while seat := next((each for each in self._ordered() if self._free_for(each.address)), None):
             self._waiting.remove(seat)
             self._seated.append(seat)
             seat.seated.set()
@@ -164,8 +164,8 @@ class Line:
 class Seat(Owner):
     """One visitor's place in a `Line`, a context manager. Time shared with others is divided equally."""
 
-    def __init__(self, line: Line, visitor: Visitor):
-        super().__init__(visitor)
+    def __init__(self, line: Line, address: str):
+        super().__init__(address)
         self.seated = threading.Event()
         self._line = line
         self._jobs: list[Job] = []

@@ -14,7 +14,7 @@ import pytest
 
 import specdec
 from components.runs import queue as page_queue
-from components.runs.queue import LIGHT, STEP, Job, Owner, Queue, State, Visitor
+from components.runs.queue import LIGHT, STEP, Job, Owner, Queue, State
 from components.runs.seats import Bounds, Line
 from components.runs.zero_gpu import BorrowedJob
 from specdec.decoding import auto
@@ -48,7 +48,7 @@ def made(run):
 
 
 def owner(address=""):
-    return Owner(Visitor(address))
+    return Owner(address)
 
 
 def submitted(queue, beginning, address="", key=None):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from components.runs.queue import Queue
-from components.runs.seats import Bounds, Line, Visitor
+from components.runs.seats import Bounds, Line
 
 
 def line(**changes):
@@ -73,30 +73,30 @@ def test_whoever_waits_hears_of_the_free_seat_at_once():
 
 def test_an_address_has_a_few_runs_and_the_line_an_end():
     queue = line(seats=1, waiting=4, of_address=3)
-    mine = [queue.seat(Visitor("a")) for _ in range(3)]
+    mine = [queue.seat("a") for _ in range(3)]
     with pytest.raises(ValueError, match="3 runs from your network wait or run already, which is the limit"):
-        queue.seat(Visitor("a"))
+        queue.seat("a")
     for address in "bc":
-        queue.seat(Visitor(address))
+        queue.seat(address)
     with pytest.raises(ValueError, match="4 runs wait for the model already, which is the limit"):
-        queue.seat(Visitor("d"))
+        queue.seat("d")
     mine[1].__exit__()
-    assert not queue.seat(Visitor("a")).seated.is_set()
+    assert not queue.seat("a").seated.is_set()
 
 
 @pytest.mark.parametrize(("seats", "kept"), [(8, 2), (5, 1), (4, 1), (3, 0), (1, 0)])
 def test_one_address_leaves_seats_to_others(seats, kept):
     queue = line(seats=seats, of_address=99)
-    flood = [queue.seat(Visitor("flood")) for _ in range(20)]
+    flood = [queue.seat("flood") for _ in range(20)]
     assert sum(seat.seated.is_set() for seat in flood) == seats - kept
     for number in range(kept):
-        assert queue.seat(Visitor(f"honest {number}")).seated.is_set()
+        assert queue.seat(f"honest {number}").seated.is_set()
 
 
 def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_that_had_least():
     queue = line(seats=1)
-    flood = [queue.seat(Visitor("flood")) for _ in range(6)]
-    honest = [queue.seat(Visitor(name)) for name in ("one", "two")]
+    flood = [queue.seat("flood") for _ in range(6)]
+    honest = [queue.seat(name) for name in ("one", "two")]
     assert [next(seat.wait()).number for seat in honest] == [1, 2]
     assert next(flood[1].wait()).number == 3
     queue.queue._paid["flood"] = 100.0
@@ -108,7 +108,7 @@ def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_tha
 
 def test_a_class_behind_one_address_waits_in_line():
     queue = line()
-    students = [queue.seat(Visitor("school")) for _ in range(40)]
+    students = [queue.seat("school") for _ in range(40)]
     for student in students:
         list(student.wait())  # all other visitors have left before
         student.__exit__()
