@@ -69,16 +69,20 @@ def measurement(pair: ModelPair, settings: Any) -> Hashable | None:
     use the same result."""
     if not has_to_measure(settings):
         return None
-    sampling = Sampling(settings.temperature, settings.top_k, settings.top_p)
-    measured = RunSettings(settings.method, 1, neighbour(sampling), None, False)
+    measured = _at_neighbour(settings.method, Sampling(settings.temperature, settings.top_k, settings.top_p))
     return None if _shipped(pair, measured) else (id(pair), measured_as(settings.method), measured.sampling)
 
 
 def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> Steps[Any]:
-    settings = RunSettings(method, 1, neighbour(sampling), None, False)
+    settings = _at_neighbour(method, sampling)
     if shipped := _shipped(pair, settings):
         return specdec.optimal_topology(shipped, k)
     return specdec.optimal_topology((yield from measuring(pair, settings)), k)
+
+
+def _at_neighbour(method: str, sampling: Sampling) -> RunSettings:
+    """The settings with which acceptance is measured for runs with this method and sampling."""
+    return RunSettings(method, 1, neighbour(sampling), None, False)
 
 
 def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
-class Planned(NamedTuple):
+class RoundTree(NamedTuple):
     """The tree of a round, and the depth at which the draft model stopped; None if it did not stop.
 
     A text is repeated with both: whether a copied path replaces the draft model depends on the whole tree.
@@ -65,14 +65,14 @@ class Engine:
         prompt_ids: Sequence[int],
         seed: int,
         verifier: Verifier | None = None,
-        later: dict[int, Planned] | None = None,
+        later: dict[int, RoundTree] | None = None,
     ):
         self.verifier = verifier or METHODS[settings.method].verify
         self.pair, self.settings, self.topology, self._later = pair, settings, topology, later
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
-        self.trees: dict[int, Planned] = {}
+        self.trees: dict[int, RoundTree] = {}
         self.stopping = Stopping()
         self.drafter = self._new_drafter()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
@@ -170,9 +170,9 @@ class Engine:
     def _keep_tree(self) -> None:
         """Adds the round's tree to `trees` if it differs from the tree of the round before."""
         if isinstance(self.topology, Topology):
-            planned = Planned(self.topology, self.stopping.depth)
-            if planned != next(reversed(self.trees.values()), None):
-                self.trees[self.number] = planned
+            tree = RoundTree(self.topology, self.stopping.depth)
+            if tree != next(reversed(self.trees.values()), None):
+                self.trees[self.number] = tree
 
     def _room(self) -> int:
         """The depth of the deepest tree that fits into the rest of the text and of the target's context.

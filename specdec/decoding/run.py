@@ -18,7 +18,7 @@ from specdec.checks import whole
 from specdec.context import ContextTree, Tree
 from specdec.decoding.acceptance import drafting_models, finished, measuring
 from specdec.decoding.auto import AutoTrees, Choice, first_choice
-from specdec.decoding.engine import Engine, Planned
+from specdec.decoding.engine import Engine, RoundTree
 from specdec.drafters.catalogue import MODEL, entry_of, has_tree
 from specdec.drafters.proposed import Drafting, drafter_name
 from specdec.settings import SETTINGS, RunSettings
@@ -155,7 +155,7 @@ class Run(Iterator[Round]):
         self._first: Choice | None = None
         self._trees: AutoTrees | None = None
         # the trees of later rounds, if the tree may change
-        self._later: dict[int, Planned] | None = None
+        self._later: dict[int, RoundTree] | None = None
         if isinstance(topology, Generation):
             topology, self._later = _trees_of(topology, self.settings, self.prompt_ids)
         chosen = _chosen_topology(pair, self.settings, topology)
@@ -170,7 +170,7 @@ class Run(Iterator[Round]):
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
         self.begun = False
-        self._planted: dict[int, Planned] = {}
+        self._planted: dict[int, RoundTree] = {}
         self._iterator = self._decode()
 
     def __next__(self) -> Round:
@@ -250,7 +250,7 @@ class Run(Iterator[Round]):
 
 def _trees_of(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
-) -> tuple[Topology, dict[int, Planned] | None]:
+) -> tuple[Topology, dict[int, RoundTree] | None]:
     """The first tree of a record. If there are several, also all trees by the number of their first round.
 
     ValueError if the record does not hold its trees, or is of a run with another method or prompt.
@@ -262,7 +262,7 @@ def _trees_of(
                 f"topology is the record of a run with {name} = {getattr(record, name)!r:.60}, but this run "
                 f"has {value!r:.60}"
             )
-    trees = {each.round: Planned(Topology(each.paths), each.depth) for each in record.trees}
+    trees = {each.round: RoundTree(Topology(each.paths), each.depth) for each in record.trees}
     if not has_tree(settings.method, settings.drafter):
         return Topology([]), None
     if (

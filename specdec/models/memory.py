@@ -21,6 +21,7 @@ from transformers import PreTrainedConfig
 
 from specdec.models import free_memory, lean
 from specdec.models.kernels import CompiledDecoder
+from specdec.models.outline import head_size
 from specdec.models.sessions.states import state_tensors
 from specdec.models.sessions.stepping import own_cache
 
@@ -232,6 +233,4 @@ def _cached_per_token(config: PreTrainedConfig) -> int:
 
 def _cached_per_layer(config: PreTrainedConfig) -> int:
     heads = getattr(config, "num_attention_heads", None) or 1
-    width = getattr(config, "hidden_size", 0)
-    size = getattr(config, "head_dim", None) or width // heads
-    return 2 * (getattr(config, "num_key_value_heads", None) or heads) * size
+    return 2 * (getattr(config, "num_key_value_heads", None) or heads) * head_size(config)

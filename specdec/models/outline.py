@@ -52,7 +52,7 @@ class Outline(nn.Module):
 
 
 def _layer(config: PretrainedConfig) -> nn.Module:
-    width, inner, size = config.hidden_size, config.intermediate_size, _head_size(config)
+    width, inner, size = config.hidden_size, config.intermediate_size, head_size(config)
     queries, keys = config.num_attention_heads * size, config.num_key_value_heads * size
     attention: Any = _linears(
         q_proj=(width, queries), k_proj=(width, keys), v_proj=(width, keys), o_proj=(queries, width)
@@ -80,7 +80,7 @@ class _Rotary(nn.Module):
 
     def __init__(self, config: PretrainedConfig):
         super().__init__()
-        rope, size = config.rope_parameters, _head_size(config)
+        rope, size = config.rope_parameters, head_size(config)
         if rope["rope_type"] == "default":
             exponents = torch.arange(0, size, 2, dtype=torch.float32) / size
             self.frequencies, self.factor = 1.0 / rope["rope_theta"] ** exponents, 1.0
@@ -93,5 +93,7 @@ class _Rotary(nn.Module):
         return angles.cos() * self.factor, angles.sin() * self.factor
 
 
-def _head_size(config: PretrainedConfig) -> int:
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+def head_size(config: PretrainedConfig) -> int:
+    """The size of an attention head; 0 for a configuration without sizes."""
+    heads = getattr(config, "num_attention_heads", None) or 1
+    return getattr(config, "head_dim", None) or getattr(config, "hidden_size", 0) // heads
