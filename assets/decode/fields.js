@@ -48,7 +48,7 @@ export function adopt(setup, isFirst) {
   if (values.history === "[]") values.history = "";
   // The opening run says nothing about the loaded pair, which may chat although the opening's pair does not.
   if ((isFirst && first) || !document.body.hasAttribute("data-chats")) delete values.chat;
-  for (const name of [...openedWith(Object.keys(values)), ...touched]) if (first) delete values[name];
+  if (first) for (const name of [...openedWith(Object.keys(values)), ...touched]) delete values[name];
   first = false;
   decode.assign(values, true);
   shown = decode.now();

@@ -88,7 +88,6 @@ function draw(element, state) {
 class Watch {
   timer = 0;
   leave = null; // the function that ends the visitor's own load
-  status = ""; // the latest status of the load
   refused = ""; // why the server refused what the visitor asked for, until the status changes
 
   constructor(server) {
@@ -96,13 +95,12 @@ class Watch {
     document.addEventListener("visibilitychange", () => this.timer && this.later(0));
   }
 
-  see(state) {
-    if (state.status !== this.status) this.refused = "";
-    this.status = state.status;
-    show({ ...state, isOwn: this.leave !== null, refused: this.refused });
+  see(news) {
+    if (news.status !== state?.status) this.refused = "";
+    show({ ...news, isOwn: this.leave !== null, refused: this.refused });
     clearTimeout(this.timer);
     this.timer = 0;
-    if (this.leave === null && (isLoadActive(state) || state.models.length === 0)) this.later(EVERY);
+    if (this.leave === null && (isLoadActive(news) || news.models.length === 0)) this.later(EVERY);
   }
 
   later(wait) {
