@@ -174,6 +174,7 @@ def blank(shared_tab, url):
     yield tab
     tab.evaluate("() => { try { sessionStorage.clear(); } catch {} }")
     tab.goto("about:blank")  # ends what the visitor began
+    tab.unroute_all()
     for event, listener in listeners.items():
         tab.remove_listener(event, listener)
     assert hosts <= {"127.0.0.1", ""}

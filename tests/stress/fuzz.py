@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -78,6 +79,7 @@ class Fuzzer:
     def __init__(self, site: Site, http: httpx.AsyncClient, seed: int):
         self.site, self.http, self.random, self.found = site, http, random.Random(seed), Found()
         self.questions = [*app.build().functions]
+        self.streams = itertools.cycle(STREAMS)  # in turn, so that no stream is left out
         frequent = [*3 * [self.decode], *3 * [self.question], *2 * [self.positional]]
         self.kinds = [*frequent, self.stream, self.compare]
 
@@ -113,7 +115,7 @@ class Fuzzer:
 
     async def stream(self) -> None:
         """Any stream of the page with any values, also under names that the stream does not have."""
-        name = self.random.choice(STREAMS)
+        name = next(self.streams)
         await self._stream(name, {key: self.value() for key in self.random.sample(FIELDS, 4)})
 
     async def _stream(self, name: str, values: Any) -> None:
