@@ -3,9 +3,9 @@
 A run begins at once. Its first tree comes from earlier runs of its pair, or from assumptions that fit any
 pair. Then its own rounds show how often the child with each index is accepted, and how long rows and drafted
 tokens take on this machine (`costs.RoundTimes`). Among trees of Algorithm 3 (`joint_trees`) and plain
-decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The first
-rounds of a pair are plain, because all trees are compared with them. Runs that are decoded together share one
-budget of rows.
+decoding (the empty tree), the one with the most expected tokens per expected second is chosen. The second,
+fifth and eighth round of a pair are plain, because all trees are compared with them. Runs that are decoded
+together share one budget of rows.
 
 A draft model whose forward pass takes longer than such decisions gets a deeper tree with a price for each
 further level, and stops where a level is not worth it (`drafters.stopping`).
@@ -183,7 +183,7 @@ def _kind(settings: RunSettings) -> tuple[str, float, float]:
 def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int = 1) -> Choice:
     """The first tree of a run that is decoded together with `at_once` - 1 others."""
     learned = learned_of(pair)
-    if not learned.times.know_plain(at_once):
+    if learned.times.needs_plain(at_once):
         return Choice(_PLAIN, ())
     vector = _for_pair(pair, learned.before(settings, seed).vector())
     return chosen(vector, learned.times.costs(pair.target.most_repeated), at_once)
@@ -243,7 +243,8 @@ class AutoTrees:
         """New trees for the next round of these runs. Runs that keep their tree are missing."""
         start = time.perf_counter()
         following = [run for run in runs if run.follows]
-        if not self._times.know_plain(len(runs)):
+        if self._times.needs_plain(len(runs)):
+            self._due = 0.0  # the next round drafts again
             return dict.fromkeys(following, _PLAIN)
         if start < self._due or not following:
             return {}

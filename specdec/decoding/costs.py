@@ -148,10 +148,12 @@ class RoundTimes:
         self._target: dict[tuple[int, int], deque[float]] = {}
         self._draft: dict[tuple[int, int], deque[float]] = {}
         self._rest: dict[int, deque[float]] = {}
+        self._steps = 0
 
     def add(self, rounds: Sequence[Round], draft: float, target: float) -> None:
         """Adds the rounds of one step. draft, target: seconds of the two models' forward passes."""
         texts = len(rounds)
+        self._steps += 1
         rows = sum(1 + len(round.nodes) for round in rounds)
         self._keep(self._target, (texts, max(1, int(rows / texts + 0.5))), target)
         drafting = [work for round in rounds if (work := work_of(round))[0]]
@@ -162,10 +164,12 @@ class RoundTimes:
         for round in rounds:
             self._keep(self._rest, len(round.nodes), round.seconds.verify + round.seconds.rest)
 
-    def know_plain(self, texts: int) -> bool:
-        """Whether enough rounds without drafts were timed with about this many texts."""
+    def needs_plain(self, texts: int) -> bool:
+        """Whether the next round should be plain: each third one, until enough plain rounds were timed with
+        about this many texts."""
         known = (other for other, rows in self._target if rows == 1 and self._often(other))
-        return any(other <= 2 * texts and texts <= 2 * other for other in known)
+        about = any(other <= 2 * texts and texts <= 2 * other for other in known)
+        return self._steps % _LEAST == 1 and not about
 
     def _often(self, texts: int) -> bool:
         return len(self._target.get((texts, 1), ())) >= _LEAST
