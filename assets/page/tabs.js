@@ -48,7 +48,9 @@ function named(address) {
 // Opens a view and writes its name into the address, so that the browser's Back returns to the view before.
 export function goToTab(name) {
   if (views().length === 0) return; // the panel may be served alone
+  const before = openTab();
   showTab(name);
+  if (openTab() !== before) scrollTo(0, 0); // a link far down on a phone opens the top of the other view
   const url = new URL(location.href);
   if (name === idOf(views()[0])) url.searchParams.delete("tab");
   else url.searchParams.set("tab", name);
