@@ -3,6 +3,7 @@
 run          `stream` and `generate`, the public functions
 batch        `generate_many`, and runs that join and leave: many in one forward
 engine       one round
+trees        the trees of a run, for the run and its engine
 detail       the nodes and races of a round's record
 auto         the tree that is fastest on this machine, measured
 costs        the measured cost of a round

@@ -9,6 +9,7 @@ import numpy as np
 
 from specdec.checks import among
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.drafters.catalogue import MODEL, entry_of
 from specdec.methods import METHODS
 from specdec.models import Model
@@ -126,7 +127,7 @@ def trial(
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
     prompt = prompts[number % len(prompts)][-max(1, min(_PROMPT, room)) :]
-    return Engine(pair, settings, tree, prompt, derived_seed(_SEED, number))
+    return Engine(pair, settings, Trees(tree), prompt, derived_seed(_SEED, number))
 
 
 def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:

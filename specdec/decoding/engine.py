@@ -8,13 +8,14 @@ Autoregressive decoding is the same round with an empty tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
-from specdec.context import ContextTree, Tree
+from specdec.context import ContextTree
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
+from specdec.decoding.trees import Trees
 from specdec.devices import one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.catalogue import Parts, entry_of
@@ -32,47 +33,28 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
-class RoundTree(NamedTuple):
-    """The tree of a round, and the depth at which the draft model stopped; None if it did not stop.
-
-    A text is repeated with both: whether a copied path replaces the draft model depends on the whole tree.
-    """
-
-    topology: Topology
-    depth: int | None = None
-
-    @property
-    def drafted(self) -> Topology:
-        """The tree as the draft model drafted it."""
-        return self.topology if self.depth is None else self.topology.limited(self.depth)
-
-
 class Engine:
     """The models' caches, the trees, the noise and the text of one run. `round()` advances all of them.
 
-    topology: the tree of the next rounds. stopping: cuts the trees of a draft model if it has a price for
-    further levels. verifier: decides which nodes are accepted; None takes the method's own. later: the trees
-    of later rounds by the number of their first round; None if the tree never changes, empty if the caller
-    may set another `topology` between rounds. trees: the trees so far by the number of their first round.
-    number: the number of the next round. finish: why the text has ended.
+    stopping: cuts the trees of a draft model if it has a price for further levels. verifier: decides which
+    nodes are accepted; None takes the method's own. number: the number of the next round. finish: why the
+    text has ended.
     """
 
     def __init__(
         self,
         pair: ModelPair,
         settings: RunSettings,
-        topology: Tree,
+        trees: Trees,
         prompt_ids: Sequence[int],
         seed: int,
         verifier: Verifier | None = None,
-        later: dict[int, RoundTree] | None = None,
     ):
         self.verifier = verifier or METHODS[settings.method].verify
-        self.pair, self.settings, self.topology, self._later = pair, settings, topology, later
+        self.pair, self.settings, self.trees = pair, settings, trees
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
-        self.trees: dict[int, RoundTree] = {}
         self.stopping = Stopping()
         self.drafter = self._new_drafter()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
@@ -91,14 +73,14 @@ class Engine:
             self.settings.draft_sampling,
             self.stopping,
             method.independent,
-            empty=not self.topology.num_draft_tokens and self._later is None,
-            grown=isinstance(self.topology, ContextTree),
+            empty=self.trees.all_empty,
+            grown=isinstance(self.trees.first, ContextTree),
         )
         return entry_of(drafter).new(parts)
 
     def follow(self, topology: Topology, price: Price | None) -> None:
         """Sets the tree of the next rounds, and the price of its levels; None drafts all of them."""
-        self.topology, self.stopping.price = topology, price
+        self.trees.present, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:
         """Decodes this run alone. Yields its rounds until the text ends."""
@@ -135,13 +117,13 @@ class Engine:
     def _decode(self) -> Requesting[Round]:
         """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
-        if self._later and self.number in self._later:
-            self.topology, self.stopping.recorded = self._later[self.number]
+        if self.trees.later and self.number in self.trees.later:
+            self.trees.present, self.stopping.recorded = self.trees.later[self.number]
         self.stopping.begin()
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
-        drafted = yield from self.drafter.draft(self.text_ids, self.topology, self._room(), noise)
-        self._keep_tree()
+        drafted = yield from self.drafter.draft(self.text_ids, self.trees.present, self._room(), noise)
+        self.trees.add(self.number, self.stopping.depth)
         clock.launched()
         log_p = yield from self._evaluate(drafted)  # for each row, [vocabulary]
         clock.launched()
@@ -153,7 +135,7 @@ class Engine:
         tokens = self._tokens(drafted, verdict, finish is not None)
         detail, texts = self.settings.detail, self.pair.token_texts
         nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
-        grown = isinstance(self.topology, ContextTree)
+        grown = isinstance(self.trees.present, ContextTree)
         steps = verified_steps(drafted, verdict, texts, log_p, noise, grown) if detail else ()
         clock.lap()  # making the record is part of the recorded time
         return Round(
@@ -166,13 +148,6 @@ class Engine:
             text="".join(token.text for token in tokens),
             finish=finish,
         )
-
-    def _keep_tree(self) -> None:
-        """Adds the round's tree to `trees` if it differs from the tree of the round before."""
-        if isinstance(self.topology, Topology):
-            tree = RoundTree(self.topology, self.stopping.depth)
-            if tree != next(reversed(self.trees.values()), None):
-                self.trees[self.number] = tree
 
     def _room(self) -> int:
         """The depth of the deepest tree that fits into the rest of the text and of the target's context.

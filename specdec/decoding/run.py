@@ -18,7 +18,8 @@ from specdec.checks import whole
 from specdec.context import ContextTree, Tree
 from specdec.decoding.acceptance import drafting_models, finished, measuring
 from specdec.decoding.auto import AutoTrees, Choice, first_choice
-from specdec.decoding.engine import Engine, RoundTree
+from specdec.decoding.engine import Engine
+from specdec.decoding.trees import RoundTree, Trees
 from specdec.drafters.catalogue import MODEL, entry_of, has_tree
 from specdec.drafters.proposed import Drafting, drafter_name
 from specdec.settings import SETTINGS, RunSettings
@@ -133,7 +134,7 @@ def measure_acceptance(
 class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
-    topology: the first tree. seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record
+    seed: the seed in use. prompt_ids: the prompt's tokens. generation: the record
     of all rounds so far. begun: whether a caller already advances the run. follows: whether "auto" chooses
     its trees. `close()` frees the caches early; so does the end of the run.
     """
@@ -153,24 +154,17 @@ class Run(Iterator[Round]):
         at_once = whole("at_once", at_once, 1)
         self.seed = secrets.randbits(53) if self.settings.seed is None else self.settings.seed
         self._first: Choice | None = None
-        self._trees: AutoTrees | None = None
-        # the trees of later rounds, if the tree may change
-        self._later: dict[int, RoundTree] | None = None
-        if isinstance(topology, Generation):
-            topology, self._later = _trees_of(topology, self.settings, self.prompt_ids)
-        chosen = _chosen_topology(pair, self.settings, topology)
-        for tree, _ in (self._later or {}).values():
-            _chosen_topology(pair, self.settings, tree)
-        self.follows = chosen is None
-        if chosen is None:
-            self._first, self._later = first_choice(pair, self.settings, self.seed, at_once), {}
-            chosen = self._first.topology
-        self.topology: Tree = chosen
+        self._auto: AutoTrees | None = None
+        trees = _given_trees(pair, self.settings, self.prompt_ids, topology)
+        self.follows = trees is None
+        if trees is None:
+            self._first = first_choice(pair, self.settings, self.seed, at_once)
+            trees = Trees(self._first.topology, {})
+        self._trees = trees
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
         self.begun = False
-        self._planted: dict[int, RoundTree] = {}
         self._iterator = self._decode()
 
     def __next__(self) -> Round:
@@ -185,28 +179,28 @@ class Run(Iterator[Round]):
             raise ValueError(
                 "the run has begun already, and only one caller can advance it; start another run"
             )
-        self.begun, self._trees = True, trees
-        engine = Engine(
-            self.pair, self.settings, self.topology, self.prompt_ids, self.seed, later=self._later
-        )
-        self._planted = engine.trees
-        return engine
+        self.begun, self._auto = True, trees
+        return Engine(self.pair, self.settings, self._trees, self.prompt_ids, self.seed)
 
     @property
     def choice(self) -> Choice | None:
         """The tree that "auto" would choose now, with the candidates; None if the tree was given."""
-        return self._trees.choice(self) if self._trees and self.rounds and self.follows else self._first
+        return self._auto.choice(self) if self._auto and self.rounds and self.follows else self._first
+
+    @property
+    def topology(self) -> Tree:
+        """The first tree."""
+        return self._trees.first
 
     @property
     def planted(self) -> Tree:
         """The tree of the latest round; before any round, the first tree."""
-        return next(reversed(self._planted.values())).drafted if self._planted else self.topology
+        return self._trees.latest
 
     @property
     def trees(self) -> tuple[Planted, ...]:
         """All trees so far if they changed between rounds or the draft model stopped; otherwise none."""
-        trees = [Planted(number, tree.paths, depth) for number, (tree, depth) in self._planted.items()]
-        return tuple(trees) if len(trees) > 1 or any(tree.depth for tree in trees) else ()
+        return self._trees.changes
 
     def close(self) -> None:
         """Ends the run and frees its caches; its record stays."""
@@ -248,7 +242,20 @@ class Run(Iterator[Round]):
             yield round
 
 
-def _trees_of(
+def _given_trees(
+    pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int], topology: Shape
+) -> Trees | None:
+    """The checked trees of a run; None if "auto" chooses them."""
+    later = None
+    if isinstance(topology, Generation):
+        topology, later = _recorded(topology, settings, prompt_ids)
+        for tree, _ in (later or {}).values():
+            _chosen_topology(pair, settings, tree)
+    first = _chosen_topology(pair, settings, topology)
+    return None if first is None else Trees(first, later)
+
+
+def _recorded(
     record: Generation, settings: RunSettings, prompt_ids: Sequence[int]
 ) -> tuple[Topology, dict[int, RoundTree] | None]:
     """The first tree of a record. If there are several, also all trees by the number of their first round.

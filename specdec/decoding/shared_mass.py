@@ -13,6 +13,7 @@ from torch import Tensor
 
 from specdec.decoding.acceptance import fixed_prompts
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.methods import METHODS, Drafted, Verdict
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.probs import Sampling
@@ -47,7 +48,7 @@ def measure_shared_mass(pair: ModelPair) -> float | None:
 
         settings = RunSettings("ar", _TOKENS, Sampling(), None, False)
         for seed, prompt in enumerate(fixed_prompts(pair)):
-            for _ in Engine(pair, settings, Topology([]), prompt, seed, recorded).rounds():
+            for _ in Engine(pair, settings, Trees(Topology([])), prompt, seed, recorded).rounds():
                 pass
         draft.shared_mass = sum(probabilities) / len(probabilities)
     return draft.shared_mass

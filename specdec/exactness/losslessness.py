@@ -23,6 +23,7 @@ from torch import Tensor
 from specdec.checks import whole
 from specdec.decoding.engine import Engine
 from specdec.decoding.run import stream
+from specdec.decoding.trees import Trees
 from specdec.exactness.faults import Fault
 from specdec.models import Model
 from specdec.probs import Sampling, log_probs
@@ -100,7 +101,7 @@ class Check:
     def decode(self) -> Outcome:
         """Decode once more, with the next seed, and count the outcome."""
         asked, seed = self.asked, derived_seed(self.asked.seed, self.decodes)
-        settings = asked.pair, asked.settings, asked.topology, asked.prompt_ids, seed
+        settings = asked.pair, asked.settings, Trees(asked.topology), asked.prompt_ids, seed
         emitted: list[int] = []
         for round in Engine(*settings, self.verifier).rounds():
             emitted += [token.id for token in round.tokens]

@@ -5,6 +5,7 @@ import pytest
 import specdec
 from specdec.decoding import engine
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.drafters import copies
 from specdec.drafters.catalogue import COPIES, DRAFTERS, MODEL_AND_COPIES
 from specdec.drafters.copies import Copies, joined
@@ -91,7 +92,7 @@ def first_tokens(method, drafter, runs=3000):
     tree = TREE if drafter == MODEL_AND_COPIES else Topology([])
     for seed in range(runs):
         tokens = []
-        for round in Engine(PAIR, settings, tree, REPEATING, seed).rounds():
+        for round in Engine(PAIR, settings, Trees(tree), REPEATING, seed).rounds():
             tokens += [token.id for token in round.tokens]
         yield tuple(tokens[:3])
 

@@ -11,6 +11,7 @@ import torch
 import specdec
 from specdec.decoding import auto
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.drafters import NGram, Suffix
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.exactness.faults import FAULTS
@@ -93,7 +94,7 @@ def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=N
     pair = PAIR if drafter is not None else markov_pair(8, seed=3)
     for seed in range(runs):
         tokens = []
-        for round in Engine(pair, settings, topology, [0], seed, verifier).rounds():
+        for round in Engine(pair, settings, Trees(topology), [0], seed, verifier).rounds():
             tokens += [token.id for token in round.tokens]
         yield tuple(tokens[:2])
 

@@ -10,6 +10,7 @@ import torch
 import specdec
 from specdec.decoding.auto import AutoTrees
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.drafters.catalogue import COPIES, MODEL, MODEL_AND_COPIES
 from specdec.drafters.stopping import Price, Stopping
 from specdec.methods import DRAFTING
@@ -28,7 +29,8 @@ PRICES = [Price(level, node) for level, node in ((0.0, 0.0), (0.3, 0.0), (0.2, 0
 
 
 def decoded(pair, method, topology, price, seed=0, tokens=60, **sampling) -> Engine:
-    engine = Engine(pair, RunSettings(method, tokens, Sampling(**sampling), seed, False), topology, [0], seed)
+    settings = RunSettings(method, tokens, Sampling(**sampling), seed, False)
+    engine = Engine(pair, settings, Trees(topology), [0], seed)
     engine.follow(topology, price)
     deque(engine.rounds(), maxlen=0)
     return engine
@@ -37,7 +39,9 @@ def decoded(pair, method, topology, price, seed=0, tokens=60, **sampling) -> Eng
 def sizes(engine) -> list[int]:
     """Drafted tokens of the trees, without those of the last rounds, which the end of the text cuts."""
     return [
-        tree.drafted.num_draft_tokens for number, tree in engine.trees.items() if number < engine.number - 7
+        tree.drafted.num_draft_tokens
+        for number, tree in engine.trees.so_far.items()
+        if number < engine.number - 7
     ]
 
 
@@ -53,11 +57,11 @@ def test_ersd_s_text_is_that_of_plain_decoding_wherever_the_draft_stops(sampling
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
 @pytest.mark.parametrize("topology", TREES.values(), ids=list(TREES))
 def test_the_recorded_trees_give_the_same_text_again(topology, method):
-    """Under these rules the text depends on the trees. `Engine.trees` says where the draft stopped."""
+    """Under these rules the text depends on the trees. `Engine.trees` say where the draft stopped."""
     pair = markov_pair(5, seed=4)
     stopped = decoded(pair, method, topology, Price(0.45, 0.0))
     assert topology.depth == 1 or len(set(sizes(stopped))) > 1
-    again = Engine(pair, stopped.settings, topology, [0], 0, later=stopped.trees)
+    again = Engine(pair, stopped.settings, Trees(topology, stopped.trees.so_far), [0], 0)
     deque(again.rounds(), maxlen=0)
     assert again.text_ids == stopped.text_ids
     whole = decoded(pair, method, topology, None)
@@ -136,7 +140,7 @@ def test_a_round_of_copies_alone_says_nothing_about_the_draft():
     table = torch.eye(3).roll(1, 1)
     pair = pair_of(table, table)
     settings = RunSettings("ersd", 80, seed=0, drafter="model+copies")
-    engine = Engine(pair, settings, sequence(4), [0], 0)
+    engine = Engine(pair, settings, Trees(sequence(4)), [0], 0)
     engine.follow(sequence(4), Price(0.1, 0.0))
     copied, before = 0, []
     for round in engine.rounds():

@@ -9,6 +9,7 @@ import torch
 
 import specdec
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.exactness.audit import audit, evidence
 from specdec.exactness.audit.distribution import OTHER, TargetDistribution
 from specdec.exactness.audit.engines import ours
@@ -33,7 +34,7 @@ def with_verifier(verifier, topology, pair):
 
     def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
         settings = RunSettings("gsd", max_new_tokens, Sampling(temperature, top_k, top_p), seed, False)
-        rounds = Engine(pair, settings, topology, prompt_ids, seed, verifier).rounds()
+        rounds = Engine(pair, settings, Trees(topology), prompt_ids, seed, verifier).rounds()
         return [token.id for round in rounds for token in round.tokens]
 
     return sample

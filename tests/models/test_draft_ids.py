@@ -10,6 +10,7 @@ import torch
 
 import specdec
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.models import packed_decoder
 from specdec.models.gguf.fields import fields
 from specdec.models.kernels.layout import LANES, QUANTISED
@@ -132,7 +133,7 @@ def test_every_rule_keeps_the_target_s_distribution(in_parts, method, has_ids):
     settings = RunSettings(method, 4, sampling, 0)
 
     def first(seed):
-        return next(Engine(pair, settings, TREE, IDS[:5], seed).rounds()).tokens[0].id
+        return next(Engine(pair, settings, Trees(TREE), IDS[:5], seed).rounds()).tokens[0].id
 
     tokens = [first(seed) for seed in range(1500)]
     assert chi_square_p_value(tokens, {i: p[i].item() for i in likely.tolist()}) > FALSE_ALARM

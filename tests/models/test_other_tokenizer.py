@@ -22,6 +22,7 @@ from specdec.bench import command as bench_command
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
 from specdec.decoding.shared_mass import measure_shared_mass
+from specdec.decoding.trees import Trees
 from specdec.exactness.audit import command as audit_command
 from specdec.exactness.audit.transformers import assisted
 from specdec.exactness.losslessness import joint_distribution
@@ -146,7 +147,7 @@ TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 
 def first_tokens(pair, method, topology, seed, verifier=None):
     settings = specdec.stream(pair, [0], method=method, topology=topology, max_new_tokens=4, seed=seed)
-    engine = Engine(pair, settings.settings, topology, (0,), seed, verifier)
+    engine = Engine(pair, settings.settings, Trees(topology), (0,), seed, verifier)
     ids = [token.id for round in engine.rounds() for token in round.tokens]
     return tuple(ids[:2])
 

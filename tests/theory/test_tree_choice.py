@@ -14,6 +14,7 @@ from specdec import algorithms
 from specdec.decoding import auto
 from specdec.decoding.costs import RoundCost, RoundTimes
 from specdec.decoding.engine import Engine
+from specdec.decoding.trees import Trees
 from specdec.drafters.stopping import Price
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
@@ -149,12 +150,12 @@ def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is
 def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race():
     """An adversary that sees the winner under P chooses the shape of the tree by it."""
     pair, text = markov_pair(4, seed=3), []
-    engine = Engine(pair, RunSettings("ersd", 60, Sampling(), 7, False), batch(2), [0], 7)
+    engine = Engine(pair, RunSettings("ersd", 60, Sampling(), 7, False), Trees(batch(2)), [0], 7)
     for _ in engine.rounds():
         position = len(engine.text_ids)
         if position < 60:
             winner = engine.races.at(position).winner(pair.target.log_table[engine.text_ids[-1]])
-            engine.topology = (Topology([]), sequence(3), batch(3), TREE)[winner]
+            engine.trees.present = (Topology([]), sequence(3), batch(3), TREE)[winner]
         text = engine.text_ids[1:]
     assert text == specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=7).token_ids
 
@@ -198,10 +199,11 @@ def stopping(pair, method, topology, **_):
     """Runs whose draft stops where a level is not worth its price, which happens in some rounds only."""
     trees = Counter()
     for seed in range(RUNS):
-        engine = Engine(pair, RunSettings(method, 3, Sampling(), seed, False), topology, [0], seed)
+        settings = RunSettings(method, 3, Sampling(), seed, False)
+        engine = Engine(pair, settings, Trees(topology), [0], seed)
         engine.follow(topology, Price(0.45, 0.0))
         deque(engine.rounds(), maxlen=0)
-        trees[engine.trees[0].drafted] += 1
+        trees[engine.trees.so_far[0].drafted] += 1
         yield SimpleNamespace(token_ids=engine.text_ids[1:])
     assert len(trees) == 2
     assert min(trees.values()) > RUNS / 10
