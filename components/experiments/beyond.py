@@ -14,8 +14,8 @@ import plotly.graph_objects as go
 from components.experiments import files
 from components.experiments.figures import Look, chosen, measured
 from components.page.plots import table, view
-from research.experiments.phrases import number, with_interval
 from specdec.figures.looks import BOUND, axes, colour, line
+from specdec.phrases import number, with_interval
 
 Summary = Mapping[str, Any]
 Row = Mapping[str, Any]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from research.experiments import phrases
-from research.experiments.phrases import number
+from specdec import phrases
 from specdec.figures.looks import interval
+from specdec.phrases import number
 
 Rows = Sequence[Mapping[str, Any]]
 

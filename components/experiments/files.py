@@ -1,9 +1,10 @@
-"""The shipped summaries of the experiments."""
+"""The files of the experiments' summaries."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from components.page.assets import ASSETS
@@ -16,3 +17,19 @@ SHIPPED = RESULTS / "experiments.summary.json"
 def views(shown: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str, Any]]:
     """The views of committed results. shown: the function of each view, by the name of its file."""
     return [view(json.loads((RESULTS / f"{name}.json").read_text())) for name, view in shown.items()]
+
+
+def summary(path: Path) -> dict[str, Any]:
+    """The summary in a file. ValueError if there is none."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"the file can't be read: {error.strerror}") from None
+    except ValueError:
+        entries = None
+    if not isinstance(entries, dict) or not {"points", "bounds", "findings", "complete"} <= set(entries):
+        raise ValueError(
+            "not a summary of an experiment. If the file holds its runs, python -m research.experiments "
+            f"--results {path} --summary writes a summary beside it; give that one"
+        )
+    return entries

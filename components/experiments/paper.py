@@ -13,11 +13,10 @@ import plotly.graph_objects as go
 
 from components.experiments.figures import Look, Rows, chosen, measured, spread
 from components.page.plots import table, view
-from research.experiments.phrases import interval, listed, number
-from research.experiments.settings import STRATEGIES
 from specdec.figures.looks import BOUND, axes, colour, line, log_axes
-from specdec.figures.topologies import TOPOLOGIES
+from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
+from specdec.phrases import interval, listed, number
 
 Summary = Mapping[str, Any]
 
@@ -143,16 +142,14 @@ def difference(summary: Summary) -> dict[str, Any]:
     """How many tokens per target call GSD yields more than ERSD, and the points at which one is ahead."""
     title, rows, parts = "GSD minus ERSD, tokens per target call", summary["differences"], []
     figure = axes("drafted tokens k", title, xaxis_type="log")
-    for strategy in STRATEGIES:
+    for strategy in FIXED:
         if some := chosen(rows, strategy=strategy):
             figure.add_trace(measured(_topology(strategy), _column(some, "k"), some, lines=True))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
     gsd = [row for row in rows if (row["low"] or 0) > 0]
     ersd = [row for row in rows if (row["high"] or 0) < 0]
     for name, ahead in (("GSD", gsd), ("ERSD", ersd)):
-        ks = {
-            strategy: [*map(str, _column(chosen(ahead, strategy=strategy), "k"))] for strategy in STRATEGIES
-        }
+        ks = {strategy: [*map(str, _column(chosen(ahead, strategy=strategy), "k"))] for strategy in FIXED}
         places = [
             f"{TOPOLOGIES[where].long_name} (k = {', '.join(some)})" for where, some in ks.items() if some
         ]
@@ -177,7 +174,7 @@ def _add_strategies(figure: go.Figure, rows: Rows, method: str, positive: bool =
     Each row has its place on the x axis, `at`, and the words for it, `where`.
     """
     shown: list[Mapping[str, Any]] = []
-    for strategy in STRATEGIES:
+    for strategy in FIXED:
         if some := chosen(rows, method=method, strategy=strategy):
             look, x = _topology(strategy), _column(some, "at")
             predicted = _column(some, "prediction")

@@ -12,10 +12,10 @@ from typing import Any
 from components.experiments import figures, files
 from components.experiments.figures import chosen, spread
 from components.page.plots import table, view
-from research.experiments.phrases import interval, listed, number
 from specdec.figures.looks import BOUND, axes, colour
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import DRAFTING, METHODS
+from specdec.phrases import interval, listed, number
 
 RULES = files.RESULTS / "rules.json"
 

@@ -11,8 +11,8 @@ from typing import Any
 from components.experiments import files
 from components.experiments.figures import Look, measured, spread
 from components.page import plots
-from research.experiments.phrases import listed, number
 from specdec.figures.looks import INK, axes, colour, marks
+from specdec.phrases import listed, number
 
 Summary = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]

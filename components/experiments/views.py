@@ -1,7 +1,7 @@
 """The panel's view of one summary as plain data.
 
-The summary is the one in the repository, or that of the file which `--results FILE` names: a summary that
-`python -m research.experiments --summary` wrote, or the JSON lines of its runs.
+The summary is the one in the repository, or that of the file which `--results FILE` names, as
+`python -m research.experiments --summary` writes it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from components.experiments import beyond, files, paper, same_trees, serving
 from components.page.questions import Answer, answers
-from research.experiments.findings import VERDICTS
 from specdec.methods import METHODS
+from specdec.phrases import VERDICTS
 
 _NOT_WHOLE = "The experiment is not finished. These are its numbers so far."
 View = dict[str, Any]
@@ -21,14 +21,10 @@ _own: View | None = None
 
 
 def use(path: Path) -> None:
-    """Show this file's results instead of the committed ones. ValueError names the file and what is wrong
-    with it."""
+    """Show this summary instead of the committed one. ValueError names the file and what is wrong with it."""
     global _own
-    # late, because it imports transformers, for which the page must not wait
-    from research.experiments.paper import read_summary
-
     try:
-        shown = view(read_summary(path))
+        shown = view(files.summary(path))
         json.dumps(shown, allow_nan=False)
     except ArithmeticError as error:
         raise ValueError(f"results = {str(path)!r}: a number is out of range ({error})") from None

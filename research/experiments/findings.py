@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from research.estimates import Estimate, mean
-from research.experiments.phrases import listed, number, with_interval
 from research.experiments.settings import Point
+from specdec.phrases import listed, number, with_interval
 
 LEVEL, TELLING = 0.01, 0.05
 """Shares of GSD's tokens per target call: the largest difference that counts as level, and half of the widest
@@ -25,9 +25,6 @@ LARGE_K = 8
 ALIKE = 1.25
 """Two slopes are alike when neither is more than this many times the other."""
 BOTH = {"gsd": "GSD", "ersd": "ERSD"}
-
-VERDICTS = {True: "found", False: "not found", None: "not measured"}
-"""The words for the result `found` of a finding."""
 
 Estimates = Mapping[Point, Estimate]
 Outcome = tuple[bool, str]

@@ -16,11 +16,10 @@ import torch
 
 from research.estimates import Row
 from research.experiments.comparison import decoded
-from research.experiments.findings import VERDICTS
 from research.experiments.plan import CONTEXTS, Plan
 from research.experiments.settings import STRATEGIES, Settings, read_prompts, seed_of
 from research.experiments.summary import summarize
-from research.experiments.sweep import Experiment, Store, Sweep
+from research.experiments.sweep import Experiment, Sweep
 from research.experiments.texts import Text, distributions
 from specdec import theory
 from specdec.checks import whole
@@ -29,6 +28,7 @@ from specdec.decoding.run import Run, generate, stream
 from specdec.devices import machine
 from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
+from specdec.phrases import VERDICTS
 from specdec.shipped import PROMPTS
 from specdec.stats import index_counts
 from specdec.topology import Topology
@@ -186,7 +186,10 @@ class Paper(Experiment):
     def report(self, results: Path, written: Path | None) -> None:
         """Prints a summary, or that of the runs in a results file, and then writes it beside the file."""
         if results.suffix == ".json":
-            print(self.as_text(read_summary(results)))
+            summary = json.loads(results.read_text())
+            if not isinstance(summary, dict) or "findings" not in summary:
+                raise ValueError(f"{results} is not a summary of an experiment")
+            print(self.as_text(summary))
             return
         written = written or results.with_suffix(".summary.json")
         super().report(results, written)
@@ -200,27 +203,6 @@ class Paper(Experiment):
         if not summary["complete"]:
             lines += ["", "The experiment is not finished: these are the numbers so far."]
         return "\n".join(lines)
-
-
-def read_summary(path: Path) -> dict[str, Any]:
-    """The summary that the command wrote into this file, or that of the runs in it.
-
-    ValueError if the file holds neither.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"the file can't be read: {error.strerror}") from None
-    if not text.strip():
-        raise ValueError("the file is empty")
-    try:
-        summary = json.loads(text)
-    except ValueError:  # the runs have a line of JSON each
-        header, rows = Store(path).read()
-        summary = header and summarize(header, rows)
-    if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
-        raise ValueError("not a summary of an experiment: give the file of --summary, or that of the runs")
-    return summary
 
 
 EXPERIMENT = Paper(

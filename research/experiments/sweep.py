@@ -24,8 +24,8 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from research.estimates import Row, key_of
-from research.experiments.phrases import MISSING, number, with_interval
 from specdec.commands import Parser, columns, ended, to_write, write_json
+from specdec.phrases import MISSING, number, with_interval
 
 
 class Sweep(NamedTuple):

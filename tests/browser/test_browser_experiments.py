@@ -1,9 +1,12 @@
 """The laboratories of experiments and codecs in the browser."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
 from research.experiments.paper import sweep_of
+from research.experiments.summary import summarize
 from research.experiments.sweep import Store
 from tests.conftest import shows
 from tests.helpers.distributions import markov_pair
@@ -16,7 +19,9 @@ def own(tmp_path_factory):
     """The address of a server that shows a small experiment of its own."""
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
     sweep_of(markov_pair(3), SMALL).complete(store, quiet=True)
-    with serving("--results", str(store.path)) as (address, _):
+    summary = store.path.with_suffix(".json")
+    summary.write_text(json.dumps(summarize(*store.read())))
+    with serving("--results", str(summary)) as (address, _):
         yield address
 
 

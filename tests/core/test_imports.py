@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PANELS = {"be_draft", "codecs", "compare", "losslessness", "watermark"}
 LAYERS = {
     "specdec": """
-        algorithms chat checks checksum coder devices private_cache shipped text waiting
+        algorithms chat checks checksum coder devices phrases private_cache shipped text waiting
         commands notebook
         probs race topology
         methods optimal smollm2
@@ -44,7 +44,7 @@ LAYERS = {
 LAYERS = {package: [set(line.split()) for line in text.split("\n")] for package, text in LAYERS.items()}
 """Folders, and files beside them, from the lowest layer up. A part imports only from lower layers or from
 itself."""
-ABOVE = {"specdec": {"research", "components"}, "research": {"components"}, "components": set()}
+ABOVE = {"specdec": {"research", "components"}, "research": {"components"}, "components": {"research"}}
 """Packages that each part must not import."""
 HEAVY = {
     "transformers": {"models", "pair", "loading", "simple", "ecosystem", "bench", "terminal"},

@@ -9,25 +9,25 @@ import app
 from components.experiments import files, paper
 from components.experiments import views as experiment_views
 from research.experiments.paper import sweep_of
-from research.experiments.phrases import number
 from research.experiments.summary import summarize
 from research.experiments.sweep import Store
 from specdec.figures.topologies import TOPOLOGIES
+from specdec.phrases import number
 from tests.helpers.distributions import markov_pair
 from tests.research.test_experiments import SMALL
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """The lines of a finished experiment, and its summary."""
+def store(tmp_path_factory):
+    """The lines of a finished experiment."""
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
     sweep_of(markov_pair(3), SMALL).complete(store, quiet=True)
-    return store.path.read_text(), summarize(*store.read())
+    return store
 
 
 @pytest.fixture(scope="module")
-def summary(results):
-    return results[1]
+def summary(store):
+    return summarize(*store.read())
 
 
 def test_a_view_is_plain_data_with_a_figure_a_sentence_and_a_table_for_each_curve(summary):
@@ -120,14 +120,14 @@ def used(monkeypatch, tmp_path):
     return use
 
 
-@pytest.mark.parametrize("kind", ["lines", "summary", "indented", "torn"])
-def test_the_operators_own_results_are_shown_instead(used, results, kind):
-    """Lines of runs, whose last one a killed process may have left incomplete, show the same as their
-    summary."""
-    lines, summary = results
-    texts = {"lines": lines, "torn": lines + lines.splitlines()[-1][:40]}
-    texts |= {"summary": json.dumps(summary), "indented": json.dumps(summary, indent=1)}
-    assert used(texts[kind]) == experiment_views.view(summary)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_the_operators_own_summary_is_shown_instead(used, summary, indent):
+    assert used(json.dumps(summary, indent=indent)) == experiment_views.view(summary)
+
+
+def test_for_a_file_of_runs_the_command_that_summarizes_it_is_named(used, store):
+    with pytest.raises(ValueError, match=r"python -m research.experiments --results .* --summary writes"):
+        used(store.path.read_text())
 
 
 @pytest.mark.parametrize("text", [None, "", "hello", "[1, 2]", "{}", "[" * 9000, '{"points": NaN}'])
@@ -157,17 +157,3 @@ def test_a_summary_that_can_not_be_shown_is_refused_at_the_start(used, summary, 
     at[path[-1]] = value
     with pytest.raises(ValueError, match="results = "):
         used(json.dumps(whole))
-
-
-@pytest.mark.parametrize("name", ["tree", "prompt", "tokens", "accepted"])
-def test_a_run_without_a_field_is_refused(used, results, name):
-    lines = results[0].splitlines()
-    run_ = json.loads(lines[3])
-    del run_[name]
-    with pytest.raises(ValueError, match=f"a part is missing .*{name}"):
-        used("\n".join([*lines[:3], json.dumps(run_), *lines[4:]]) + "\n")
-
-
-def test_results_without_calibration_are_told(used, results):
-    with pytest.raises(ValueError, match="calibration runs are not finished"):
-        used("".join(line + "\n" for line in results[0].splitlines()[:3]))

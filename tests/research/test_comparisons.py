@@ -8,10 +8,10 @@ import pytest
 
 import specdec
 from research.experiments import comparison, draft_temperature, rules, serving
-from research.experiments.phrases import with_interval
 from research.experiments.sweep import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
+from specdec.phrases import with_interval
 from specdec.topology import Topology, sequence
 from tests.helpers.distributions import markov_pair, random_table
 

@@ -1,4 +1,4 @@
-"""Writes numbers for sentences and tables."""
+"""Writes the numbers and results of experiments for sentences and tables, on the page and in reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MISSING = "–"
+VERDICTS = {True: "found", False: "not found", None: "not measured"}
+"""The words for the result `found` of a statement."""
 
 
 def number(value: float | None) -> str:
