@@ -1,7 +1,8 @@
-"""The settings of a run, one row each. Decoder, record, command, endpoint, page and address read these rows.
+"""The table of the settings of a run.
 
-`SETTINGS` says which values a setting takes and what it is called on the page; `RunSettings` holds the values
-of a run. The page has further rows, in `components.page.settings`.
+The decoder, the record, the command, the server's endpoint, the page and its address read it. `SETTINGS`
+describes each setting: its values, its name on the page and its help. `RunSettings` holds the values of one
+run. `components.page.settings` adds the settings that only the page has.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from specdec.trace import MOST_WHOLE, Method
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
+    """The description of one setting.
 
-    name: the argument of `specdec.stream`, and the field of `RunSettings` or of its sampling. kind: the kind
-    of its values. default: the value if the caller gives none. least, most: the range of a number, None if it
-    has no such end. choices: the values of a choice, each with its meaning. label, help: its name and an
-    explanation for people. address: its name in the page's address and in messages to visitors. option: the
-    command's option, without the "--". recorded: whether the record of a run has the setting, under the same
-    name. unless: values of other settings, by their names, with which a run does not use this one.
+    name: the name of the argument of `specdec.stream` and of the field of `RunSettings` or `Sampling`. kind:
+    the kind of its values. default: the value if the caller gives none. least, most: the smallest and the
+    largest allowed number; None means no limit. choices: the allowed values and their meanings, for the kind
+    "choice". label, help: its name and its explanation on the page. address: its name in the page's address
+    and in messages to visitors. option: the command's option, without the "--". recorded: whether the record
+    of a run contains the setting. unless: names and values of other settings; a run with one of these values
+    does not use this setting.
     """
 
     name: str
@@ -56,9 +58,10 @@ class Setting:
         return not any(getattr(settings, name) in values for name, values in self.unless.items())
 
     def words(self, default: Any, most: float | None = None) -> str:
-        """The help, the values, the default, and when a run does not use the setting.
+        """The help text, followed by the allowed values, the default, and the cases in which a run does not
+        use the setting.
 
-        most: the largest number if it is below the setting's.
+        most: a largest number that replaces the setting's own.
         """
         most = self.most if most is None else most
         parts = [f"{value}: {meaning}" for value, meaning in self.choices.items()]
@@ -73,7 +76,8 @@ class Setting:
 
 
 NO_DRAFT = {"method": tuple(name for name, entry in METHODS.items() if not entry.drafts)}
-"""Methods that draft nothing, as `Setting.unless` takes them."""
+"""A value of `Setting.unless` for settings that only drafting methods use: it names the methods that draft
+nothing."""
 _NO_MODEL = {"drafter": tuple(name for name, entry in DRAFTERS.items() if not entry.uses_model)}
 
 
@@ -85,31 +89,34 @@ def _named(*settings: Setting) -> dict[str, Setting]:
 SETTINGS = _named(
     Setting(
         "method", "choice", "ersd", choices={name: entry.long_name for name, entry in METHODS.items()},
-        label="Method", help="how drafts are verified",
+        label="Method", help="the rule that accepts or rejects drafted tokens",
     ),
     Setting(
-        "max_new_tokens", "whole", 64, 1, MOST_WHOLE, label="Length in tokens", help="most new tokens",
+        "max_new_tokens", "whole", 64, 1, MOST_WHOLE, label="Length in tokens", help="the largest number of "
+        "new tokens",
         address="length", option="tokens",
     ),
-    Setting("temperature", "number", 1.0, 0, HOTTEST, label="Temperature", help="0 is greedy"),
+    Setting("temperature", "number", 1.0, 0, HOTTEST, label="Temperature", help="0 always takes the "
+            "likeliest token"),
     Setting("top_k", "whole", 0, 0, label="Top-k", help="0 is off", address="top-k"),
     Setting("top_p", "number", 1.0, 0, 1, label="Top-p", help="1 is off", address="top-p"),
     Setting("seed", "whole", None, 0, MASK, label="Seed", help="Same seed, same text."),
     Setting(
         "drafter", "choice", "model", choices={name: entry.label for name, entry in DRAFTERS.items()},
-        label="What drafts", unless=NO_DRAFT,
+        label="Source of the guesses", unless=NO_DRAFT,
     ),
     Setting(
         "draft_temperature", "number", None, 0, HOTTEST, label="Temperature of the draft",
-        help="changes only the speed; without one, the target's", address="draft-temperature",
+        help="changes only the speed; by default it is the target's temperature", address="draft-temperature",
         unless=NO_DRAFT | _NO_MODEL,
     ),
 )  # fmt: skip
-"""The settings of the decoder whose values are plain numbers, texts or choices, by name."""
+"""Descriptions of the decoder's settings, by name. Settings with other values, such as the topology, are not
+among them."""
 
 
 class RunSettings(NamedTuple):
-    """The settings of a run, without its models and its topology. `specdec.stream` explains them."""
+    """The settings of one run, except its models and its topology. `specdec.stream` explains each."""
 
     method: Method = "ersd"
     max_new_tokens: int = 64
@@ -121,15 +128,15 @@ class RunSettings(NamedTuple):
 
     @classmethod
     def of(cls, **values: Any) -> RunSettings:
-        """Checked settings from these values by name; the names of `Sampling`'s fields are among them.
+        """Creates and checks settings from keyword arguments.
 
-        ValueError names a value that does not fit.
+        The fields of `Sampling` are given by their own names. ValueError names a value that does not fit.
         """
         sampling = {each.name: values.pop(each.name) for each in fields(Sampling) if each.name in values}
         return cls(sampling=Sampling(**sampling), **values).checked()
 
     def checked(self) -> RunSettings:
-        """A copy whose numbers are those of Python. ValueError names a value that does not fit."""
+        """A checked copy, with numbers of Python's types. A ValueError names a value that does not fit."""
         among("method", self.method, METHODS)
         return self._replace(
             max_new_tokens=whole("max_new_tokens", self.max_new_tokens, 1, MOST_WHOLE),
@@ -141,13 +148,15 @@ class RunSettings(NamedTuple):
 
     @property
     def draft_sampling(self) -> Sampling:
-        """The draft's sampling: the target's, but with the draft's own temperature if there is one."""
+        """The sampling settings of the draft model: those of the target, except for the draft temperature if
+        it is given.
+        """
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)
 
     def recorded(self) -> dict[str, Any]:
-        """The recorded settings, with the names of the fields of `Generation` as keys."""
+        """The settings that a run's record contains. The keys are names of fields of `Generation`."""
         values = asdict(self.sampling) | self._asdict() | {"drafter": drafter_name(self.drafter)}
         return {name: values[name] for name, setting in SETTINGS.items() if setting.recorded}
 
@@ -159,7 +168,7 @@ class RunSettings(NamedTuple):
 
 
 def add_options(parser: ArgumentParser, *names: str) -> None:
-    """Add these settings to the command's options, by `Setting.option`."""
+    """Add an option to the command for each of these settings, which are given by name."""
     for name in names:
         setting = SETTINGS[name]
         parser.add_argument(

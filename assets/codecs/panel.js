@@ -14,7 +14,8 @@ const shownToken = (text) => (text === OTHER ? text : visible(text));
 
 const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
 
-// A function that shows different views in the same plot.
+// Returns a function that shows a view in this element: it creates the plot at the first call and updates it
+// later.
 function plotIn(host, plotly) {
   let plot = null;
   return (view) => {
@@ -60,14 +61,14 @@ function drawMessage(host, token, number, method) {
       ? "Alice tests the shared proposals one by one, as GSD tests drafted children."
       : "Alice takes the winner of the race under P. The index is the winner's place in the race under Q.";
   host.replaceChildren(
-    make("p", "", `Token ${number + 1}. ${how} Both drew, in this order:`),
+    make("p", "", `Token ${number + 1}. ${how} Alice and Bob have drawn these proposals, in this order:`),
     make("ol", "proposals", ...items),
     make(
       "p",
       "",
       `Alice sends index ${token.index}: ${token.bits.length} bits of Elias γ (ideal length ${token.ideal.toFixed(2)} by Zipf's law); ` +
-        `D_KL = ${token.kl.toFixed(2)}, H[index] = ${token.entropy_with.toFixed(2)} bits here. Bob, who has Q, the shared randomness ` +
-        `and the index, takes “${visible(token.text)}”: Alice's token.`,
+        `D_KL = ${token.kl.toFixed(2)}, H[index] = ${token.entropy_with.toFixed(2)} bits here. From Q, the shared randomness and the index, ` +
+        `Bob finds Alice's token, “${visible(token.text)}”.`,
     ),
   );
 }
@@ -135,11 +136,11 @@ function mountSentence(element, props, server, onToken) {
   function take(answer) {
     view = answer;
     const drawn = view.tokens.filter((token) => !token.recorded).length;
-    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q still follow the recorded text.`;
+    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens (dotted) differ from the recorded text. P and Q are still those of the recorded text.`;
     setText(
       find(".note.seed"),
       seed === null
-        ? `The text continues “${view.prompt}”. The seed of the shared randomness is ${view.seed}, with which the pair wrote this text.`
+        ? `The text continues the prompt “${view.prompt}”. The pair of models wrote it with ${view.seed} as the seed of the shared randomness.`
         : other,
     );
     find("button.recorded").hidden = seed === null;

@@ -49,7 +49,7 @@ const byChance = (name) =>
 
 // assets/results/rounding.json, on sequence(4)
 const HOW_OFTEN =
-  "On the embedded pair, rounding in bfloat16 changed 22 of 40 texts of up to 140 tokens on torch’s operations, and none on the compiled forward or in float32.";
+  "The story models of this page wrote 40 texts of up to 140 tokens. In bfloat16, rounding changed 22 of them with torch’s operations, and none with this project’s compiled code. In float32 it changed none.";
 
 function kept(method, dtype) {
   if (dtype === "float32")
@@ -59,7 +59,8 @@ function kept(method, dtype) {
 
 function rounded(at, dtype) {
   const until = `Measured in ${dtype}: the texts agree for ${count(at, "token")}.`;
-  if (dtype === "float32") return `${until} There two tokens were so nearly equal that rounding decided between them.`;
+  if (dtype === "float32")
+    return `${until} At the next token two choices were almost equally likely, and rounding decided between them.`;
   return `${until} A call of the large model over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
 }
 

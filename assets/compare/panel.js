@@ -30,7 +30,7 @@ const AGAIN = 2000; // milliseconds until the recorded comparison is requested a
 const ADDED = "ersd.batch.4.own";
 const CHANGED = "You changed the prompt, the seed, the length or the temperature. Press Run to compare again.";
 const CAPTION =
-  "One run for each column. Seconds: drafting, evaluating and verifying. The time per token and the relative speed are those of the median round, which a few slow rounds do not change. Plain decoding has the relative speed 1.";
+  "One run for each column. The seconds are those of drafting, evaluating and verifying. Time per token and relative speed are computed from the median time of a round, so that a few slow rounds do not change them. Plain decoding has the relative speed 1.";
 
 class Comparison {
   asked = null;

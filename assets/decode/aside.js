@@ -1,5 +1,5 @@
-// The panel beside the tree: the gain of the run and what to do next, or the race of a word that a visitor
-// pressed.
+// The panel beside the tree. It shows the gain of the run and links to what a visitor can do next, or the
+// race of the word that the visitor pressed.
 
 /** @import { State } from "../types.d.ts" */
 
@@ -18,8 +18,9 @@ const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The figures that decide a run's gain: the share of right guesses, the time of the small model's call in calls of the
-// large one, and `times`, the speed relative to plain decoding, which is null if it was not measured well.
+// The numbers that decide a run's gain. right: the share of right guesses. call: the time of one call of the
+// small model, divided by that of the large model. times: the speed relative to plain decoding, or null if it
+// was not measured well.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);
@@ -34,14 +35,14 @@ export function figuresOf(run) {
 // The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
   const [right, call] = [({ right }) => percent(right, 1), ({ call }) => call.toFixed(2)];
-  const why = `${right(own)} of the guesses are right (there ${right(other)}), and the small model's call takes ${call(own)} of the large one's (there ${call(other)}).`;
-  if (own.times === null || other.times === null) return `Beside the recording: ${why}`;
+  const why = `${right(own)} of the guesses are right (in the recording ${right(other)}), and a call of the small model takes ${call(own)} times as long as one of the large model (in the recording ${call(other)}).`;
+  if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
   const by = own.times - other.times;
   const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";
   return `${less} the recording's ${other.times.toFixed(1)} times: ${why}`;
 }
 
-// The set-up of “Will it pay?” with the loaded pair, this run's acceptance and the cost of its guesses.
+// A link to “Will it pay?” with the loaded pair, this run's acceptance and the cost of its guesses.
 export function payoffLink({ totals, call }) {
   const { rate_by_index: rates } = totals.acceptance;
   const query = new URLSearchParams({
@@ -137,7 +138,7 @@ export function mountAside(element) {
     prompt.focus();
     prompt.select();
   });
-  // A visitor who has opened the race keeps it when they press a word or move through the run.
+  // Pressing a word or moving through the run does not close a race that the visitor has opened.
   document.addEventListener("click", ({ target }) => {
     if (stage() !== "end" || !isOpen || !(/** @type {Element} */ (target).closest("#stepper, .token, .node"))) return;
     setStage("");

@@ -1,5 +1,5 @@
-// The reason why `auto` chose its tree: expected tokens, milliseconds and tokens per second of the
-// candidates, against k.
+// The figure that shows why `auto` chose its tree. For each candidate tree, in the order of k, it shows the
+// expected tokens, the milliseconds and the tokens per second.
 
 /** @import { Candidate } from "../record.d.ts" */
 
@@ -30,7 +30,7 @@ export function drawChoice(element, candidates, name = "") {
   if (element.hidden || drawn.get(element) === candidates) return;
   drawn.set(element, candidates);
   const chosen = candidates.findIndex((each) => each.chosen);
-  const label = `Of ${candidates.length} trees, ${candidates[chosen].paths.length} drafted tokens give the most tokens per second`;
+  const label = `Of ${candidates.length} trees, the one with ${candidates[chosen].paths.length} drafted tokens gives the most tokens per second`;
   const figure = element.querySelector(".figure");
   figure.setAttribute("aria-label", label);
   figure.replaceChildren(...CURVES.map((curve) => drawCurve(candidates, chosen, ...curve)));

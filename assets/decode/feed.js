@@ -20,7 +20,7 @@ const STATUS = {
   idle: () =>
     state.run === "kept"
       ? wasInterrupted()
-        ? `${INTERRUPTED} This is the run before that one.`
+        ? `${INTERRUPTED} Your previous run is shown.`
         : "This is your last run, from before the page was loaded again."
       : "Ready.",
   waiting: () =>

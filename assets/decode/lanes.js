@@ -100,7 +100,7 @@ export function account() {
   const each = `a call with guesses yields ${gain.toFixed(2)} tokens`;
   const sentence = `A${each.slice(1)} (words or parts)`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
-  if (phase === "baseline") return `${sentence}. The times of both are being measured, in turns …`;
+  if (phase === "baseline") return `${sentence}. This run and plain decoding are now timed in turns …`;
   if (!isMeasured(state)) return `${sentence}. ${missingWords(state)}`;
   const found = speed(state);
   if (found === null) return `${sentence}. The speed is not known: there were too few undisturbed measurements.`;

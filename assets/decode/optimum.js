@@ -1,10 +1,11 @@
-// The accepted share of a run, relative to the most that any rule could accept.
+// A run's accepted tokens, as a share of the largest number that any rule could be expected to accept.
 
 import { JOINT, METHODS } from "../shared/catalogue.js";
 import { percent } from "../shared/labels.js";
 
-const JOINTLY = "decides on several positions at once, so a single position may lie above its own optimum";
-const LARGE = "so many drafts or tokens that the optimum is computed at every eighth position or nowhere";
+const JOINTLY =
+  "decides on several positions at once, so its acceptance at a single position may be above that position's optimum";
+const LARGE = "so many drafts or tokens that the optimum is computed at every eighth position only, or not at all";
 
 // The share of the optimum in words, with the counts behind it. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {
@@ -23,6 +24,7 @@ export function reachedWords({ reached, rounds }, setup) {
 
 function missing(setup, unknown) {
   if (setup?.method === "ar") return "nothing is drafted";
-  if (setup?.topology === "context") return "not known if the tree depends on the random numbers that decide";
+  if (setup?.topology === "context")
+    return "not known, because this tree depends on the random numbers that also decide";
   return unknown > 0 ? `not known for ${LARGE}` : "this record does not contain it";
 }

@@ -92,7 +92,7 @@ export function sentence(round, decision, method) {
 }
 
 function draftSentence(round, method) {
-  const checked = raced(method) ? "The large model has not raced." : "No guess is tested yet.";
+  const checked = raced(method) ? "The large model's race comes next." : "No guess is tested yet.";
   return `${count(round.nodes.length, "token")} guessed: the small model's first arrivals. ${checked}`;
 }
 

@@ -52,7 +52,9 @@ function withoutBaseline() {
   if (!state.setup) return "";
   if (state.recorded) return "not part of this recording";
   if (state.setup.method === "ar") return "this run is plain decoding";
-  return state.setup.baseline ? "not measured in this run" : "not measured, because its box in Settings is not ticked";
+  return state.setup.baseline
+    ? "not measured in this run"
+    : "not measured, because “Measure plain decoding too” is not ticked in Settings";
 }
 
 function drawAcceptance(body, run) {

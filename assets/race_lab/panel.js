@@ -83,8 +83,8 @@ class RaceLab {
       onFrame(() => {
         button.disabled = !usable();
         button.title = usable()
-          ? "Copies the likeliest tokens at the selected position, or at the last one before it with drafts. All others become one token"
-          : "First generate a text in the Decode tab, and select a position with drafts";
+          ? "Copies the likeliest tokens at the selected position of the run, or at the last position before it that has drafts. All other tokens become one token, “other”"
+          : "First generate a text in Watch, and select a position with drafts";
       }),
     );
     button.addEventListener("click", () => {
@@ -92,7 +92,7 @@ class RaceLab {
       const { position } = step();
       this.set(
         fromStep(step(), visible),
-        `The likeliest tokens at position ${position} of the Decode tab's run, with the random numbers e of that run. All other tokens are merged into “other”. It arrives after both winners, as in that run.`,
+        `The likeliest tokens at position ${position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”, which loses both races here because these tokens lost both in the run.`,
       );
     });
   }

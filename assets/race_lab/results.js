@@ -60,7 +60,7 @@ function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];
   const within = exact >= low - 1e-12 && exact <= high + 1e-12;
-  const where = within ? "contains" : "misses (as one interval in twenty does)";
+  const where = within ? "contains" : "does not contain (as happens to one interval in twenty)";
   return `${NAMES[method]} accepted ${interval(result.measured[method].running.at(-1).slice(1))} of ${result.races.toLocaleString("en")} first drafts; the interval ${where} the exact ${share(exact)}.`;
 }
 

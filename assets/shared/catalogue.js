@@ -25,12 +25,12 @@ export const STATUSES = {
  "unvisited": "not used"
 };
 export const METHOD_SENTENCES = {
- "autoregressive": "Autoregressive decoding: the target alone, one token per target call.",
- "GSD": "Greedy speculative decoding: accept a draft with probability p / q, or sample from the residual.",
- "ERSD": "Exponential-race speculative decoding: both models race on the same noise. A token that wins both is kept.",
- "Traversal": "Traversal verification: decide on whole paths, leaves first; on a sequence this is block verification.",
- "SpecInfer": "SpecInfer's multi-step speculative sampling: test independent drafts one by one, each against the residual of those before it.",
- "SpecTr": "SpecTr's k-sequential selection: test independent drafts against one threshold for all of them."
+ "autoregressive": "Autoregressive decoding: the target writes alone, one token per call.",
+ "GSD": "Greedy speculative decoding: a drafted token is accepted with probability p / q. If it is rejected, a token is sampled from the residual.",
+ "ERSD": "Exponential-race speculative decoding: both models run a race with the same random numbers. A drafted token is accepted if it wins the target's race.",
+ "Traversal": "Traversal verification: whole paths of drafted tokens are tested, the ends of the tree first. On a sequence this is block verification.",
+ "SpecInfer": "SpecInfer's multi-step speculative sampling: independent drafts are tested one by one. After each rejection the residual replaces the target's distribution.",
+ "SpecTr": "SpecTr's k-sequential selection: independent drafts are tested one by one, all with the same threshold."
 };
 export const INVARIANT = [
  "ar",

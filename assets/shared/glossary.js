@@ -1,5 +1,5 @@
-// The definition of every term of the page, one sentence each. It is shown at elements with [data-term] and
-// at the places below.
+// The definitions of the page's terms. A definition appears beside an element with [data-term], or at one of
+// `PLACES`, while the visitor points at it or focuses it.
 
 import { METHOD_SENTENCES, METHODS } from "./catalogue.js";
 import { make, zoomOf } from "./view.js";
@@ -8,43 +8,47 @@ export const TERMS = {
   ...METHOD_SENTENCES,
   topology: "The shape of the draft: one token, a sequence, several alternatives, or a tree of sequences.",
   k: "How many tokens the draft proposes for one target call.",
-  race: "Each token draws one random number e and arrives at e / probability; the first to arrive is the sample.",
+  race: "A way to choose a token at random: each token draws a random number e and arrives at the time e / probability. The token that arrives first is chosen.",
   arrival:
-    "The time of a token in a race: e / q in the draft's race, e / p in the target's. Likelier tokens tend to arrive earlier.",
+    "The time at which a token arrives in a race: e / q in the draft's race, e / p in the target's. Likelier tokens tend to arrive earlier.",
   accepted: "The draft proposed this token, and the target accepts it.",
-  rejected: "The draft proposed this token, and the target rejects it; everything below it in the tree is lost too.",
-  correction: "The winner of the target's race, which ERSD writes if no drafted token is that winner.",
+  rejected:
+    "The draft proposed this token, and the target rejects it. All tokens that were drafted to follow it are lost, too.",
+  correction:
+    "The token that wins the target's race although the draft did not propose it. ERSD writes this token, and the round ends.",
   residual:
-    "The distribution from which GSD draws after a rejection: the target's probabilities minus the draft's where this is positive, scaled to sum to 1.",
-  bonus: "One more token from the target, after every token of a drafted path was accepted.",
+    "The distribution from which GSD draws a token after a rejection: the target's probabilities minus the draft's, with 0 for negative values, scaled to sum to 1.",
+  bonus: "One more token that the target adds after all tokens of a drafted path were accepted.",
   sampled: "A token that the target wrote alone, because nothing was drafted for this place.",
-  path: "A sequence of drafted tokens in the tree, from the text so far to a leaf.",
+  path: "Drafted tokens that follow one another in the tree, from the text so far to the last of them.",
   plain:
-    "Autoregressive decoding: the large model (target) alone, with one call for each token. It is measured here with the same prompt and seed.",
+    "Autoregressive decoding: the large model (target) writes alone, with one call for each token. Here it gets the same prompt and seed as the run.",
   distribution: "The probabilities of all tokens that may come next: P is the target's, Q is the draft's.",
-  "child index": "The number of a drafted alternative among its siblings, counted from 0 in the order of drafting.",
+  "child index":
+    "The draft's alternatives for one place in the text are numbered 0, 1, 2, … in the order of drafting. This number is the child index.",
   acceptance: "How often a drafted token is accepted. R(i) is the acceptance of the alternative with index i.",
   optimum:
-    "The highest acceptance that any lossless rule can have; it depends on P, Q and the number of drafted alternatives.",
+    "The highest acceptance that any rule can reach without changing the target's distribution. It depends on P, Q and the number of drafted alternatives.",
   entropy: "How uncertain a distribution is, in bits: 0 if one outcome is certain, 1 for a fair coin.",
   TV: "Total variation: half the sum of all |p − q|, from 0 for equal distributions to 1 for disjoint ones.",
   D_KL: "Kullback–Leibler divergence of P from Q in bits: 0 if they are equal, infinite if Q lacks a token that P has.",
   "n-grams":
-    "A drafter that looks for an earlier place with the newest words and proposes what followed there. It needs no second model.",
+    "A way to draft without a second model: find an earlier place in the text with the same last words, and propose the words that followed there.",
   watermark:
     "A hidden mark in a text that can only be found with its key; here the key is the seed of the random numbers.",
   "p-value": "The probability of a deviation at least this large if the decoder is right.",
-  "χ²": "The sum over all outcomes of (count − expected count)² / expected count; large if the counts do not fit the distribution.",
-  index: "The number of the shared proposal that is taken; it is small if the draft guesses well.",
+  "χ²": "The sum over all outcomes of (count − expected count)² / expected count. It is large if the counts do not fit the distribution.",
+  index:
+    "Sender and receiver draw the same list of proposals. The index is the position of the chosen proposal in this list, counted from 0. It is small if the draft guesses well.",
   "Elias γ": "A code in which small numbers take few bits: 1 takes one bit, 2 and 3 take three.",
   "relative speed":
-    "Tokens per second, divided by those of plain decoding. Of the repeats of a round of drafting and checking, the median counts.",
+    "Tokens per second, divided by the tokens per second of plain decoding. Both are computed from the median time of a round, so that a few slow rounds do not change them.",
   call: "One evaluation of the large target model; it checks all drafted tokens at once.",
   "block efficiency":
-    "The paper's block efficiency: how many tokens one target call yields on average. Without a draft it is 1; with one it is at most the length of the longest path, plus 1.",
+    "The average number of tokens that one target call yields, which the paper calls block efficiency. Without a draft it is 1. With a draft it is at most the length of the longest path, plus 1.",
 };
 
-// Gradio's own labels and the choices of methods. They cannot have [data-term].
+// Labels of the form and its choices of methods, by their selectors. Their HTML has no [data-term].
 const PLACES = {
   ...Object.fromEntries(
     Object.entries(METHODS).map(([value, name]) => [
@@ -57,7 +61,7 @@ const PLACES = {
   "#baseline label": "plain",
 };
 
-// Shows the definition of an element's term.
+// A word or phrase of the text, made into an element that shows the definition of the term `name`.
 export function term(name, text) {
   const word = Object.assign(make("dfn", "", text), { tabIndex: 0 });
   word.dataset.term = name;
@@ -70,7 +74,7 @@ const NAMED = new RegExp(
   "iu",
 );
 
-// A sentence for `element.append`, in which terms have their definitions.
+// The parts of a sentence for `element.append`. Each term in it becomes an element that shows its definition.
 /** @param {string} text */
 export const explained = (text) =>
   text.split(NAMED).map((part, i) => (i % 2 === 0 ? part : term(NAMES.get(part.toLowerCase()), part)));

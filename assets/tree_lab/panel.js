@@ -118,7 +118,7 @@ class TreeLab {
     subscribe(onFrame(() => (button.disabled = !usable())));
     button.addEventListener("click", () => {
       if (!usable()) return;
-      const note = `Measured over the ${run.rounds.length} rounds of the Decode tab's run; indices that it never drafted count as 0.`;
+      const note = `Measured over the ${run.rounds.length} rounds of the run in Watch. A child index that the run never drafted counts as 0.`;
       this.load({ rates: fromRounds(run.rounds, this.rates.length), tail: 0, note });
     });
   }

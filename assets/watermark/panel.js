@@ -1,4 +1,4 @@
-// The watermark of the Decode tab's run: the tokens with their scores, and the p-value after each token.
+// The watermark of the run in Watch: the score of each token, and the p-value of the text up to each token.
 
 import { Drawing } from "../shared/drawing.js";
 import { Asker } from "../shared/lab_view.js";
@@ -9,7 +9,7 @@ import { isActive, state, subscribe } from "../shared/store.js";
 import { make, onFrame, setText } from "../shared/view.js";
 import { about, level, pValue, rows } from "./words.js";
 
-const NOTHING = "There is no run yet: generate a text in the Decode tab, or choose a recorded one there.";
+const NOTHING = "There is no run yet: generate a text in Watch, or choose a recorded run there.";
 
 class Watermark {
   constructor(element, props, server) {

@@ -36,9 +36,9 @@ export const many = (number) =>
  * @param {number} certain
  */
 export function about(setup, tokens, p, certain) {
-  const run = `The Decode tab’s run: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
+  const run = `The run in Watch: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ", so this is no proof.";
-  const chance = `One in ${many(1 / p)} texts that were written without the seed scores as high${proof}`;
+  const chance = `One in ${many(1 / p)} texts that were written without the seed scores at least as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }
 

@@ -43,8 +43,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
     row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
     share = {field: f"{number(row[field]['value'])}%" for field in fields}
     sentence = (
-        f"Compared with float32, bfloat16 changes {share['expected']} of the story model's tokens under "
-        f"one shared race (never more than {share['bound']}), {share['greedy']} under greedy decoding "
+        f"Compared with float32, bfloat16 changes {share['expected']} of the story model's tokens if both "
+        f"formats run the same race (never more than {share['bound']}), {share['greedy']} under greedy "
+        f"decoding "
         f"and {share['independent']} of independent samples."
     )
     cells = [
@@ -82,9 +83,10 @@ def rounding(summary: Summary) -> dict[str, Any]:
         "How many tokens rounding changes",
         _place("rounding"),
         sentence,
-        "Each arithmetic is compared with float32 on the same texts. Circles and squares: the exact chance "
-        "that a race has another winner, with 95% intervals over texts. Diamonds and crosses: the share of "
-        "tokens that change in greedy decoding. Stars: the bound 2 D / (1 + D), with total variation D.",
+        "Each number format is compared with float32 on the same texts. Circles and squares: the exact "
+        "probability that a race has another winner, with 95% intervals over texts. Diamonds and crosses: "
+        "the share of tokens that change in greedy decoding. Stars: the bound 2 D / (1 + D), where D is the "
+        "total variation between the two distributions.",
         figure,
         table("Tokens that differ, percent, with 95% intervals", columns, cells),
         id="rounding",
@@ -118,9 +120,9 @@ def limits(summary: Summary) -> dict[str, Any]:
         _place("limits"),
         sentence,
         "Marks show ERSD on the optimal tree of k tokens, with 95% intervals. Lines are upper bounds; "
-        "Tunstall is Theorem 4.1. Two bounds hold only for drafts that do not share the target's random "
-        "numbers, so GSD and ERSD may exceed them: “as stated” is by Pankratov and Alistarh, and “uncoupled” "
-        "has the constants of docs/theory.md.",
+        "“Tunstall” is Theorem 4.1 of the paper. Two bounds hold only for drafts that do not share the "
+        "target's random numbers, so GSD and ERSD may exceed them: “as stated” is by Pankratov and Alistarh, "
+        "and “uncoupled” has the constants of docs/theory.md.",
         figure,
         table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], cells),
         id="limits",
@@ -182,7 +184,8 @@ def lists(summary: Summary) -> dict[str, Any]:
         sentence,
         "Full lines show ERSD, whose drafts are the first n arrivals of one race. Dotted lines show Gumbel "
         "list sampling, whose drafts are the winners of n independent races. Grey lines show the most that "
-        "any lossless rule accepts of n arrivals. The 95% intervals are over texts.",
+        "any rule can accept of n arrivals without changing the target's distribution. The 95% intervals are "
+        "over texts.",
         figure,
         table("Probability that one of n drafts is accepted", columns, cells),
         id="lists",
@@ -223,8 +226,9 @@ def ahead(summary: Summary) -> dict[str, Any]:
         "Drafting while the target verifies",
         _place("ahead"),
         sentence,
-        "A round ends at one node with one further token. Continuations are prepared for the m most probable "
-        "ends of the round. The counts are from ERSD's own races, with 95% intervals over texts.",
+        "A round can end at any node of the tree, with one further token. While the target verifies, the "
+        "draft prepares continuations for the m most probable ends. The figure shows how often the true end "
+        "was among them, counted in ERSD's own races, with 95% intervals over texts.",
         figure,
         table("Rounds whose continuation was prepared", columns, cells),
         id="ahead",

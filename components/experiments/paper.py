@@ -22,7 +22,9 @@ Summary = Mapping[str, Any]
 
 
 def tokens(summary: Summary, method: str) -> dict[str, Any]:
-    """Tokens per target call of every strategy: measured, predicted, and the optimal tree's bounds."""
+    """The view of tokens per target call of every strategy: as measured, as predicted, and the optimal tree's
+    upper bounds.
+    """
     figure = axes("drafted tokens k", "tokens per target call", xaxis_type="log")
     rows = [row | {"at": row["k"], "where": str(row["k"])} for row in summary["points"]]
     points = _add_strategies(figure, rows, method)
@@ -100,7 +102,9 @@ def increments(summary: Summary, method: str) -> dict[str, Any]:
 
 
 def acceptance(summary: Summary) -> dict[str, Any]:
-    """The probability that the child with each index is accepted, under each method, and the entropy."""
+    """The view of acceptance: the probability that the child with each index is accepted, for each method,
+    and its entropy.
+    """
     figure = axes("child index", "probability of acceptance", yaxis_type="log")
     parts, cells = [], []
     for method, found in summary["acceptance"].items():
@@ -139,7 +143,9 @@ def acceptance(summary: Summary) -> dict[str, Any]:
 
 
 def difference(summary: Summary) -> dict[str, Any]:
-    """How many tokens per target call GSD yields more than ERSD, and the points at which one is ahead."""
+    """The view of the difference between GSD and ERSD in tokens per target call, and the points at which one
+    of them is ahead.
+    """
     title, rows, parts = "GSD minus ERSD, tokens per target call", summary["differences"], []
     figure = axes("drafted tokens k", title, xaxis_type="log")
     for strategy in FIXED:

@@ -62,8 +62,8 @@ def rules(summary: Summary) -> dict[str, Any]:
         cells.append([row["tree"], f"{row['temperature']:g}", name, *values, mark, f"{row['tokens']:,}"])
     columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
     caption = (
-        "The values are tokens per target call. The highest is best, and so are those whose difference from "
-        "it may be 0 by its 95% interval"
+        "Tokens per target call. “best” names the rule with the highest value, and each rule whose "
+        "difference from it has a 95% interval that contains 0"
     )
     return view(
         "All rules on the same trees",

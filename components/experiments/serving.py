@@ -71,10 +71,10 @@ def view(summary: Summary) -> dict[str, Any]:
         "Many texts at once: the best tree shrinks",
         "Not in the paper: python -m research.experiments.serving",
         _sentence({at_once: fastest(rows) for at_once, rows in curves.items()}),
-        f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD "
-        "drafts the optimal tree of k tokens, the same for all texts; k = 0 drafts nothing. All points write "
-        "the same texts. Stars: auto, which divides one budget of rows among the texts, drawn at its mean k. "
-        f"One core, processor time: {about['processor']}, {about['date']}.",
+        f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD drafts the "
+        f"optimal tree of k tokens, the same for all texts; k = 0 drafts nothing. The same texts are written "
+        f"at all points. Stars: auto, which chooses a tree for each text from a common budget of tokens, "
+        f"drawn at its mean k. One core, processor time: {about['processor']}, {about['date']}.",
         figure,
         plots.table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], cells),
         id="serving",
@@ -90,8 +90,8 @@ def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
     ends = ""
     if many["k"] < few["k"] and many["gain"]["value"] < FULL < few["gain"]["value"]:
         ends = (
-            " For a single text, guesses use rows that would be idle. In a full batch every row could be "
-            "another text's token. A busy server should therefore draft less."
+            " For a single text, guesses use computing power that would be idle. In a full batch another "
+            "text could use it. A busy server should therefore draft less."
         )
     lead = "Fastest tree by number of texts at once (tokens per second, and how many times those of k = 0)"
     return f"{lead}: {listed(lines, '; ')}.{ends}"

@@ -30,7 +30,7 @@ PART = "lossless"
 """The name of the form in the page's address."""
 _SIBLINGS = " This mistake needs siblings, so on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
-_SHOWS = "With the settings that this tab opens with, half of all checks find it within {:,} decodes."
+_SHOWS = "With the settings that are chosen at first, half of all checks find it within {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "This adds a mistake to the verifier, which the check then finds."
 

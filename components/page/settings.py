@@ -1,8 +1,9 @@
-"""The table of a visitor's settings. Its rows determine the form, the endpoint, the address and the checks.
+"""The table of a visitor's settings.
 
-The class `VisitorSettings` is the table: each field has its default and its `Row`. An object of it holds the
-values of one run. A row of a decoder's setting takes name, kind and range from `specdec.settings`, and the
-setting's value is passed to `specdec.stream`.
+The form, the endpoint, the page's address and the checks follow its rows. The class `VisitorSettings` is the
+table: each field has a default and a `Row`, which describes the setting. An object of the class holds the
+values of one run. If the decoder has the setting too, the row takes name, kind and range from
+`specdec.settings`, and the value is passed to `specdec.stream`.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from specdec.figures.topologies import TOPOLOGIES
 from specdec.settings import NO_DRAFT, SETTINGS, Setting
 
 Limit = float | str | None
-"""A number, the name of a limit in `limits.Limits`, or None for no limit."""
+"""A limit of a setting's value: a number, the name of a field of `limits.Limits`, or None for no limit."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One setting of the page.
+    """The description of one setting of the page.
 
-    setting: its name, kind, default, range and words. longest: the largest number that visitors may send, or
-    for a text the most characters. form: the method of `forms.Form` that writes its input. shown: the
-    ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label and
-    value of each choice. opening: the input's first value if it is not the default. remote: the default of
-    the server's endpoint if it differs. check: a check that replaces the one for the kind. shapes: whether a
-    measured tree depends on it.
+    setting: its name, kind, default, range, label and help. longest: the largest number that visitors may
+    send, or for a text the most characters. form: the method of `forms.Form` that writes its input. shown:
+    the ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label
+    and value of each choice. opening: the input's first value if it is not the default. remote: the default
+    of the server's endpoint if it is another one. check: a function that checks a value, in place of the
+    usual check for the setting's kind. shapes: whether the tree that is measured for a run depends on this
+    setting.
     """
 
     setting: Setting
@@ -68,7 +70,10 @@ class Row:
         return self.setting.default if self.remote is None else self.remote
 
     def checked(self, value: Any) -> Any:
-        """The value in the setting's Python type. A ValueError names the setting as the page does."""
+        """A visitor's value, checked and converted to the setting's Python type.
+
+        A ValueError names the setting as the page does.
+        """
         setting, name = self.setting, self.setting.address
         if self.check is not None:
             return self.check(name, value)
@@ -86,7 +91,9 @@ class Row:
 
 
 def _row(setting: str | Setting, **row: Any) -> Any:
-    """A field of the table. setting: the decoder's setting of this name, or a setting of the page alone."""
+    """A field of the table. setting: the name of a setting of the decoder, or a setting that only the page
+    has.
+    """
     known = SETTINGS[setting] if isinstance(setting, str) else setting
     named = replace(known, address=known.address or known.name)
     return field(default=named.default, metadata={"row": Row(named, **row)})
@@ -125,10 +132,10 @@ _NO_K = _NO_TREE | {"topology": tuple(name for name, entry in TOPOLOGIES.items()
 
 @dataclass(frozen=True)
 class VisitorSettings:
-    """The settings of one run as the visitor sent them, which the rows describe.
+    """The settings of one run, as the visitor sent them. Each field's `Row` describes the setting.
 
-    seed: None draws one. The fields hold unchecked values of the browser until `checked` returns a checked
-    copy.
+    seed: None means that a seed is drawn. The values come from the browser and may be wrong; `checked`
+    returns a checked copy.
     """
 
     prompt: str = _row(Setting("prompt", "text", "", label="Prompt"), check=_text)
@@ -138,8 +145,8 @@ class VisitorSettings:
             "topology", "choice", "sequence",
             choices={name: entry.sentence for name, entry in TOPOLOGIES.items()},
             label="Topology of the draft", recorded=False, unless=_NO_TREE,
-            help="Under auto the trees follow measured times. Except under ERSD, the same seed may then give "
-            "another text.",
+            help="auto chooses trees by measured times. With any method but ERSD, the same seed may then "
+                 "give another text.",
         ),
         form="menu", menu=topology_menu(), opening="auto", shapes=True,
     )  # fmt: skip
@@ -156,67 +163,75 @@ class VisitorSettings:
     baseline: bool = _row(
         Setting(
             "baseline", "flag", False, label="Measure plain decoding too", recorded=False, unless=NO_DRAFT,
-            help="The same prompt and seed without a small model, timed in turns with the run.",
+            help="Plain decoding gets the same prompt and seed. It and the run are timed in turns.",
         ),
         form="flag", opening=True,
     )  # fmt: skip
     chat: bool = _row(
         Setting(
             "chat", "flag", False, label="Chat template",
-            help="the chat template formats the prompt if the models have one",
+            help="whether to format the prompt with the models' chat template, if they have one",
         ),
         form="flag",
     )  # fmt: skip
     history: Sequence[str] | str = _row(
         Setting(
             "history", "text", (), label="Conversation", unless={"chat": (False,)},
-            help="the conversation before the prompt, a JSON list of questions and answers in turn",
+            help="the conversation before the prompt: a JSON list of a question, its answer, the next "
+                 "question and so on",
         ),
         form="hidden", remote="", check=_conversation,
     )  # fmt: skip
     tree: str = _row(
         Setting(
             "tree", "text", "", label="Tree", recorded=False, unless=_NO_TREE,
-            help="used instead of a measured tree, in the notation of the page's address",
+            help="a tree to use instead of a measured one, written as in the page's address",
         ),
         form="hidden", check=_tree,
     )  # fmt: skip
 
     def checked(self) -> VisitorSettings:
-        """A checked copy with whole numbers as `int`; a setting that the run does not use has its default.
-        ValueError names a value that is missing, not whole or too large.
+        """A checked copy.
 
-        Limits that depend on the models are checked in `specdec`.
+        Whole numbers are of type `int`, and a setting that the run does not use has its default. A ValueError
+        names a value that is missing, not whole or too large. Limits that depend on the models are checked in
+        `specdec`.
         """
         used = {name: row for name, row in TABLE.items() if row.setting.is_used(self)}
         return type(self)(**{name: row.checked(getattr(self, name)) for name, row in used.items()})
 
     def decoding(self) -> dict[str, Any]:
-        """The settings of the decoder, by the names of `specdec.stream`. The topology is not among them."""
+        """The values that are passed to `specdec.stream`, by the names of its arguments; without the
+        topology.
+        """
         return {name: getattr(self, name) for name in TABLE if name in SETTINGS}
 
 
 TABLE: Mapping[str, Row] = {each.name: each.metadata["row"] for each in fields(VisitorSettings)}
-"""The row of each setting, by its name."""
+"""Each setting's row, which describes it. The keys are the settings' names."""
 ADDRESSES = {row.setting.address: name for name, row in TABLE.items()}
-"""The name of each setting, by its name in the address."""
+"""The settings' names. The keys are their names in the page's address."""
 
 
 def described(names: Iterable[str] = TABLE) -> str:
-    """Settings in words for clients of an endpoint. Gradio tells them the defaults, and joins the lines."""
+    """The help for these settings, a line each, for the documentation of an endpoint.
+
+    Gradio adds the defaults.
+    """
     return "\n".join(f"{name}: {TABLE[name].setting.words(None, TABLE[name].most)}." for name in names)
 
 
 def declared(
     decode: Callable[[Any, VisitorSettings], Iterator[str]], request: type, description: str
 ) -> Callable[..., Iterator[str]]:
-    """`decode` with one parameter for each setting, so that Gradio can make an endpoint of it.
+    """The function `decode` with one parameter for each setting, because Gradio makes an endpoint from a
+    function's parameters.
 
-    A client passes them by name; only the prompt is necessary. decode: takes a request and settings. request:
-    the type of its first parameter. description: the endpoint's, for clients, without the settings.
+    A client passes them by name; only the prompt is necessary. decode: a function of a request and settings.
+    request: the type of that request. description: the endpoint's documentation without its settings.
     """
 
-    # It is not `async`, so that a visitor who leaves ends it after a round and ZeroGPU can run it.
+    # It is not `async`. So it ends after the current round when its visitor leaves, and ZeroGPU can run it.
     def endpoint(request: Any, *values: Any) -> Iterator[str]:
         yield from decode(request, VisitorSettings(**dict(zip(TABLE, values, strict=True))))
 
@@ -236,8 +251,10 @@ SCRIPT = ASSETS / "shared" / "settings.js"
 
 
 def script() -> str:
-    """The text of a script for the browser with the rows of the table. Limits that differ between servers are
-    left out."""
+    """The text of a script with which the browser knows the settings.
+
+    It has no limits, because they differ between servers.
+    """
     return constants(
         "The settings of a run, in their order. Written by `python -m components.page.settings`.",
         SETTINGS=[

@@ -109,8 +109,8 @@ def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
         )
     if here.draft is None:
         raise ValueError(
-            "This pair drafts by copying from the text, so its gain depends on the text. Watch a run to see "
-            "it"
+            "This pair drafts by copying from the text, so its gain depends on the text. Watch shows the "
+            "gain of a run"
         )
     if (setup := measurement.ask(here)) is None:
         return None

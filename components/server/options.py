@@ -71,8 +71,8 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
     "content of the page": {
         "results": (
-            "summary that python -m research.experiments --summary wrote, for the Experiments tab (default: "
-            "the shipped one)",
+            "summary that python -m research.experiments --summary wrote, for Experiments under Paper "
+            "(default: the shipped one)",
             {"metavar": "FILE", "type": Path},
         ),
     },

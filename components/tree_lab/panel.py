@@ -33,11 +33,11 @@ _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = assets.ASSETS / "stories" / "measurements.json"
 ALGORITHMS = {
-    "greedy": "Algorithm 3 (priority queue): R never increases with the child index, so the queue's "
-    "trees are optimal, and each contains all smaller ones.",
-    "dynamic program": "Dynamic program: some child is accepted with a higher probability R than the child "
-    "before it, so the queue of Algorithm 3 could miss the best tree. The best tree of k tokens need not "
-    "contain the best tree of fewer tokens.",
+    "greedy": "Here R never increases with the child index. Algorithm 3 of the paper, a priority queue, "
+    "therefore finds the best trees, and each contains all smaller ones.",
+    "dynamic program": "Here R increases at some child index, so the queue of Algorithm 3 could miss the "
+    "best tree. A dynamic program finds the best trees instead. The best tree of k tokens need not contain "
+    "the best tree of fewer tokens.",
 }
 
 
@@ -70,8 +70,9 @@ def _measured() -> list[Preset]:
     vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
     positions = acceptance["by_index_positions"]
     note = (
-        f"The mean R over {positions:,} positions of held-out stories. The tab Experiments differs: it "
-        f"counts R in texts that the pair wrote. Beyond index 7 each R is a fixed share of the one before."
+        f"The mean R over {positions:,} positions of held-out stories. Experiments, under Paper, has other "
+        f"numbers, because it counts R in texts that the pair wrote. Beyond index 7 each R is a fixed share "
+        f"of the one before."
     )
     return [
         _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))

@@ -77,8 +77,8 @@ def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
 _VERSIONS = {
     "key": ("with its seed", "the key"),
     "wrong": ("with another seed", "a wrong key"),
-    "tenth": ("a tenth replaced", "the key, after edits"),
-    "less": ("one token left out", "the key, a token missing in the middle"),
+    "tenth": ("a tenth replaced", "the key; a tenth of the tokens is replaced"),
+    "less": ("one token left out", "the key; a token in the middle is missing"),
 }
 
 LINK = '<button type="button" class="below">Below: the seed is a watermark</button>'

@@ -125,9 +125,7 @@ DRAFTERS = {
         lambda parts: CopyingDrafter(_by_model(parts)),
         check=_check_trees,
     ),
-    STRINGS: Entry(
-        "texts of a small model with another tokenizer", _by_strings, offered=False, check=check_strings
-    ),
+    STRINGS: Entry("a small model with another tokenizer", _by_strings, offered=False, check=check_strings),
 }
 """All drafters by the name that settings and records give them."""
 _OWN = Entry("", _by_object, uses_model=False, check=_check_object)

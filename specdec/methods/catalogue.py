@@ -1,6 +1,7 @@
-"""All methods. Each has a name, a guarantee, and a function that decides which drafted tokens are accepted.
+"""The table of all methods.
 
-Menus, figures, traces, benches and tests read this table.
+Each has a name, a guarantee, and a function that decides which drafted tokens are accepted. Menus, figures,
+traces, benches and tests read it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ METHODS = {
     "ar": Entry(
         name="autoregressive",
         long_name="autoregressive decoding",
-        sentence="The target alone, one token per target call.",
+        sentence="The target writes alone, one token per call.",
         verify=ersd.sample,
         drafts="",
         drafter_invariant=True,
@@ -54,7 +55,8 @@ METHODS = {
     "gsd": Entry(
         name="GSD",
         long_name="greedy speculative decoding",
-        sentence="Accept a draft with probability p / q, or sample from the residual.",
+        sentence="A drafted token is accepted with probability p / q. If it is rejected, a token is sampled "
+        "from the residual.",
         verify=gsd.verify,
         drafts=_FIRST_ARRIVALS,
         mark="circle",
@@ -63,7 +65,8 @@ METHODS = {
     "ersd": Entry(
         name="ERSD",
         long_name="exponential-race speculative decoding",
-        sentence="Both models race on the same noise. A token that wins both is kept.",
+        sentence="Both models run a race with the same random numbers. A drafted token is accepted if it "
+        "wins the target's race.",
         verify=ersd.verify,
         drafts=_FIRST_ARRIVALS,
         drafter_invariant=True,
@@ -73,7 +76,8 @@ METHODS = {
     "traversal": Entry(
         name="Traversal",
         long_name="traversal verification",
-        sentence="Decide on whole paths, leaves first; on a sequence this is block verification.",
+        sentence="Whole paths of drafted tokens are tested, the ends of the tree first. On a sequence this "
+        "is block verification.",
         verify=traversal.verify,
         drafts=_FIRST_ARRIVALS,
         mark="triangle-up",
@@ -84,7 +88,8 @@ METHODS = {
     "specinfer": Entry(
         name="SpecInfer",
         long_name="SpecInfer's multi-step speculative sampling",
-        sentence="Test independent drafts one by one, each against the residual of those before it.",
+        sentence="Independent drafts are tested one by one. After each rejection the residual replaces the "
+        "target's distribution.",
         verify=specinfer.verify,
         drafts=_DRAWS,
         mark="x",
@@ -95,7 +100,7 @@ METHODS = {
     "spectr": Entry(
         name="SpecTr",
         long_name="SpecTr's k-sequential selection",
-        sentence="Test independent drafts against one threshold for all of them.",
+        sentence="Independent drafts are tested one by one, all with the same threshold.",
         verify=spectr.verify,
         drafts=_DRAWS,
         mark="cross",

@@ -145,7 +145,7 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
     )
     to(page, "Understand", "Race lab")
     page.wait_for_selector("#race_lab .lane")
-    page.get_by_role("button", name="From the Decode tab").click()
+    page.get_by_role("button", name="From the run in Watch").click()
     verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
     shows(page, "#race_lab .preset-note", f"position {step['position']}")
     shows(page, "#race_lab .verdict", verdict)
@@ -154,7 +154,7 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
     to(page, "Tree lab")
     page.wait_for_selector("#tree_lab .node")
     page.locator("#tree_lab .from-run").click()
-    shows(page, "#tree_lab .preset-note", "rounds of the Decode tab's run")
+    shows(page, "#tree_lab .preset-note", "rounds of the run in Watch")
 
 
 def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):

@@ -1,4 +1,4 @@
-"""The first screen of the Decode tab, measured: all its parts are visible, and nothing jumps."""
+"""The first screen of the page, measured: all its parts are visible, and nothing jumps."""
 
 import json
 import re
@@ -325,7 +325,7 @@ def test_a_reload_that_ends_a_run_says_so(tab):
     page.reload()
     expect(page.locator(".run-status")).to_contain_text("This is your last run")
     reload_in_a_run(page, "Generate")
-    expect(page.locator(".run-status")).to_have_text(f"{ENDED} This is the run before that one.")
+    expect(page.locator(".run-status")).to_have_text(f"{ENDED} Your previous run is shown.")
 
 
 def test_a_reload_that_ends_a_run_of_the_usual_settings_says_so_too(tab):

@@ -1,4 +1,4 @@
-"""The watermark in the tab "Losslessness", with scores of the run that the Decode tab shows."""
+"""The watermark in the view "Losslessness", with scores of the run in Watch."""
 
 import pytest
 from playwright.sync_api import expect

@@ -110,7 +110,7 @@ def test_clients_are_told_every_setting_and_choice(endpoints):
         assert f" {name}: " in told.replace("(", " "), name
     assert {name for name, row in TABLE.items() if f" {name}: {row.setting.help}" not in told} == set()
     assert "k: k: drafted tokens per round (1 to 64; unused with method ar, drafter copies, topology" in told
-    for shared in ("temperature: 0 is greedy (0 to 100).", "columns:"):
+    for shared in ("temperature: 0 always takes the likeliest token (0 to 100).", "columns:"):
         assert shared in endpoints["/compare"]["description"]
 
 

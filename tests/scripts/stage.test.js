@@ -51,13 +51,13 @@ test("the sentences of a round say what was guessed, checked, kept and replaced,
 test("a run's gain is compared with the recording's by its right guesses and the small model's call", () => {
   const other = { times: 2.5, right: 0.9, call: 0.25 };
   const why =
-    "50% of the guesses are right (there 90%), and the small model's call takes 0.30 of the large one's (there 0.25).";
+    "50% of the guesses are right (in the recording 90%), and a call of the small model takes 0.30 times as long as one of the large model (in the recording 0.25).";
   assert.equal(
     reasonWords({ times: 1.3, right: 0.5, call: 0.3 }, other),
     `Less than the recording's 2.5 times: ${why}`,
   );
   assert.match(reasonWords({ ...other, times: 2.55 }, other), /^As much as/);
-  assert.equal(reasonWords({ times: null, right: 0.5, call: 0.3 }, other), `Beside the recording: ${why}`);
+  assert.equal(reasonWords({ times: null, right: 0.5, call: 0.3 }, other), `Compared with the recording: ${why}`);
   const own = figuresOf({ ...state, rounds: runs["code.json"].rounds });
   const link = new URLSearchParams(payoffLink(own));
   assert.equal(link.get("payoff.preset"), "here");
@@ -126,7 +126,7 @@ test("whoever stops plain decoding reads so while the run plays", () => {
   show({ setup, rounds, baseline }, {});
   assert.match(words(), /for one token or several\.$/);
   setPace("real");
-  assert.match(ownStory().at(-1).words(), /^Played again, now both at once/);
+  assert.match(ownStory().at(-1).words(), /^Played again: the run beside plain decoding/);
 });
 
 test("labels of a deep tree fall below their marks, and stay within the drawing", () => {

@@ -16,11 +16,11 @@ test("what is scored is named, and why a text may have less of a mark", () => {
   const setup = (method, temperature = 1) => ({ method, temperature, seed: 6 });
   assert.equal(
     about(setup("ersd"), 64, 2e-11, 1e-6),
-    "The Decode tab’s run: ERSD, seed 6, 64 tokens. One in 50 billion texts that were written without the seed scores as high.",
+    "The run in Watch: ERSD, seed 6, 64 tokens. One in 50 billion texts that were written without the seed scores at least as high.",
   );
   assert.match(
     about(setup("ar"), 5, 0.02, 1e-6),
-    /One in 50 texts that were written without the seed scores as high, so this is no proof\.$/,
+    /One in 50 texts that were written without the seed scores at least as high, so this is no proof\.$/,
   );
   assert.match(
     about(setup("gsd"), 64, 1e-9, 1e-6),
