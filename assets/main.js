@@ -38,8 +38,8 @@ const VIEWS = {
   tree: mountTree,
 };
 
-// A panel that the first screen does not need is `panel.js` in a folder of the panel's name. It is fetched
-// when its tab opens.
+// The script of a panel that the first screen does not need is `panel.js` in the folder with the panel's
+// name. It is fetched when a view with this panel opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
 const LATER = {
   class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
@@ -52,8 +52,8 @@ async function later(name) {
   return (await import(`./${FOLDERS[name] ?? name}/panel.js`)).mount;
 }
 
-// The result of `load`, which fetches a script. Without a connection, `load` is called again as soon as there
-// is one.
+// Calls `load`, which fetches a script, and returns its result. If there is no connection, it calls `load`
+// again as soon as there is one.
 async function fetched(load) {
   try {
     return await load();
@@ -111,7 +111,8 @@ async function mount(element) {
 
 window.specdec = { store };
 
-// If a button of a panel is pressed before the panel's script has come, the script gets this press later.
+// If a visitor presses a button before the script of its panel has arrived, the press is repeated for the
+// script later.
 addEventListener("click", ({ target }) => {
   const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest?.("#lossless-run"));
   if (button) button.dataset.pressed = "";
@@ -119,8 +120,8 @@ addEventListener("click", ({ target }) => {
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 prepareServer();
 mountGlossary();
-// Decode and the models are mounted whatever tab is open: other tabs show the run, and Decode names the
-// models.
+// The panels of a run and of the models are mounted at the start, whichever view is open, because other views
+// need the run and the run's panels name the models.
 for (const part of document.querySelectorAll("main > :not(#tabs), #tab-live, #models")) mountAll(part);
 onTab(mountAll);
 mountTabs();

@@ -42,7 +42,7 @@ export interface Run {
   timings?: Timing[];
 }
 
-/** The smallest step of time: `trial` is the number of GSD's test, null without one. */
+/** The smallest step of time in a run. `trial` is the number of a test of GSD, or null. */
 export interface Decision {
   kind: Kind | "draft" | "rejected";
   step: number;
@@ -65,7 +65,7 @@ export interface State extends Run {
   follow: boolean;
 }
 
-/** A highlighted place: a place in a round, or a row of the statistics. */
+/** A highlighted place: a node or token of a round, or a row of the statistics. */
 export interface Lit {
   round?: number;
   path?: string;

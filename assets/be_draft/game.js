@@ -1,4 +1,5 @@
-// One story: the typed words, the target's decisions, and the drafts of the small model and of n-grams.
+// One story of the game: the words that the visitor typed, the target's decision on each of them, and the
+// results of the other two drafters, the small model and n-grams.
 
 import { sum } from "../shared/totals.js";
 
@@ -11,7 +12,7 @@ import { sum } from "../shared/totals.js";
  * @typedef {{ drafted: number, accepted: number, seconds: number[], tokens: number }} Total
  */
 
-export const START = 19; // the seed that the page opens with
+export const START = 19; // the seed of the first story
 
 // The story's values in the page's address: the number of its opening, its temperature and its seed.
 export const fieldsOf = ({ openings, temperatures }) => ({

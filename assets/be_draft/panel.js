@@ -1,4 +1,5 @@
-// The game "You draft": the story, the field for the next words, and the other drafters.
+// The view of the game "You draft": the story, the field in which the visitor types the next words, and the
+// table that compares the visitor with the other drafters.
 
 import { onModels } from "../page/models.js";
 import { pairLine } from "../page/pair.js";
@@ -11,7 +12,8 @@ import { fieldsOf, Game, START } from "./game.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
-// Seconds after an answer in which a second Enter is ignored, because it was meant for the previous guess.
+// During these seconds after an answer an Enter without a guess is ignored, because it was meant for the
+// previous guess.
 const HASTE = 0.25;
 const INVITATION = "Type the next words and press Enter. With nothing typed, the large model writes one token alone.";
 const WAITING = "The large model is working …";
@@ -26,7 +28,7 @@ function tokenElement(token) {
   return [token.text.slice(0, token.text.length - word.length), element];
 }
 
-// The rejected typed words, small above the target's word.
+// Draws the typed words that were rejected, in small letters above the target's word.
 function lostElement({ text, status }) {
   const lost = status === "rejected";
   const element = make(lost ? "s" : "span", `token ${status}`);

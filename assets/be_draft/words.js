@@ -13,7 +13,7 @@ function chance(p) {
   return ` The large model gave your token a probability of ${shown}${lost}.`;
 }
 
-// The target's decision on a round's guess.
+// A sentence that says which words of a guess the target accepted, and which token it added.
 /** @param {import("./game.js").Played} round */
 export function said({ guess, tokens }) {
   const own = quoted(tokens.at(-1).text);

@@ -2,7 +2,8 @@
 
 import { keep, keptValue } from "../shared/memory.js";
 
-const PAUSE = 300; // least milliseconds between two requests of a lecturer for the state of the room
+// a lecturer's page waits at least so many milliseconds between two requests for the state of the room
+const PAUSE = 300;
 const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
 const SILENT = 40_000; // milliseconds after which a waiting request counts as lost: a phone may have changed its network
@@ -22,8 +23,8 @@ export class Refused extends Error {
 
 export const LOST = "The connection to the server is lost. The page keeps trying.";
 
-// The reason why an action failed, in words. Any error but a refusal comes from the browser: no server
-// answered.
+// The message to show for the error of an action. An error that is no refusal comes from the browser and
+// means that the server did not answer.
 export const reason = (error) => (error instanceof Refused ? error.message : LOST);
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));

@@ -7,7 +7,8 @@ import { make } from "../shared/view.js";
 
 const MOST_COLUMNS = 20;
 
-// Counts answers by column: [{ from, to, count }]. The last column includes the end of the range.
+// The histogram's columns, each with the values that it covers and its number of answers: [{ from, to, count
+// }].
 export function columns([least, most, step], counts) {
   const steps = Math.round((most - least) / step);
   const wide = Math.ceil((steps + 1) / MOST_COLUMNS);
@@ -24,8 +25,8 @@ export function columns([least, most, step], counts) {
   return found;
 }
 
-// The position of a value over the columns, as a fraction of their width. A value is drawn in the middle of
-// its slider step.
+// The horizontal position of a value, as a fraction of the width of all columns. A value is drawn in the
+// middle of its slider step.
 export function placeOf([least, most, step], value) {
   const steps = Math.round((most - least) / step) + 1;
   const wide = Math.ceil(steps / MOST_COLUMNS);
@@ -42,7 +43,7 @@ export function right({ choices, answer, close }, counts) {
 }
 
 // A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning`
-// says the mark in words. most: the count of a full bar.
+// describes the mark for screen readers. most: the count at which a bar has its full length.
 export function answerBars(rows, most, className = "class-answers") {
   const row = ({ text, count, mark, isRight, isMine, meaning }) => {
     const hidden = meaning && make("span", "visually-hidden", meaning);

@@ -96,8 +96,7 @@ export function send(name, body = {}) {
   return sending;
 }
 
-// The server answers again. A short loss of the connection may have failed only an action, and not the
-// waiting request.
+// Takes a new state of the room and removes the message of a lost connection: the server has answered.
 function heard(found) {
   if (message === LOST) message = null;
   seen(found);
@@ -112,7 +111,7 @@ function seen(found) {
   draw();
 }
 
-// Moves the lesson to the room's place, which another window of this lecturer may have changed.
+// Opens the step of the lesson at which the room is. Another window of this lecturer may have changed it.
 function follow(place) {
   const isNew = place.shown !== shown.has(key(place));
   if (place.shown) shown.add(key(place));
@@ -201,7 +200,8 @@ export function mountClassBar(element, _, server) {
   );
   addEventListener("storage", ({ key }) => key === KEPT && enter()); // another window opened a room
   lessons.arrived.then(() => {
-    // The room's step counts, not the one in the address, because the room may be at another step by now.
+    // The step of the room is opened and not the step in the address, because the class may be at another
+    // step by now.
     lessons.onStep(stepped);
     enter();
   });

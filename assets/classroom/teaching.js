@@ -1,4 +1,5 @@
-// Whether this browser leads a class. This is known before any other script of the classroom is fetched.
+// Whether this browser leads a class. It is a file of its own, so that the page knows it without fetching the
+// other scripts of the classroom.
 
 import { kept } from "../shared/memory.js";
 

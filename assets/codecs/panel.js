@@ -8,7 +8,7 @@ import { headOf, Plot, tableOf } from "../shared/plot.js";
 import { fillRows, make, makeButton, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
-// Shows a token with visible signs for spaces. The entry for all other tokens is shown as words.
+// A token's text with visible signs for spaces. The entry that stands for all other tokens is shown as words.
 const OTHER = "other tokens";
 const shownToken = (text) => (text === OTHER ? text : visible(text));
 
@@ -207,7 +207,7 @@ function mountDistributions(element, props, server) {
   find(".preset").addEventListener("change", () => show(presets[Number(find(".preset").value)]));
   find(".codec").addEventListener("change", ask);
   list(1);
-  // The list gets one more entry, for the distributions of a chosen token.
+  // Adds one more entry to the list: the distributions P and Q of the token that the visitor chose.
   return (token, number) => {
     const name = `token ${number + 1} of the sentence: ${visible(token.text)}`;
     presets[props.presets.length] = { name, names: token.texts, p: token.p, q: token.q };

@@ -14,7 +14,7 @@ const TILES = { efficiency: "tokens per call", time: "time per token", ratio: "r
 
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };
 
-// With the topology "auto" there may be no tree, because drafting does not pay.
+// A note if a run with the topology "auto" drafted nothing because drafting does not pay.
 const undrafted = ({ asked, tree, totals }) =>
   asked !== "ar" && tree?.num_draft_tokens === 0 && totals.drafted === 0 ? "; drafting does not pay here" : "";
 
@@ -36,16 +36,15 @@ export function compared(lane) {
   return [ratio.toFixed(2), pace(ratio)];
 }
 
-// Tokens per second of the median round. Both the time per token and the relative speed use it, so that they
-// agree. Most rounds of a run take about the same time, and on a busy machine a few slow ones would dominate
-// a mean.
+// Tokens per second, computed from the median time of a round and the mean tokens of a round. Time per token
+// and relative speed both use this number, so that they agree. Most rounds of a run take about the same time,
+// and on a busy machine a few slow rounds would dominate a mean.
 function typicalSpeed({ rounds, totals }) {
   const seconds = rounds.map(decodingSeconds).sort((a, b) => a - b);
   return totals.tokens / rounds.length / seconds[Math.floor(seconds.length / 2)];
 }
 
-// Milliseconds per token in the median round. It has as many digits as the relative speed, so that one can be derived
-// from the other.
+// Milliseconds per token, from `typicalSpeed`. A reader can compute the relative speed from these digits.
 export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
 
 function pace(ratio) {
@@ -149,8 +148,8 @@ export class ColumnView {
     if (lane) appendText(this.prompt, state.prompt);
   }
 
-  // Appends new tokens. The text scrolls with them unless the visitor has scrolled up, and returns to the top at the
-  // end.
+  // Appends new tokens. The text scrolls with them unless the visitor has scrolled up. When the run ends, it
+  // scrolls back to the top.
   append({ tokens, phase }) {
     const added = tokens.slice(this.elements.length).map(tokenElement);
     if (added.length > 0) {
@@ -186,7 +185,7 @@ export class ColumnView {
     this.elements[at]?.classList.add("lit");
   }
 
-  // Sets marks in the text. { at, label } puts a mark before token number `at`.
+  // Replaces the marks in the text. Each mark is { at, label }: the label is put before token number `at`.
   mark(marks) {
     const wanted = JSON.stringify(marks);
     if (wanted === this.marked) return;

@@ -7,7 +7,7 @@ const LABELS = { method: "Method", draft: "Draft", topology: "Topology", k: "k" 
 const select = (options) => make("select", "", ...options.map(([label, value]) => new Option(label, value)));
 
 export class Controls {
-  // column: the object that the controls change. changed: called after each change.
+  // column: the column's settings, which the controls change. changed: called after each change.
   constructor(column, { choices, withoutK, mostDrafted }, changed) {
     this.column = column;
     this.withoutK = withoutK;

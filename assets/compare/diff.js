@@ -6,8 +6,8 @@ import { blockEfficiency } from "../shared/totals.js";
 
 const AROUND = 18; // characters that are shown before and after the first difference
 
-// The index of the first token in which two runs differ, or -1 if there is none so far. One of two finished runs may
-// also be longer.
+// The index of the first token in which two runs differ, or -1 if they agree so far. If one of two finished
+// runs is longer, they differ after the end of the shorter one.
 export function parting(lane, other) {
   const [a, b] = [lane.tokens, other.tokens];
   const shorter = Math.min(a.length, b.length);
@@ -18,8 +18,8 @@ export function parting(lane, other) {
 
 const named = (token) => (token ? quoted(token.text) : "the end");
 
-// The verdict on a run compared with the reference: { same, at, line }. same: true, false, or null if
-// unknown.
+// Compares a run's text with that of plain decoding: { same, at, line }. same: true, false, or null if not
+// known yet. at: the first token that differs. line: a sentence about it.
 export function verdict(lane, reference) {
   const at = parting(lane, reference);
   const length = lane.tokens.length;
@@ -32,7 +32,8 @@ export function verdict(lane, reference) {
   return { same: null, at, line: length > 0 ? `Same as plain decoding so far: ${count(length, "token")}` : "" };
 }
 
-// The reason for the verdict. greedy: temperature 0; dtype: the target's precision.
+// A sentence that explains why the texts are equal or differ. greedy: whether the temperature is 0; dtype:
+// the type of the target's numbers.
 export function reason(method, { same, at }, { greedy, dtype }) {
   if (same === null) return "";
   if (INVARIANT.includes(method)) return same ? kept(method, dtype) : rounded(at, dtype);
@@ -64,7 +65,7 @@ function rounded(at, dtype) {
   return `${until} A call of the large model over several tokens rounds differently from one over a single token. Here the rounding decided between two almost equally likely tokens. ${HOW_OFTEN}`;
 }
 
-// The effect of a change of the column on its text and on its tokens per call of the target.
+// A sentence about what the visitor's change of a column did to its text and to its tokens per target call.
 export function change(lane) {
   const { before } = lane;
   if (!before || lane.phase !== "finished") return "";
@@ -78,7 +79,7 @@ export function change(lane) {
 
 export const efficiency = ({ totals }) => blockEfficiency(totals.tokens, totals.rounds);
 
-// The excerpt of a text at a position: { before, token, after }.
+// A short excerpt of a text around the token at a position: { before, token, after }.
 export function around(tokens, at) {
   const text = (part) => part.map((token) => token.text).join("");
   const [before, after] = [[...text(tokens.slice(0, at))], [...text(tokens.slice(at + 1))]];

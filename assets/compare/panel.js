@@ -57,7 +57,8 @@ class Comparison {
     onSize(element, () => this.fetchRecord(server)); // when the tab becomes visible
   }
 
-  // The default prompt is an example for the loaded pair. It replaces the one for the pair before while there is no run.
+  // Each pair has its own example prompt. When another pair is loaded, its example replaces that of the pair
+  // before, if nothing was run yet.
   loaded({ models, chats }) {
     this.models = models;
     this.drawSoon();
@@ -83,7 +84,8 @@ class Comparison {
     this.open();
   }
 
-  // Shows the recorded comparison if the form has its settings. The prompt may be the loaded pair's example instead.
+  // Shows the recorded comparison if it has the form's settings. The prompt may also be the example for the
+  // loaded pair.
   open() {
     const { record, columns } = this;
     const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
@@ -169,7 +171,7 @@ class Comparison {
 
   stale = () => stale((column) => this.columns.written(column));
 
-  // Whether the loaded models are others than those that wrote the shown texts.
+  // Whether the models that are loaded now differ from those that wrote the shown texts.
   areOthers() {
     const names = (models) => models.map(({ name }) => name).join();
     return this.models.length > 0 && state.setup !== null && names(state.setup.models) !== names(this.models);
@@ -230,8 +232,8 @@ class Comparison {
       tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
   }
 
-  // Each column has a mark where its text first differs from the reference. Autoregressive columns have all
-  // marks.
+  // Each column has a mark where its text first differs from plain decoding. A column of plain decoding shows
+  // the marks of all columns.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
     const ofOthers = places.flatMap(({ same, at }, i) =>

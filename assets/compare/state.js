@@ -30,11 +30,11 @@ export const { isActive } = live;
 const newLane = (asked, before) => ({ asked, before, phase: "waiting", message: "", tree: null, ...nothing() });
 const nothing = () => ({ rounds: [], tokens: [], totals: new Totals() });
 
-// The run that a column shows. Autoregressive columns show the reference.
+// The run that a column shows. Columns of autoregressive decoding show the reference run.
 export const laneOf = (column) => state.lanes.get(column.method === "ar" ? REFERENCE : column.id);
 export const reference = () => state.lanes.get(REFERENCE);
 
-// The columns whose settings differ from those of their run. `written` gives a column's settings as text.
+// The columns whose settings were changed after their run. written(column): the column's settings as text.
 export function stale(written) {
   return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
 }
@@ -63,8 +63,8 @@ export function forgetRecorded() {
   notify();
 }
 
-// Begins to run columns: all of them after the reference, or some of them with the existing reference. asked:
-// the request to the server.
+// Begins to run columns: the reference and then all columns, or only some columns if the reference is known
+// already. asked: the request to the server.
 export function begin(shared, columns, written, anew, asked) {
   if (anew) {
     state.lanes.clear();

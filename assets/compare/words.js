@@ -42,7 +42,8 @@ const STATUS = {
   error: () => "",
 };
 
-// isOther: whether Run would use another pair than the one that wrote the columns.
+// A sentence about the state. isOther: whether Run would use other models than those that wrote the shown
+// texts.
 export const status = (views, isOther) => STATUS[state.phase](views, isOther);
 
 // The text for screen readers: the start and the end of a run, not every token.
@@ -57,7 +58,7 @@ export function summary(views) {
   return `Done. ${views.map(column).join(" ")}`;
 }
 
-// Autoregressive decoding is measured even if no column shows it.
+// A sentence with the numbers of autoregressive decoding, which is measured even if no column shows it.
 export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";

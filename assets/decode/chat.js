@@ -17,8 +17,9 @@ const field = () => /** @type {HTMLTextAreaElement} */ (document.querySelector("
 
 let isFresh = false; // whether the next question begins a new conversation
 
-// The conversation before a question, as the hidden field holds it: a JSON list of questions and answers in turn. If
-// the shown question is asked again, the new answer replaces the old one. Other questions continue the conversation.
+// The conversation before the next question, as the hidden field holds it: a JSON list in which questions and
+// answers alternate. If the visitor asks the shown question again, the new answer replaces the old one. Any
+// other question continues the conversation.
 export function conversation(prompt, history) {
   const { setup, rounds, recorded } = state;
   const before = setup?.history ?? [];
@@ -46,12 +47,12 @@ function ask(prompt) {
 
 const unwant = () => (wanted = null);
 
-let answering = []; // the models that Generate would use
+let answering = []; // names of the models that Generate would use
 let asked = null; // the run whose question was last written into the field
 
-// The conversation shows the question that was asked. The field keeps this question, because Generate asks it again and
-// the address holds it, but looks empty, also where Generate would ask another pair than the recorded one. The question
-// is selected, so that typing replaces it. A visitor who moves the cursor sees the question and can change it.
+// After a question was asked, the conversation shows it, and the prompt field looks empty. The field still
+// contains the question, because Generate asks it again and the address contains it. The question is
+// selected, so that typing replaces it. A visitor who moves the cursor sees the question and can change it.
 function drawField(event) {
   const text = field();
   const isShown = Boolean(state.setup?.chat) && text?.value === state.setup.prompt;
@@ -60,7 +61,7 @@ function drawField(event) {
   if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
   if (isAsked) asked = state.run;
   const isLeftEmpty = event?.type === "focusout" && text?.value === "" && state.setup?.chat && !state.recorded;
-  // As the page says, Generate asks the shown question again.
+  // Generate asks the shown question again, as the page says.
   if (isLeftEmpty) setFields({ prompt: state.setup.prompt });
   const isWhole = () => text.selectionStart === 0 && text.selectionEnd === text.value.length;
   document.body.toggleAttribute("data-asked", isAsked && (!isFocused || isWhole()));

@@ -1,4 +1,4 @@
-// The parts of a text that are code. Code stands between two lines that begin with three backticks (fences).
+// Finds the parts of a text that are code: those between two lines that begin with three backticks (fences).
 
 const isFence = (line) => /^ {0,3}```/.test(line);
 

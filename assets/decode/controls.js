@@ -1,5 +1,5 @@
-// The form of a run: it sends the values of Generate, stops a run, and disables fields that the run would not
-// use.
+// The form of a run: it begins a run with the values of its fields, stops a run, and disables fields that the
+// run would not use.
 
 import { fieldOf, valuesOf } from "../page/fields.js";
 import { onFields } from "../page/setup.js";
@@ -9,7 +9,7 @@ import { conversation } from "./chat.js";
 import { isOfShownRun, setFields } from "./fields.js";
 
 const FORM = "live";
-// The form of the models, whose names belong to the same part of the address.
+// The name of the form that chooses the models. Its values are in the same part of the address.
 const OF_MODELS = ["pair", "target", "draft", "dtype", "device"];
 
 // The settings of the next run as parameters of the server's endpoint.
@@ -22,8 +22,8 @@ function settings() {
 const isUsed = ({ unless }, values) =>
   !Object.entries(unless).some(([name, without]) => without.includes(values[name]));
 
-// Shows a message of the server beside the field that it is about: “top-k = -3 is not …” or “The prompt is
-// too long …”.
+// Shows an error message of the server beside its field. The message names the field: “top-k = -3 is not …”
+// or “The prompt is too long …”.
 function tellField(message) {
   const about = (name) => message.startsWith(`${name} `) || message.startsWith(`The ${name} `);
   const setting = SETTINGS.find(({ name, address }) => about(name) || about(address));
@@ -42,7 +42,7 @@ export function mountControls() {
     begin(settings());
   });
   halt.addEventListener("click", stop);
-  // Decodes the shown run once more with its own settings, its seed among them. changes: other values of fields.
+  // Decodes the shown run once more with its own settings and seed. changes: fields that get other values.
   const repeat = (changes) => {
     const { setup } = state;
     const used = SETTINGS.filter((setting) => isUsed(setting, setup));

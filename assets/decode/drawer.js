@@ -1,5 +1,5 @@
-// Two parts of the page that open: “More” with the controls that a newcomer does not need, and the drawer with all settings except
-// prompt and method. The drawer opens without scripts; Escape closes it.
+// Two parts of the page that can be opened. “More” shows the controls that a newcomer does not need. The
+// drawer shows all settings except prompt and method; it opens without scripts, and Escape closes it.
 
 import { onFields } from "../page/setup.js";
 import { keep, kept } from "../shared/memory.js";

@@ -1,5 +1,5 @@
-// The HTML of a frame in which any other page can show the run: a recorded run by its name, any other by its
-// settings.
+// The HTML with which another page can show this run in a frame. The frame's address names a recorded run, or
+// contains the settings of any other run.
 
 import { state } from "../shared/store.js";
 import { settingsOf } from "./fields.js";

@@ -1,4 +1,5 @@
-// The page inside a frame: the panels of a saved page, with the run that the address names.
+// The page that another page shows in a frame: it plays the run that its address names, in the same panels as
+// a saved page.
 
 import { make, makeButton } from "../shared/view.js";
 import { decodedRun, recordedRun } from "./fetched.js";

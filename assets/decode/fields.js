@@ -1,4 +1,5 @@
-// The form's fields. A recorded run sets them, and the page names the fields that were changed afterwards.
+// The fields of a run's settings. When a run is shown, they get its settings, and the page names the fields
+// that the visitor changes afterwards.
 
 import { fieldOf } from "../page/fields.js";
 import { decode, onFields, openedWith } from "../page/setup.js";
@@ -7,11 +8,12 @@ import { isActive, isBegun, state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
-// These fields do not count as changed: tree and conversation follow from other fields, plain decoding
-// changes no text, and other models must be loaded first.
+// A change of one of these fields is not reported: tree and conversation follow from other fields, measuring
+// plain decoding changes no text, and other models must be loaded first.
 const ASIDE = ["tree", "baseline", "history", "pair", "target", "draft", "dtype", "device"];
 
-// The settings that a record has. `chat` and `history` are set with a recorded run only.
+// The settings that every record of a run contains. Only recorded runs of this page contain `chat` and
+// `history` too.
 const OF_TEXT = SETTINGS.filter(({ name, recorded }) => recorded && !["chat", "history"].includes(name));
 
 let shown = null; // the fields of the run that is shown
@@ -27,7 +29,8 @@ function written(paths) {
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
-// The values of the address that describe a run. A run whose trees changed has no tree in the address.
+// The values in the address that describe a run. If its trees changed between rounds, the address contains no
+// tree.
 export const settingsOf = (setup) => ({
   ...Object.fromEntries(OF_TEXT.map((setting) => [setting.address, setup[setting.name] ?? setting.default])),
   ...(setup.choice
@@ -35,9 +38,9 @@ export const settingsOf = (setup) => ({
     : { topology: "optimal", k: setup.paths.length || 1, tree: written(setup.paths) }), // plain decoding has no tree
 });
 
-// Sets the fields to those of a recorded run. The first run leaves the fields that the address has set, and
-// those that the visitor has changed while it was loading. isFirst: whether the page opens with this run; its
-// fields are then the defaults, apart from its tree.
+// Sets the fields to the settings of a recorded run. When the first run is shown, fields that the address has
+// set, or that the visitor changed during loading, keep their values. isFirst: whether the page opens with
+// this run; then topology and length get their defaults.
 export function adopt(setup, isFirst) {
   const values = {
     ...settingsOf(setup),
@@ -71,15 +74,15 @@ function differing(fields) {
   return Object.keys(fields).filter((name) => !ASIDE.includes(name) && !isSame(name));
 }
 
-// Whether a field was changed after the last run was begun, so that a message about this run is out of date.
+// Whether a field was changed after the last run began, so that a message about that run is out of date.
 export const isOutOfDate = () => differing(asked).length > 0;
 
-// Whether the fields still are those of the shown run, which this page has begun.
+// Whether the shown run was begun on this page and the fields still have its settings.
 export const isOfShownRun = () => state.rounds.length > 0 && !state.recorded && differing(shown).length === 0;
 
 export const NOTHING_DECODED = "Stopped before the first token. Press Generate to begin again.";
 
-// The names of the fields that differ from those of the shown run, so that it is no longer what Generate would show.
+// The names of the fields whose values differ from the settings of the shown run.
 function changed() {
   if (state.rounds.length === 0 || ["waiting", "choosing"].includes(state.phase)) return [];
   const names = differing(shown);
@@ -89,8 +92,8 @@ function changed() {
   return continues ? [] : names;
 }
 
-// The changed fields in words, or an empty text. A run that was begun with them has other words: an error has its own
-// message.
+// A sentence that names the changed fields, or an empty text if there are none or if another message is more
+// important.
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
   if (names.length === 0) return "";

@@ -11,7 +11,7 @@ const MOST = 2_000_000; // most characters; browsers give a site five to ten mil
 export const INTERRUPTED = "Your run ended when the page was loaded again.";
 let interrupted = false;
 
-// Whether the reload that opened this page ended a run.
+// Whether this page was opened by a reload that ended a run.
 export const wasInterrupted = () => interrupted;
 
 // The stored run after a reload. null if there is none or the page was opened anew.

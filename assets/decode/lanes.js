@@ -1,5 +1,6 @@
-// Two timelines with a common axis: plain decoding and this run. A block is a call of the large model. Its
-// width is the time of the call and of the guesses before it. Its ticks are the tokens that the call yielded.
+// Two timelines with a common time axis, for plain decoding and for this run. Each block is a call of the
+// large model. The block's width is the time of the call and of the guesses before it, and its ticks are the
+// tokens that the call yielded.
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
@@ -17,7 +18,7 @@ const LOW = 3; // pixels of height that each horizontal tick needs
 const GAP = 1; // pixels between blocks that are wide enough
 const AHEAD = 1.5; // the axis is this much longer than the run, until the length of plain decoding is known
 
-// One timeline. All blocks are drawn at once, and a mask reveals the past ones.
+// One timeline. All blocks are drawn once, and a mask reveals those that are over at the present time.
 class Lane {
   blocks = []; // { x, end, width, guess, tokens } of each block, in pixels; x and width are whole numbers
 
@@ -37,8 +38,8 @@ class Lane {
     this.track.append(this.svg);
   }
 
-  // seconds: the time of each block; guesses: the small model's part of it; tokens: the tokens that it
-  // yielded. lying: whether the ticks are horizontal.
+  // Computes the blocks. For each block, seconds is its time, guesses is the small model's part of that time,
+  // and tokens is the number of its tokens. lying: whether the ticks are horizontal.
   layout({ seconds, guesses, tokens }, scale, lying) {
     const dot = 1 / devicePixelRatio;
     const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges of blocks would merge
@@ -62,7 +63,7 @@ class Lane {
     setAll(this.tick, { d: this.blocks.map(ticks).join("") });
   }
 
-  // end: the pixels of the past. here: the block of the selected round, if any.
+  // Shows the blocks up to the pixel `end`. here: the block of the selected round, or -1.
   show(end, here) {
     const { blocks } = this;
     const late = blocks.findIndex((block) => block.end > end + 1e-6);
@@ -82,7 +83,8 @@ function box(x, width) {
   return `M${x.toFixed(2)} 0h${length}v${HEIGHT}h-${length}z`;
 }
 
-// The blocks of the run. The share of guessing in a round's time is the same in every repeat.
+// The seconds, guesses and tokens of the run's blocks. A block's time is measured in several repeats; the
+// share of guessing in it was measured once.
 function ofRun(seconds) {
   const part = (round) => round.seconds.draft / Math.max(decodingSeconds(round), 1e-12);
   return {
@@ -92,7 +94,8 @@ function ofRun(seconds) {
   };
 }
 
-// The comparison of the two timelines in one sentence: fewer calls, longer calls, and the resulting speed.
+// One sentence that compares the two timelines: the speed of the run, the tokens of a call, and the time of a
+// call.
 export function account() {
   const { rounds, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
@@ -109,7 +112,7 @@ export function account() {
   return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state, found)}: ${each} and takes ${longer.toFixed(1)} times as long.`;
 }
 
-// Says whether ERSD and plain decoding wrote the same text from the same seed.
+// Shows how many tokens of the run and of plain decoding are equal, for methods that promise the same text.
 function drawVerdict(chip) {
   const { rounds, baseline, phase, setup } = state;
   const promised = INVARIANT.includes(setup.method) && setup.method !== "ar";
@@ -192,7 +195,8 @@ class LanesView {
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  // Scrolls both texts together, by whole lines. Only the text of the run has the question above it.
+  // Scrolls the run's text and the text of plain decoding together, by whole lines. Only the run's text has
+  // the question above it.
   align() {
     const { text, story } = this;
     const line = Number.parseFloat(getComputedStyle(text).lineHeight);
@@ -203,7 +207,7 @@ class LanesView {
   }
 }
 
-// The measured time of the current moment. If nothing is hidden, this is the end of the run.
+// The measured time up to the selected moment. If nothing is hidden, it is the time of the whole run.
 function moment(seconds) {
   if (passed() !== null) return passed();
   if (!state.veiled) return Infinity;

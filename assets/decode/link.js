@@ -7,7 +7,7 @@ import { onFrame } from "../shared/view.js";
 
 export const pathKey = (path) => path.join(".");
 
-// The highlight of a drafted node.
+// The description of a drafted node's highlight, by which other panels find their elements of the same node.
 /**
  * @param {Round} round
  * @param {Node} node
@@ -23,7 +23,8 @@ export function ofNode(round, node) {
   };
 }
 
-// The highlight of the token that a round emitted at a step, with its node if it was drafted.
+// The description of the highlight of the token that a round emitted at a step. It includes the token's node
+// if the token was drafted.
 /**
  * @param {Round} round
  * @param {number} step
@@ -39,7 +40,8 @@ export function ofToken(round, step) {
   return { round: round.number, path: pathKey([...parent, "last"]), token_id: token.id, index: null, kind: token.kind };
 }
 
-// Whether two highlights match: one contains the other, or both belong to the same row of the statistics.
+// Whether an element with the highlight `what` lights up while `lit` is highlighted: it is the same node or
+// token, or it counts in the same row of the statistics.
 /**
  * @param {Lit | null} lit
  * @param {Lit | null} what
@@ -85,8 +87,9 @@ export function mountMarks(elements, of, fits = matches) {
   return draw;
 }
 
-// Draws every new selection, once a frame, and empties the panel where there is no round: a run that has just begun
-// must not show the previous one. Returns whether the drawn selection is still the selected one.
+// Calls `draw` for each new selection, at most once a frame. If there is no round yet, the panel is emptied,
+// so that a run that has just begun does not show the previous one. Returns a function that says whether the
+// drawn selection is still selected.
 export function mountSelected(element, draw) {
   let drawn = null;
   subscribe(

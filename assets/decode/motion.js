@@ -8,8 +8,8 @@ import { passed as playedSeconds } from "./player.js";
 const TOOK = 250; // milliseconds
 let [seen, last, enough] = [null, 0, false];
 
-// Whether there is time to animate a selection: it did not change within the last quarter of a second, and it
-// skipped no rounds. It skips rounds if one update brings several.
+// Whether there is time to animate a new selection. There is none if the selection changed a quarter of a
+// second ago or less, or if it skipped rounds because one update brought several.
 export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();

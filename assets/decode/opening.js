@@ -1,5 +1,5 @@
-// The opening story for a new visitor. First two rounds are explained slowly in one line of text. Then two
-// bars show the run and plain decoding in the recorded time. At the end the story says what to press next.
+// The opening story for a new visitor. First, two rounds are explained slowly in one line of text. Then two
+// bars show the run and plain decoding at their recorded speeds. At the end the page says what to press next.
 
 import { appendInk, appendText, spoken } from "../shared/labels.js";
 import { isMeasured, missingWords } from "../shared/speed.js";
@@ -28,10 +28,11 @@ export function setStage(name) {
   document.body.dataset.stage = name;
 }
 
-// The sentence while both bars run. The visitor may have stopped plain decoding before its end.
+// The sentence that is shown while both bars run. If plain decoding was stopped before its end, the sentence
+// says so.
 const both = (sentence = FEWER) => (!isMeasured(state) && !isExpecting() ? missingWords(state) : sentence);
 
-// The guesses along one path: the accepted ones, then the one that was rejected and what followed it.
+// The guesses on one path of the tree: first the accepted ones, then a rejected one and the guesses after it.
 /** @param {Round} round */
 export function guessesOf({ nodes }) {
   const line = [];
@@ -110,7 +111,7 @@ function drawLine(line, first, round, step) {
   line.replaceChildren(shown, ...told, words(state.rounds[round], step, isCode));
 }
 
-// The decision that the page's other panels show at a step of a round.
+// The decision that the other panels show while the story explains this step of a round.
 function decisionAt(round, step) {
   const accepted = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
   return { guessed: 0, checked: 0, right: Math.max(accepted, 0), written: lastDecision(round) }[step];
@@ -164,8 +165,8 @@ export function showStills() {
   view.stills.replaceChildren(...pictures);
 }
 
-// What plays after Generate. In real time the answer appears while it is decoded, and afterwards plays again
-// together with plain decoding.
+// The parts of the play after Generate. In real time the answer first appears while it is decoded. Then it is
+// played again, together with plain decoding.
 export function ownStory() {
   if (state.setup.method === "ar") return [{}];
   if (paceNow() === "real") return [{}, { again: true, words: () => both(TOGETHER) }];

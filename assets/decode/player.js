@@ -1,6 +1,6 @@
-// The clock that plays a run, and the keys that move through it. A play is a list of acts of two kinds: a
-// moment, which is shown while a sentence explains it, or the clock, on which the run and plain decoding
-// advance at their measured speeds.
+// Plays a run, and moves through it by keys. A play is a list of acts. An act is either a moment, which stays
+// on the screen while a sentence explains it, or a clock, which shows the run and plain decoding at their
+// measured speeds.
 
 import { durations, isMeasured } from "../shared/speed.js";
 import {
@@ -32,11 +32,13 @@ let words = () => ""; // the sentence for the current moment
 let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
 let frame = 0; // not the same variable: a timer's number may be that of another view's frame
-// { passed, rate, last }: measured seconds so far, measured seconds per second on the clock, time of the last frame.
+// { passed, rate, last }. passed: how far the play is, in seconds of the measured run; rate: these seconds
+// per second of real time; last: the time of the last frame.
 let clock = null;
-let pace = ""; // the pace that the visitor chose
+let pace = ""; // the speed of playing that the visitor chose, a name of PACES
 
-// unit: decisions, rounds, or seconds of the measured run.
+// The speeds of playing. perSecond: how many units pass in a second; a unit is a decision, a round, or a
+// second of the measured run.
 const PACES = {
   real: { unit: "second", perSecond: 1 },
   decision: { unit: "decision", perSecond: 1.25 },
@@ -47,13 +49,14 @@ const PACES = {
 const TOO_FAST = "stories/target"; // the model of the story pair, which is too fast to follow in real time
 export const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
 
-// The name of the pace. A run plays in real time if it is slow enough to follow.
+// The name of the present speed of playing. By default a run plays in real time if that is slow enough to
+// follow.
 export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;
 export const narration = () => words();
 export const onPlayer = (listener) => listeners.add(listener);
-// Measured seconds of the run so far, while the clock runs; otherwise null.
+// How far the clock is, in seconds of the measured run; null while no clock runs.
 export const passed = () => clock?.passed ?? null;
 // The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
@@ -62,7 +65,8 @@ function tell() {
   for (const listener of listeners) listener();
 }
 
-// Measured seconds of the run so far and of plain decoding so far, and the end time of each round of the run.
+// The time axis of the play, in measured seconds: the ends of the run and of plain decoding so far, and the
+// end of each round.
 function measured() {
   const { run: rounds, plain } = durations(state);
   let end = 0;
@@ -109,7 +113,7 @@ function finish() {
   rest();
 }
 
-// One frame of the clock, or one decision if the pace shows each decision.
+// Advances by one frame of the clock, or by one decision if each decision is shown.
 function step() {
   if (state.run !== run) return pause();
   const { unit, perSecond } = PACES[paceNow()];
@@ -132,7 +136,7 @@ function step() {
   frame = requestAnimationFrame(step);
 }
 
-// Sets the pace by its name.
+// Sets the speed of playing by its name.
 export function setPace(wanted) {
   pace = wanted;
   if (isPlaying()) play();

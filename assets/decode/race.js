@@ -1,5 +1,5 @@
-// The race of one position: each candidate has a bar up to its arrival, and the shortest bar wins. For
-// methods without a race, their tests are shown.
+// The race for one position of the text: each candidate token has a bar as long as its arrival time, and the
+// shortest bar wins. For methods that decide without a race, the panel shows their tests instead.
 
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, hatching, mountSwap, raceEnd, SHAPES, setAll, svg } from "../shared/drawing.js";
@@ -24,9 +24,9 @@ const PER_CHARACTER = 8.4;
 const PER_BOLD = 10.8; // characters of the winner's name
 const BESIDE = 22; // pixels around a name
 
-// The candidates to show: always both winners and the decided token, then the first arrivals. A token that arrives in
-// neither race is left out. Before the large model's decision they have the draft's order, which does not reveal the
-// result.
+// The candidates to show: the winners of both races, the token that was written, and then the first arrivals.
+// Tokens that arrive in neither race are left out. Before the large model has decided, the candidates are in
+// the draft's order, which does not reveal the result.
 export function leading(step, decided, most = LANES) {
   const must = new Set(decided ? [step.winner_p, step.winner_q, step.token_id] : [step.winner_q]);
   const time = ({ arrival_p, arrival_q }) => (decided ? arrival_p : arrival_q) ?? Infinity;
@@ -54,8 +54,9 @@ function laneElement() {
   );
 }
 
-// Draws a candidate's bar, from the start of the race to its arrival. The winner has a mark at its end. A bar
-// that is longer than the axis has an arrow behind its time. A candidate that never arrives has no bar.
+// Draws a candidate's bar, from the start of the race to the candidate's arrival. The winner's bar ends with
+// a mark. If a bar is longer than the axis, an arrow follows the arrival time. A candidate that never arrives
+// has no bar.
 function fillRunner([bar, mark, time], arrival, { at, y, first, shape, shown }) {
   const isShown = shown && arrival !== null;
   const isCut = isShown && arrival > at.end;
@@ -205,7 +206,8 @@ class RaceView {
     });
   }
 
-  // A bar belongs to the drafted child with the bar's token, or to the emitted token.
+  // The highlight of a bar: that of the drafted child with the bar's token, or else that of the emitted
+  // token.
   what(target) {
     const row = this.meaning.get(target.closest?.(".row"));
     const round = selectedRound();
@@ -227,11 +229,11 @@ class RaceView {
 
 const stepButton = () => makeButton("step");
 
-// The positions decided so far, with a "?" for the current one.
+// Draws a button for each position of the round that is decided so far, and a "?" for the current position.
 function drawSteps(element, round, decision) {
   const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
   const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
-  // Tokens of another round must not stay.
+  // Buttons of the round before are removed.
   if (element.dataset.round !== String(round.number)) element.replaceChildren();
   element.dataset.round = String(round.number);
   fillRows(element, shown, stepButton, (button, token, i) => {

@@ -88,8 +88,9 @@ class Replay {
     return { trace: state.recorded.name, ...place };
   }
 
-  // The first view: after a reload the visitor's own run, or no run if the reload ended the first one.
-  // Otherwise the first recorded run. This run does not play if a link brought settings.
+  // Chooses what the page shows first. After a reload it is the visitor's own run, or no run if the reload
+  // ended the visitor's first one. Otherwise it is the first recorded run, which does not play if the page
+  // was opened by a link with settings.
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
@@ -175,7 +176,7 @@ class Replay {
     select(state.recorded.round, state.recorded.step);
   }
 
-  // Shows the same moment of the same setup with the other method.
+  // Shows the recorded run of the other method with the same settings, at the same moment.
   async switchTwin() {
     const entry = this.entries.find(({ name }) => name === state.recorded.twin);
     pause();
@@ -217,7 +218,8 @@ class Replay {
     }
   }
 
-  // One line: the subject of the recorded run, or a note about the settings that a link brought.
+  // Shows one line below the list: what to look at in the recorded run, or a note about the settings that a
+  // link contains.
   drawWords() {
     const { recorded } = state;
     const isFirst = recorded ? recorded.name === this.entries[0]?.name : state.run === null;
@@ -231,7 +233,8 @@ class Replay {
     this.drawOffer(waits || changed !== "");
   }
 
-  // The buttons belong to the recorded run's own sentence. isTaken: whether another sentence takes their room.
+  // Shows the buttons beside the line about the recorded run. isTaken: whether another sentence needs their
+  // place.
   drawOffer(isTaken) {
     const { recorded } = state;
     this.element.querySelector(".chat").hidden = isTaken || recorded?.name !== CODE;
@@ -262,8 +265,8 @@ class Replay {
   }
 }
 
-// A menu closes after a choice, on Escape, and on a press elsewhere. The copy buttons say in their place that
-// they copied.
+// Closes a menu after a choice, on Escape, and on a press elsewhere. The copy buttons leave it open, because
+// their labels then say “Copied”.
 function mountMenu(menu) {
   document.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);

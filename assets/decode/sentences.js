@@ -19,8 +19,8 @@ export function children(round, step) {
   return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && key(path.slice(0, -1)) === parent);
 }
 
-// A token as the race names it. The text that the token adds may differ: only a part of a character, or the
-// completion of one.
+// The text of a token as the race shows it. It can differ from the text that the token adds, if the token is
+// only a part of a character or completes one.
 /**
  * @param {Round} round
  * @param {number} step
@@ -56,7 +56,7 @@ function gsdSentence(round, step, decision) {
   return `${token}: ${rejected}, so it is drawn from the residual.`;
 }
 
-// The tests of rules on independent draws or whole paths. One sentence describes all of them.
+// The sentence about a decision of a rule that tests independent draws or whole paths.
 function testsSentence(round, step, decision) {
   const token = quoted(nameOf(round, decision.step), LONGEST);
   if (step.kind === "bonus") return bonus(token);
@@ -96,7 +96,8 @@ function draftSentence(round, method) {
   return `${count(round.nodes.length, "token")} guessed: the small model's first arrivals. ${checked}`;
 }
 
-// The numbers of a decision: probabilities and its random number. The drawing shows the arrival times.
+// A line with the numbers of a decision: the token's probabilities and its random number. The arrival times
+// are in the drawing.
 /**
  * @param {Round} round
  * @param {Decision} decision
@@ -115,7 +116,7 @@ export function numbers(round, decision) {
   return `p = ${digits(found.p)} (large)${small} · e = ${digits(found.exponential)} (random)`;
 }
 
-// The round so far in one sentence.
+// One sentence about the round up to this decision.
 /**
  * @param {Round} round
  * @param {Decision} decision

@@ -1,4 +1,4 @@
-// The statistics of a run. Each number names its denominator.
+// The statistics of a run. Beside each share the page shows what it is a share of.
 
 import { count, percent } from "../shared/labels.js";
 import { durations } from "../shared/speed.js";
@@ -83,7 +83,8 @@ function drawSources(body, run) {
   });
 }
 
-// A row that counts tokens. The pointer or the focus on the row highlights it together with its tokens.
+// Adds a row that counts tokens. While the pointer or the focus is on it, the row and its tokens are
+// highlighted.
 function linkedRow() {
   const row = make("tr");
   row.tabIndex = 0;
@@ -140,7 +141,8 @@ function followedTopology(rounds) {
   return `topology: auto, ${(drafted / rounds.length).toFixed(1)} drafted tokens per call on average`;
 }
 
-// The acceptance under the names of the Python record, which docs/api.md compares with those of other engines.
+// A line with the run's acceptance. Its names are those of the Python record; docs/api.md compares them with
+// the names in other engines.
 function acceptanceLine(run) {
   if (run.drafted === 0) return [];
   const rounded = (value) => (Array.isArray(value) ? value.map(rounded).join(" ") : String(Number(value.toFixed(2))));
@@ -149,7 +151,7 @@ function acceptanceLine(run) {
 }
 
 function drawModels(list, models, run) {
-  // The element of the choice already has this title.
+  // The summary of the element that shows the choice of the tree already has this title.
   const topology = state.setup?.choice?.length ? [] : usedTopology(state);
   const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
   fillRows(

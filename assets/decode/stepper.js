@@ -1,4 +1,4 @@
-// The controls that move through a run by button, slider and key: play, pause, one decision or round forwards or back.
+// The controls that play a run or move through it by one decision or one round: buttons, a slider and keys.
 
 import {
   atEnd,

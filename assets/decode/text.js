@@ -1,4 +1,4 @@
-// The text panel. It only appends and never changes existing text.
+// The panel of the text. New tokens are appended, and existing text is never changed.
 
 /** @import { Node, Round, Token } from "../types.d.ts" */
 
@@ -84,8 +84,9 @@ function appendRound(parent, round, fences) {
   parent.append(group);
 }
 
-// The token that ended a round, beside the likeliest drafted token that it replaced and the number of the
-// other replaced ones. In code the replaced token comes second, because it would move the indentation.
+// The element of the token that ended a round. Beside it is the likeliest rejected token that it replaced,
+// and the number of other rejected tokens. In code the rejected token comes second, because in front it would
+// move the indentation.
 /**
  * @param {Element} token
  * @param {Node[]} rejected
@@ -207,8 +208,8 @@ export function mountText(element) {
   view.story.addEventListener("copy", copied);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
-  // Searches the highlighted place in its own round only, and a highlighted row of the statistics in the
-  // whole text.
+  // The elements that may match a highlight: those of its round, or the whole text for a row of the
+  // statistics.
   const candidates = (lit) =>
     (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
   mountMarks(candidates, (element) => meaning.get(element));

@@ -30,8 +30,8 @@ const LINE = 13; // pixels that a label without a background needs downwards
 const MARGIN = { left: 16, top: 20, bottom: 20 }; // labels after the last marks take at most a third of the width
 const WIDTHS = [1.5, 3, 5, 8]; // width of an edge, by the draft's probability of its token
 
-// Places every node: x is its depth, y its row. The round's last token stands right below its first sibling, before the
-// rejected branches.
+// Places every node: x is its depth, y its row. The token that ended the round is placed right below its
+// first sibling, above the rejected branches.
 export function place(round) {
   const rows = new Map();
   const children = new Map();
@@ -57,7 +57,7 @@ function lastToken(round) {
 
 const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
 
-// A node in words, both for the pointer and for screen readers.
+// A sentence about a node, for the line below the tree and for screen readers.
 function described(node, status) {
   const name = `“\u2068${visible(node.text)}\u2069”`;
   if (status === "last") return `${name}: ${node.kind}, from the large model`;
@@ -94,8 +94,8 @@ export function layout(round, decision, { width, height, zoom }) {
   return { root: at([]), nodes, spacing, isFalling, room };
 }
 
-// The labels to draw, so that none overlap. The labels that decide the round come first, then the others in
-// order. reach(node): pixels from the node's mark to the end of its label.
+// Chooses the labels to draw so that none overlap. Labels of accepted tokens and of the round's last token
+// are chosen first. reach(node): pixels from the node's mark to the end of its label.
 export function thinned(nodes, reach) {
   const kept = [];
   const important = (item) => STATES.indexOf(item.status);
@@ -130,7 +130,8 @@ function edge({ from, x, y }) {
   return `M${x0} ${y0}C${near.toFixed(1)} ${y0} ${far.toFixed(1)} ${y1} ${x1} ${y1}`;
 }
 
-// The index of an edge's width. The target's own token counts as certain.
+// An edge's width, as an index of WIDTHS: the likelier the token under the draft, the thicker. The target's
+// own token has the thickest edge.
 const thickness = ({ q }) => Math.min(WIDTHS.length - 1, Math.floor((q ?? 1) * WIDTHS.length));
 
 class TreeView {
@@ -176,7 +177,8 @@ class TreeView {
     );
   }
 
-  // room: most characters of a label. isFalling: whether labels fall to the right.
+  // Draws the labels. room: the most characters of a label. isFalling: whether labels are drawn at an angle,
+  // downwards to the right.
   drawNodes(shown, { spacing, isFalling, room }) {
     const words = ({ node: { text } }) =>
       shortened(room < NARROW ? text.trim() || text : text, Math.min(room, LONGEST));

@@ -1,4 +1,5 @@
-// A drawing as a list for screen readers. The list is written when the picture no longer changes.
+// Describes a drawing as a list for screen readers. The list is written as soon as the drawing has stopped
+// changing.
 
 import { subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";

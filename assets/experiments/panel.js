@@ -1,4 +1,5 @@
-// The experiments' figures and findings. The server sends plain data, and the page inserts it as text.
+// Shows the experiments' figures and findings. The server sends them as plain data, and the page inserts all
+// of it as text.
 
 import { offer } from "../page/setup.js";
 import { Asker } from "../shared/lab_view.js";
@@ -31,8 +32,8 @@ export function mount(element, props, server) {
     contents(shown);
   }
 
-  // The list of contents stays visible. Its entries do not use the address's fragment, which has another
-  // purpose.
+  // Draws the list of contents, which stays visible. Its entries are buttons and not links, because the page
+  // uses the fragment of its address for something else.
   function contents(shown) {
     const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);

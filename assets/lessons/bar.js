@@ -27,7 +27,7 @@ function inAddress(lesson, step, lecture) {
 // On narrow screens the bar covers the lower part of the page.
 const isBelow = () => matchMedia("(max-width: 1079px)").matches && !document.body.hasAttribute("data-projector");
 
-// Waits until the element is drawn, then scrolls to it and draws a frame around it.
+// Waits until the element that a step points at is drawn, then scrolls to it and draws a frame around it.
 let newest = null;
 function lookAt(selector) {
   for (const element of document.querySelectorAll(".lesson-look")) element.classList.remove("lesson-look");
@@ -73,14 +73,14 @@ function hide(selector) {
 }
 
 export class Bar {
-  // moved() is called whenever a step opens, and at the end.
+  // The bar. It calls moved() when a step opens and when the lesson ends.
   constructor(element, lessons, moved) {
     this.element = element.querySelector(".lesson");
     this.lessons = lessons;
     this.lectures = lecturesOf(lessons);
     this.lecture = null; // the lecture in progress, one of these
     this.moved = moved;
-    this.hall = null; // a class that predicts instead of this visitor: { isShown(lesson, step), show() }
+    this.hall = null; // if a class predicts instead of this visitor: { isShown(lesson, step), show() }, otherwise null
     this.lesson = null;
     this.step = 0;
     this.shown = false; // whether the answer is shown although nothing was predicted
@@ -134,7 +134,7 @@ export class Bar {
     this.open(lecture.stops[0].lesson.id);
   }
 
-  // shown: whether the answer is shown even without a prediction.
+  // Opens a step of a lesson. shown: whether the answer is shown even if there is no prediction.
   open(id, step = 0, shown = false) {
     this.lesson = this.lessons[this.numberOf(id)];
     this.step = Math.min(Math.max(step, 0), lastStep(this.lesson));
@@ -191,7 +191,7 @@ export class Bar {
     else this.back();
   }
 
-  // Goes to the answer of an open question, or otherwise to the next step.
+  // Shows the answer if the step asks a question that is still open. Otherwise goes to the next step.
   advance() {
     if (this.question && !this.revealed) this.reveal();
     else this.next();

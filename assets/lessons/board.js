@@ -1,4 +1,5 @@
-// A board: a few numbers as bars, for steps that have no figure in another tab, and for printed sheets.
+// A board shows a few numbers as bars. Lessons use it for steps that no other figure of the page illustrates,
+// and on printed sheets.
 
 import { make } from "../shared/view.js";
 
@@ -6,14 +7,14 @@ const sum = (parts) => parts.reduce((total, [, value]) => total + Number(value),
 const longest = (rows) =>
   Math.max(...rows.flatMap(({ bars = [], stack = [] }) => [...bars.map((each) => sum([each])), sum(stack)]), 1e-9);
 
-// A piece in an actor's colour.
+// A coloured piece of a bar. actor: the draft or the target, which have a colour each.
 function sign(actor) {
   const piece = make("i");
   piece.dataset.actor = actor;
   return piece;
 }
 
-// A line of parts, [actor, value], one after the other, and the words for them.
+// A bar made of coloured parts, each given as [actor, value], and the words beside it.
 function bar(parts, words, most) {
   const fills = parts.map(([actor, value]) => {
     const fill = sign(actor);
@@ -23,7 +24,7 @@ function bar(parts, words, most) {
   return make("span", "amount", ...fills, make("b", "", words));
 }
 
-// A text, in two parts: the beginning that all texts share, and the rest.
+// The contents of a row that shows a text: the beginning, which all texts share, and the underlined rest.
 const written = ([shared, own]) => make("span", "text", shared, make("u", "", own));
 
 // The contents of a row: a text, one stack of parts, or several bars. isOpen: whether its words are left out.
@@ -40,9 +41,10 @@ function legend(rows) {
   return items.length > 0 ? make("p", "legend", ...items) : null;
 }
 
-// board: { title, rows, note }. A row has a name and either bars, [[actor, value, words?]], or a stack,
-// [[actor, value, name]] with words, or a text, [shared part, own part]. Print omits the contents of a row that is asked
-// for; the style sheet hides them until the visitor makes a prediction.
+// Draws a board: { title, rows, note }. A row has a name and its contents: either bars, [[actor, value,
+// words?]], or a stack, [[actor, value, name]] with words, or a text, [shared part, own part]. A question may
+// ask for a row's contents. They are then left out of printed sheets, and hidden on the page until the
+// visitor has made a prediction.
 export function drawBoard(board, { open = false } = {}) {
   const most = longest(board.rows);
   const rows = board.rows.map((row) => {

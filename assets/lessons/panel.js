@@ -1,4 +1,4 @@
-// The list of lessons in its tab, and the functions by which other scripts open a lesson.
+// The list of all lessons, and the functions by which other scripts open a lesson.
 
 import { project } from "../page/projector.js";
 import { offer, tell } from "../page/setup.js";

@@ -1,5 +1,5 @@
-// The steps of a lesson, independent of the page: what each step shows, and what was predicted. Step 0 is
-// read, the next steps ask questions, and the last one sums up.
+// The steps of a lesson as plain data: what each step shows, and what the visitor predicted. Step 0 has a
+// text to read, the next steps ask questions, and the last step is a summary.
 
 import { isRight, said } from "./question.js";
 
@@ -7,7 +7,8 @@ export const lastStep = (lesson) => lesson.questions.length + 1;
 
 export const questionAt = (lesson, step) => lesson.questions[step - 1];
 
-// The page's setup at a step, or null at the end. The setup of an open question does not reveal its answer.
+// The setup of the page at a step, or null after the last step. While a question is open, the setup does not
+// reveal the answer.
 export function setupAt(lesson, step, revealed) {
   if (step >= lastStep(lesson)) return null;
   const question = questionAt(lesson, step);

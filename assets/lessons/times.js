@@ -1,4 +1,4 @@
-// The presenter's notes of a lesson's steps and their planned times, independent of the page.
+// The presenter's notes for the steps of a lesson, and the planned times of the steps, as plain data.
 
 import { sum } from "../shared/totals.js";
 import { said } from "./question.js";

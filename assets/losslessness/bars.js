@@ -1,4 +1,5 @@
-// Observed shares and exact probabilities as SVG: one bar per outcome, with its tokens below it.
+// Draws the observed shares and the exact probabilities as SVG. Each outcome has a bar, with its tokens below
+// it.
 
 import { drawAxis, hatching, setAll, svg, ticks } from "../shared/drawing.js";
 import { fillRows, setText } from "../shared/view.js";
@@ -9,7 +10,8 @@ const LINE = 18; // pixels of a level of horizontal labels
 const LETTER = 7.2; // most pixels of a letter
 const NARROWEST = 13; // pixels that a vertical label needs
 
-// Tokens of outcome number i of `size ** length`, in counting order.
+// The tokens of outcome number i. There are `size ** length` outcomes; they are numbered as one counts with
+// `size` digits.
 export function tokensOf(i, size, length) {
   return Array.from({ length }, (_, level) => Math.floor(i / size ** (length - 1 - level)) % size);
 }
@@ -27,9 +29,9 @@ function ceiling(distribution, counts, n) {
   );
 }
 
-// The labels below the bars: one level for each token of an outcome, with the last token nearest to the bars.
-// A level is left out if its labels fit neither horizontally nor vertically. y: distance from the lower end
-// of the bars.
+// Lays out the labels below the bars. Each token of an outcome has a level, and the last token's level is
+// nearest to the bars. A level is left out if its labels fit neither horizontally nor vertically. y: distance
+// from the lower end of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];
@@ -85,8 +87,8 @@ export class Bars {
     element.append(hatching("lossless-hatch"), this.grid, this.outcomes, this.rules, this.labels);
   }
 
-  // length: tokens of an outcome; lit: the outcome under inspection. Returns the number of levels with
-  // labels.
+  // Draws the bars. length: the number of tokens of an outcome; lit: the outcome whose numbers are shown.
+  // Returns the number of levels that have labels.
   draw({ distribution, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
     const { planned, height: below } = levels(this.tokens, length, inner);

@@ -1,4 +1,5 @@
-// The losslessness check: verdict, numbers, bars, the path of the p-value, and earlier checks.
+// The view of the losslessness check: its verdict, its numbers, the bars of all outcomes, the curve of the
+// p-value, and earlier checks.
 
 import { fieldOf, valuesOf } from "../page/fields.js";
 import { offer, onFields } from "../page/setup.js";

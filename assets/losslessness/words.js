@@ -1,4 +1,4 @@
-// The check in words and numbers.
+// Texts about the losslessness check: its verdict and its numbers.
 
 import { place } from "../shared/waiting.js";
 
@@ -24,7 +24,7 @@ export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 
 const RECORDED = "This is a recorded check. Press “Run the check” for your own.";
 
-// kind: the mark of the verdict; text: its sentence.
+// The verdict on a check. kind: which mark it has; text: the sentence.
 export function verdict(state, { alarm, faults }) {
   const { phase, setup, decodes, chi_square } = state;
   if (phase === "waiting")

@@ -1,4 +1,5 @@
-// The server's models and the progress of a load. Names are inserted only as text, because people typed them.
+// The panel of the server's models. It shows the loaded models and the progress while others are loaded.
+// People typed the names, so they are inserted as text only.
 
 import { stream } from "../shared/server.js";
 import { state as run, subscribe } from "../shared/store.js";
@@ -83,8 +84,8 @@ function draw(element, state) {
   setMessage(element.querySelector(".models-error"), state.refused || failed);
 }
 
-// Receives the updates of the visitor's own load. For a load of somebody else, asks for the state until the
-// load ends.
+// Follows the loading of a pair: if this visitor began it, the updates are streamed; otherwise the panel asks
+// for the state every few seconds.
 class Watch {
   timer = 0;
   leave = null; // the function that ends the visitor's own load

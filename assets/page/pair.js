@@ -1,4 +1,5 @@
-// The pair of models that is shown, the pair that Generate would use if that is another one, and a pair that is loading.
+// The line about the models: the pair that wrote the shown run, the pair that Generate would use if it is
+// another one, and the pair that is being loaded.
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { spoken } from "../shared/labels.js";
@@ -11,7 +12,7 @@ const OURS = {
   "stories/target": { family: "Story models", size: "15M" },
   "stories/draft": { family: "Story models", size: "0.7M" },
 };
-// A last part of a name that says no size.
+// Parts at the end of a model's name that say nothing about its family or size.
 const FORMAT = /(\.gguf|[-._](i?q\d\w*|b?f16|f32)|[-_](instruct|chat|it|gguf))$/i;
 
 // A model's name without its folder, format and training: { family, size }, both for people.

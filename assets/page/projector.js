@@ -24,9 +24,10 @@ function inAddress(on) {
   history.replaceState(history.state, "", url);
 }
 
-// The slides of the open tab: the parts that name a slide. The parts of other slides are hidden.
+// The slides of the open view. Parts of a view with the same `data-slide` are one slide; the parts of other
+// slides are hidden.
 function slidesOf(menu) {
-  const chosen = new Map(); // the chosen slide of each tab
+  const chosen = new Map(); // the chosen slide of each view
   const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];
 
   function show() {

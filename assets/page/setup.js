@@ -47,7 +47,8 @@ export function offer(part, { get, set, fields = null }, names) {
   return values !== undefined;
 }
 
-// A part whose values are written and read as its fields say.
+// Wraps a part's get and set, so that they use texts in the notation of the address. `fields` describes the
+// values.
 const inTexts = (part, fields, get, set) => ({
   get: () => differing(get(), fields),
   set: async (texts) => {
@@ -78,7 +79,7 @@ function open(values) {
   }
 }
 
-// Messages about names in the address that no part has, and about an unknown tab.
+// Messages about names in the address that the page does not know, and about an unknown view.
 function strangers({ names, views, tabs }) {
   const wanted = new URLSearchParams(location.search).get("tab");
   const tab = wanted === null || tabs.includes(wanted) ? [] : [misfit("tab", wanted, `one of ${tabs.join(", ")}`)];
@@ -86,8 +87,8 @@ function strangers({ names, views, tabs }) {
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
-// The fields of the Decode tab. assign(values, isBase) sets some of them. now() returns all, or null before
-// they are registered.
+// The fields of a run's settings. assign(values, isBase) sets some of them. now() returns the values of all,
+// or null before they are registered.
 export const decode = { assign: (values, isBase) => {}, now: () => null };
 const heardOf = observable();
 // Calls `listener` after each change of any form, and once when the forms are registered.
@@ -98,7 +99,7 @@ export function onFields(listener) {
 // The names among these that the address had when the page was opened.
 export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
 
-// Opens a tab and sets parts, as an address would: { tab, parts: { part: { key: text } } }.
+// Opens a view and sets values, as an address would: { tab, parts: { part: { key: text } } }.
 export function show({ tab: wanted, parts: values = {} }) {
   if (wanted) goToTab(wanted);
   open(values);
@@ -119,7 +120,7 @@ function follow(event) {
   show({ tab: new URLSearchParams(link.getAttribute("href")).get("tab"), parts: values });
 }
 
-// The values of parts from before a lesson changed them.
+// For each part that a lesson changed: its values before the lesson.
 const lent = new Map();
 
 const now = (part) => {

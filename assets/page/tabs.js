@@ -37,8 +37,8 @@ export function showTab(name) {
   opened.notify(wanted);
 }
 
-// The view that an address names. The codecs were once part of the experiments' tab. An old address of theirs
-// opens their present tab.
+// The view that an address names. The codecs were once part of the experiments' view; an old address for them
+// opens their view of today.
 function named(address) {
   const asked = new URLSearchParams(address);
   const isOfCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));

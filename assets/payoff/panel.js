@@ -1,6 +1,6 @@
-// Will drafting pay? The loaded pair is measured, or single values of a set-up are changed. The server
-// computes all numbers and sentences. The panel first says what is known of the pair on this computer, from
-// its measurement or the last run.
+// The panel “Will it pay?”. A visitor measures the loaded pair, or starts from a set-up and changes its
+// values; the server computes all numbers and sentences. The first line says what the pair gains on this
+// computer, if it was measured or the visitor's last run shows it.
 
 import { isLoadActive, onModels } from "../page/models.js";
 import { pairWords } from "../page/pair.js";
@@ -179,7 +179,7 @@ export function mount(element, props, server) {
     figure.draw();
   }
 
-  // What another visitor has measured is shown at once.
+  // If another visitor has already measured the pair, the result is shown at once.
   async function opened() {
     const isOpen = openTab()?.contains(element);
     if (!isOpen || preset !== null) return;

@@ -1,4 +1,5 @@
-// The panel's set-up in the page's address, which links from other parts of the page use too:
+// The panel's values in the page's address. Other parts of the page link to the panel with such addresses,
+// too:
 //
 //   ?tab=payoff&payoff.preset=here&payoff.acceptance=0.7&payoff.draft_step=0.2
 //

@@ -1,4 +1,5 @@
-// The drawn race: one row per token, with bars up to e / q and e / p and a ring at e that can be dragged.
+// The drawing of the race. Each token has a row with two bars, which end at e / q and e / p, and a ring at e
+// that can be dragged.
 
 import { hatching, raceEnd, setAll, svg, ticks } from "../shared/drawing.js";
 import { onSize } from "../shared/lab_view.js";

@@ -1,4 +1,5 @@
-// The laboratory's race as plain data: tokens { name, p, q, e } and values computed from them.
+// The data of the race laboratory: a list of tokens { name, p, q, e }, and functions that compute values from
+// it.
 
 /** @import { Step } from "../types.d.ts" */
 
@@ -39,7 +40,8 @@ export function first(tokens, side) {
   return times.indexOf(Math.min(...times));
 }
 
-// `values` with entry i set to `value`. The other entries share the rest in the proportions of `base`.
+// A copy of a distribution in which entry i is `value`. The other entries are scaled in proportion to `base`,
+// so that the sum is 1.
 /**
  * @param {number[]} base
  * @param {number} i
@@ -71,7 +73,8 @@ export function residual(tokens) {
 
 const MOST = 8;
 
-// A verified position of a run: its likeliest tokens with both winners, and all other tokens as one.
+// The tokens of the laboratory for a verified position of a run: its likeliest tokens, the winners of both
+// races, and one token “other” that stands for all the rest.
 /**
  * @param {Step} step
  * @param {(text: string) => string} visible
@@ -85,7 +88,7 @@ export function fromStep(step, visible) {
   return [...tokens, rest(tokens)];
 }
 
-// The other tokens arrive after both winners, as in the run: their exponential is added to the time of the
+// None of the other tokens won a race in the run. So “other” gets an e with which it arrives after both
 // winners.
 function rest(tokens) {
   const left = (side) => Math.max(0, 1 - sum(tokens.map((token) => token[side])));

@@ -73,7 +73,8 @@ class RaceLab {
   listenToPresets() {
     presetMenu(this.find(".presets select"), this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
-    // The selected position, or the last one before it in its round at which the small model drafted.
+    // The position to copy from the run: the selected one, or the last one before it in the same round for
+    // which the small model drafted.
     const step = () =>
       selectedRound()
         ?.steps.slice(0, run.selected.step + 1)
@@ -108,7 +109,8 @@ class RaceLab {
         this.own();
       } else this.rename(i, visible(event.target.value));
     });
-    // During a whole drag the other tokens keep their proportions, even if the dragged one reaches 1.
+    // The distribution at the start of a drag is kept until its end, so that the other tokens keep their
+    // proportions even if the dragged one reaches 1.
     rows.addEventListener("pointerdown", (event) => {
       const { side } = event.target.dataset;
       this.base = side ? this.tokens.map((token) => token[side]) : null;

@@ -1,4 +1,4 @@
-// The data and the sentence of the figure of several drafts, independent of the page.
+// The data and the sentence of the figure “Several drafts”, computed from the server's answer.
 
 import { INDEPENDENT, METHODS as NAMES } from "../shared/catalogue.js";
 

@@ -4,9 +4,9 @@
 
 const known = new WeakMap();
 
-// The kind of a decision: draft (the tree is drafted, nothing is checked yet), rejected (one of GSD's tests
-// fails), or the kind of an emitted token. `step` is the position of the decision; `trial` is the number of
-// GSD's test, or null.
+// All decisions of a round, in order: { kind, step, trial }. kind: "draft" (the tree is drafted and nothing
+// is checked yet), "rejected" (a test of GSD fails), or the kind of the emitted token. step: the position in
+// the round. trial: the number of GSD's test at this position, or null.
 /**
  * @param {Round} round
  * @param {string} method
@@ -36,7 +36,7 @@ function list(round, method) {
   return all;
 }
 
-// The index of the decision that emits the token of a step.
+// The index of the decision that emits the token at this position of the round.
 /**
  * @param {Decision[]} all
  * @param {number} step
@@ -45,8 +45,8 @@ export function emission(all, step) {
   return all.findLastIndex((decision) => decision.step === step && !["draft", "rejected"].includes(decision.kind));
 }
 
-// Whether a node has turned out wrong: it failed its own test, or none of its siblings was right. The record
-// calls every sibling of an accepted token rejected, even a sibling that was never tested.
+// Whether a drafted node was found to be wrong: it failed its own test, or no sibling of it was accepted. The
+// record marks every sibling of an accepted token as rejected, even one that was never tested.
 /**
  * @param {Node} node
  * @param {Round} round
@@ -59,7 +59,8 @@ export function isOut(node, round) {
   return round.steps.some(({ trials }) => trials.some(({ path, accepted }) => !accepted && path.join() === key));
 }
 
-// The known status of a drafted node at a decision. It is unvisited until its parent's position is verified.
+// The status of a drafted node as it is known at a decision. A node is unvisited until its position is
+// verified.
 /**
  * @param {Node} node
  * @param {Decision} decision

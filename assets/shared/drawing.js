@@ -19,8 +19,8 @@ export function setAll(element, attributes) {
   }
 }
 
-// The end of a race's time axis. Late arrivals would make the early ones too small. If the axis for all times
-// were much longer than `enough`, it ends there, and the longer bars are cut.
+// The end of a race's time axis. An axis for all arrivals would make the bars of early ones too short. If it
+// were much longer than `enough`, it ends at `enough`, and longer bars are cut off.
 export function raceEnd(times, enough) {
   const longest = Math.max(...times);
   return longest <= 2.5 * enough ? 1.02 * longest : enough;
@@ -89,8 +89,8 @@ export const SHAPES = {
   star,
 };
 
-// Calls `draw(width, height)` when the element's size changes or it becomes visible. Nothing is drawn off the screen.
-// height is null if the drawing may choose its height; the style property `--fills` says that it may not.
+// Calls `draw(width, height)` when the element changes its size or becomes visible on the screen. height is
+// null if the drawing may choose its height. With the style property `--fills` it must fill the element.
 export class Drawing {
   width;
   height;

@@ -90,7 +90,8 @@ export class Figure {
     }
   }
 
-  // The zoom is stored here, because plotly's uirevision forgets it when the data's own range changes.
+  // Stores the ranges that the visitor chose by zooming. Plotly itself (uirevision) forgets them when the
+  // range of the data changes.
   listen() {
     this.element.on("plotly_relayout", (change) => {
       for (const axis of ["xaxis", "yaxis"]) {

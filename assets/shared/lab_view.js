@@ -13,8 +13,8 @@ export function onSize(element, draw) {
   }).observe(element);
 }
 
-// Fills the menu of examples. Values that were set by hand have an entry of their own, which cannot be
-// chosen.
+// Fills the menu of examples. It gets one more entry, “own values”, which is shown after a change by hand and
+// cannot be chosen.
 export function presetMenu(select, presets, load) {
   select.append(...presets.map(({ id, name }) => new Option(name, id)));
   select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
@@ -23,8 +23,9 @@ export function presetMenu(select, presets, load) {
 
 const UNANSWERED = "The server did not answer. Try again.";
 
-// Questions to the server. They are sent one at a time. Of the questions that come meanwhile, only the last
-// one is sent. An error is shown in `box`; `busy` is marked while an answer is awaited.
+// Asks the server questions, one at a time. If several questions arrive while an answer is awaited, only the
+// last of them is sent. Errors are shown in `box`, and the element `busy` is marked while an answer is
+// awaited.
 export class Asker {
   number = 0;
   asking = null;

@@ -1,4 +1,5 @@
-// Model text is hostile input. Here it becomes visible text: never markup, never invisible.
+// Functions that make a model's text safe to show. Such text can contain anything: it must never act as
+// markup, and no character of it may be invisible.
 
 // Invisible characters and those that reorder the text around them: controls, overrides of the writing direction.
 const HIDDEN =
@@ -43,7 +44,7 @@ export function spoken(text) {
   return `“\u2068${visible(words).replaceAll("␣", " ")}\u2069”`;
 }
 
-// At most `length` characters of a token. The last one is an ellipsis if some are missing.
+// A token, shortened to at most `length` characters. An ellipsis at the end shows that some are missing.
 /**
  * @param {string} text
  * @param {number} length

@@ -1,5 +1,5 @@
-// Texts that the browser keeps for this page, by name. A browser that stores nothing has none of them, and forgets
-// what it gets.
+// Texts that the browser stores for this page, by name. If the browser refuses to store anything, reading
+// returns null and writing does nothing.
 
 /** The kept text, or null. @param {"localStorage" | "sessionStorage"} [storage] */
 export function kept(name, storage = "localStorage") {

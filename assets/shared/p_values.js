@@ -1,5 +1,5 @@
-// A drawing of p-values against a count, on a logarithmic axis, with the level below which they are
-// significant.
+// A drawing of p-values against a count, such as the number of decodes. The axis is logarithmic, and a line
+// marks the level below which p-values are significant.
 
 import { drawAxis, SHAPES, setAll, svg, ticks } from "./drawing.js";
 import { setText } from "./view.js";

@@ -5,7 +5,8 @@ import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
 import { fillTable, make, setText } from "./view.js";
 
-// A folded table for readers who cannot see the plot. A long table can also be scrolled by keys.
+// Fills an element with a table of a figure's numbers, for readers who cannot see the plot. A long table can
+// be scrolled by keys.
 export function tableOf(element, { caption, columns, rows }) {
   const body = make("tbody");
   fillTable(body, rows);

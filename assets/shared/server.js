@@ -2,8 +2,9 @@
 
 const at = (address) => new URL(address, document.baseURI).href;
 
-// On a Space with a shared GPU, the hub's page around this one knows the visitor. With its headers, a run
-// counts as the visitor's own. `@gradio/client` asks for these headers in the same way.
+// On a Space with a shared GPU, this page is in a frame of the Hugging Face hub, which knows the visitor.
+// This code asks the hub's page for headers that charge a run to the visitor's own quota, as `@gradio/client`
+// does.
 const SUPPORTED = "supports-zerogpu-headers";
 const HUB = "https://huggingface.co";
 let hubAnswers = false;
@@ -73,7 +74,8 @@ export function stream(name, values, { update, ended }) {
   function close() {
     isClosed = true;
     clearTimeout(timer);
-    // A stream that is not open yet is first opened and then closed, which ends its work on the server.
+    // A stream that is still being opened is closed as soon as it is open, because that ends its work on the
+    // server.
     if (source?.readyState === EventSource.CONNECTING) source.onopen = () => source.close();
     else source?.close();
   }
@@ -106,8 +108,8 @@ export function stream(name, values, { update, ended }) {
       update(JSON.parse(data)[0]);
     });
     source.addEventListener("complete", () => end(""));
-    // An error with data is a message of the server. An error without data is one of the connection, which
-    // would start again.
+    // An error event with data is a message of the server. One without data means that the connection failed;
+    // the browser would then open the stream again.
     source.addEventListener("error", (event) =>
       end(/** @type {MessageEvent} */ (event).data === undefined ? LOST : BROKE_OFF),
     );

@@ -10,20 +10,22 @@ const LEAST = 3; // least number of repeats for a statement
 const MANY = 5; // from this number of repeats on, the interval leaves out the lowest and the highest
 const TOO_WIDE = 1.5; // if the ends of an interval have this ratio, it is too wide for a statement
 
-// The numbers of rounds and tokens that all repeats decoded. For long runs only the beginning is repeated.
+// How many rounds of the run and tokens of plain decoding all repeats have timed. For long runs, later
+// repeats cover only the beginning.
 function shared({ rounds, timings }) {
   const calls = Math.min(...timings.map(({ run }) => run.length));
   const tokens = tokensIn(rounds.slice(0, calls));
   return { calls, tokens, plain: Math.min(tokens, ...timings.map(({ plain }) => plain.length)) };
 }
 
-// The same numbers of the whole run.
+// The number of rounds of the whole run, and of tokens of the whole text.
 function whole({ rounds, baseline }) {
   const tokens = tokensIn(rounds);
   return { calls: rounds.length, tokens, plain: Math.min(tokens, baseline.length) };
 }
 
-// The time per token of plain decoding, as a multiple of the run's.
+// How many times as fast as plain decoding a run is: the time per token of plain decoding, divided by that of
+// the run.
 const perToken = (seconds, { calls, tokens, plain }) =>
   sum(seconds.plain.slice(0, plain)) / plain / (sum(seconds.run.slice(0, calls)) / tokens);
 
@@ -73,7 +75,7 @@ function median(numbers) {
   return known[Math.floor(known.length / 2)];
 }
 
-// Whether plain decoding has been decoded to its end. Its times may still be measured again.
+// Whether plain decoding has written its whole text. More repeats may still be timed.
 /** @param {{ baseline: Round[] }} run */
 export const isMeasured = ({ baseline }) => (baseline.at(-1)?.finish ?? null) !== null;
 

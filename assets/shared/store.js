@@ -1,5 +1,5 @@
-// The page's store: the trace of a run, live or recorded, and the selection in it. Views read it and listen
-// for changes. Time in a run is counted in decisions (decisions.js).
+// The page's store. It holds the shown run, live or recorded, and the place in the run that is selected.
+// Views read it and listen for changes. A place is a round and a decision in that round (decisions.js).
 
 /** @import { Decision, Lit, Round, State } from "../types.d.ts" */
 
@@ -30,12 +30,12 @@ export const state = empty();
 const changes = observable();
 const live = new Live(state, apply, notify, null, open);
 const active = live.isActive;
-// Takes an update (JSON text) of the run that was begun.
+// Applies an update from the server, a JSON text, to the run that the visitor began.
 export function receive(text) {
   if (live.run) live.receive(text);
 }
 
-// Shows a run by all its updates, as if the visitor had begun it on this page.
+// Shows a run from a list of all its updates, as if the visitor had begun it on this page.
 export function receiveAll(updates) {
   live.run = `given ${(given += 1)}`;
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
@@ -63,7 +63,8 @@ export function begin(settings) {
   return name;
 }
 
-// A waiting run continues to wait while a recorded run is shown.
+// The part of the state to keep when a recorded run is shown: a run that waits for the model continues to
+// wait.
 const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
 
 // The visitor pressed Stop. The shown rounds stay. While the times are measured, the text is already
@@ -108,8 +109,8 @@ function selectLatest() {
 }
 
 // Selects the place at which a finished run is shown. A recorded run names its most instructive place. Other
-// runs are shown at the end of the last whole tree: the last rounds may lack room for a whole tree, and a
-// round that ends the text accepts a token that nobody sees.
+// runs are shown at the last round with a tree of full size, because near the end of a text trees are cut,
+// and an accepted end of the text is invisible.
 function rest() {
   const { recorded, rounds } = state;
   state.veiled = false;
@@ -255,7 +256,7 @@ export const isBegun = (run) => run === live.run;
 export const hasParked = () => parked !== null;
 // Whether the model is working for this visitor. A waiting visitor can still play recorded runs.
 export const isActive = () => active() && state.phase !== "waiting";
-// Whether the visitor expects an answer from the server.
+// Whether the visitor has begun a run whose result the server has not sent completely.
 export const isExpecting = () => active();
 // Whether an answer is still being written. A complete text counts as finished, even while plain decoding is
 // timed.

@@ -71,7 +71,7 @@ function checkTree(paths, where) {
   return seen;
 }
 
-// Checks the conditions beyond the types on which the panels rely.
+// Checks further conditions that the panels need, beyond the types of the fields.
 function checkRound(item, i, rounds = "rounds") {
   const where = `${rounds}[${i}]`;
   must(item.number === i, `${where}.number`, item.number, `${i}: rounds are counted from 0 without gaps`);
@@ -129,7 +129,7 @@ export function parse(source, most = MOST_BYTES) {
   return value;
 }
 
-// The run in the form of the store.
+// Converts a record to the form in which the store holds a run.
 /**
  * @param {Generation} value
  * @returns {Run}
@@ -153,7 +153,7 @@ export const recordedSettings = (setup) =>
     ]),
   );
 
-// The shown run as the file's object.
+// Converts the shown run to the object that is saved in a file.
 /**
  * @param {Run} run
  * @returns {Generation}

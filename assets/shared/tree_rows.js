@@ -1,7 +1,7 @@
 // The rows of a drawn tree: depth to the right, a first child in its parent's row, its siblings below.
 
-// Calls put(node, row) for each node and returns the largest row and depth. childrenOf(node): an array. A subtree is
-// placed as high as its first line to the right has room.
+// Calls put(node, row) for each node. Returns the largest row and depth. childrenOf(node): the node's
+// children, an array. Each subtree is placed in the highest row in which its path of first children is free.
 export function placeRows(root, childrenOf, put) {
   const lowest = []; // the lowest used row of each depth
   const straight = (node) => {

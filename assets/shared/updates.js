@@ -1,5 +1,5 @@
-// The updates that the server streams to this page for a visitor: of a run, a comparison or a check. There is
-// only one run, comparison and check at a time; a new one ends the one before.
+// Receives the updates of the work that the server does for this visitor: a run, a comparison or a check.
+// Each kind of work runs once at a time; a new one ends the one before.
 
 import { stream } from "./server.js";
 
@@ -8,9 +8,9 @@ export class Live {
   number = 0;
   close = () => {};
 
-  // progress: { run, phase, place, message }, the state of the shown run. apply(update) processes one update.
-  // fail(message) ends the run early. open(update) is called before the first update of a run is applied; if
-  // it returns false, the update is rejected.
+  // progress: { run, phase, place, message }, the state of the shown work. apply(update) adds one update to
+  // it. fail(message) ends the work early. open(update) is called before the first update of new work is
+  // applied; if it returns false, the update is dropped.
   constructor(progress, apply, notify, fail = null, open = null) {
     this.progress = progress;
     this.apply = apply;
@@ -21,7 +21,8 @@ export class Live {
 
   isActive = () => ["waiting", "choosing", "running", "baseline"].includes(this.progress.phase);
 
-  // Begins a run of this name at the server, with these parameters. Returns the run's name in the page.
+  // Begins work on the server. name: the server's endpoint; values: its parameters. Returns an id of this
+  // work.
   begin(name, values) {
     this.close();
     const run = `run ${(this.number += 1)}`;

@@ -1,7 +1,7 @@
 // Tools that views share.
 
-// The writes of the next frame, and the measurements after them. Between writing and measuring the browser lays out the
-// whole page, so all writes come first.
+// The functions to call in the next frame: first those that write to the page, then those that measure it.
+// When a measurement follows a write, the browser lays out the whole page, so all writes come first.
 let [draws, looks] = [new Set(), []];
 
 function frame() {
@@ -33,8 +33,8 @@ export function onFrame(draw) {
 // Registers a function that measures places and sizes. It is called in the same frame, after all writes.
 export const onceDrawn = (look) => looks.push(look);
 
-// The factor by which projector mode and large screens enlarge an element: its rectangle, but not scrollTop, offsets and
-// styles.
+// The factor by which projector mode and large screens enlarge an element. Its bounding rectangle contains
+// this factor; its scrollTop, offsets and styles do not.
 /** @param {Element} element */
 export const zoomOf = (element) => element.currentCSSZoom ?? 1;
 

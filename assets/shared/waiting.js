@@ -1,4 +1,5 @@
-// The place in the waiting line of the model, in words. Long waits are rounded.
+// A text about a visitor's place in the line of those who wait for the model, such as “place 2 of 3, about 10
+// s”.
 export function place({ number, of, seconds }) {
   const line = `place ${number} of ${of}`;
   if (seconds === null) return line;

@@ -1,4 +1,5 @@
-// The laboratory's tree as plain data and as a drawing: depth to the right, siblings below each other.
+// The tree of the laboratory: its nodes as plain data, and its drawing, in which children are to the right of
+// their parent and siblings are below each other.
 
 import { setAll, svg } from "../shared/drawing.js";
 import { placeRows } from "../shared/tree_rows.js";
@@ -30,8 +31,8 @@ export function nodesOf(rows, acceptance) {
   return nodes;
 }
 
-// Gives each node its row. With GSD's decisions, the leaves that sample from a distribution get places too: right of a
-// leaf of the tree, and below a last sibling.
+// Gives each node its row. If GSD's decisions are shown, its samples get places too: a sample from the target
+// is right of a leaf, and a sample from the residual is below the last sibling.
 export function layout(nodes, decisions) {
   const terminals = [];
   const ends = new Map(nodes.map((node) => [node, decisions ? endOf(node) : []]));

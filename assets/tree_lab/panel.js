@@ -17,7 +17,8 @@ const MOST = 384;
 const TAIL = 24; // number of child indices beyond those with a slider
 const SMALLEST = 1e-7;
 
-// R by child index: the sliders' rates, then a fixed ratio until the rates are negligible.
+// R for each child index: first the rates of the sliders; each later rate is a fixed part of the one before,
+// until they are negligible.
 export function acceptance(rates, tail) {
   const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1)).filter(
     (rate) => rate > SMALLEST,
@@ -33,7 +34,8 @@ export function room(rates, tail, i) {
   return Math.max(0, (1 - whole + own) / factor);
 }
 
-// The accepted share of verified tokens by child index in a run, scaled down if the rates sum to more than 1.
+// R as measured in a run: for each child index, the share of verified tokens that were accepted. The rates
+// are scaled down if their sum is above 1.
 function fromRounds(rounds, count) {
   const { indices } = new Totals().addAll(rounds);
   const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
@@ -203,8 +205,8 @@ class TreeLab {
     return acceptance(this.rates, this.tail);
   }
 
-  // The tree with k nodes. If the best trees are nested, they are one list, whose first k nodes are drawn.
-  // Otherwise each tree is requested.
+  // Draws the best tree with k nodes. If each best tree contains the smaller ones, the first k nodes of one
+  // list are drawn. Otherwise the server is asked for each tree.
   treeOfK() {
     if (!this.result) return;
     this.trees.forget();

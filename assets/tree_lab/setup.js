@@ -14,7 +14,7 @@ const fieldsOf = (presets, { k, most }) => ({
   decisions: { kind: "flag", default: false },
 });
 
-// The rates of an address, with zeros for missing sliders.
+// The rates that an address gives, with 0 for each slider that it does not mention.
 function own(rates, tail, length) {
   const later = (rates.at(length - 1) ?? 0) * (tail / (1 - tail));
   const whole = sum(rates) + later;

@@ -1,4 +1,4 @@
-// The watermark of a text in words and numbers.
+// Texts and numbers about the watermark of a text.
 
 import { METHODS } from "../shared/catalogue.js";
 import { digits } from "../shared/labels.js";
@@ -14,7 +14,7 @@ export const pValue = (p) =>
 
 const MARKED = ["ar", "ersd"]; // methods whose tokens are the first arrivals under P
 
-// The reason why a run's text has a watermark, a weaker one, or none.
+// A sentence about why a run's text has no watermark or only a weak one; empty if it has the full watermark.
 function why({ method, temperature }) {
   if (temperature === 0) return "At temperature 0 nothing is random, so there is no watermark to find.";
   if (MARKED.includes(method)) return "";
@@ -28,7 +28,7 @@ export const many = (number) =>
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
     : `10${[...String(Math.floor(Math.log10(number)))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("")}`;
 
-// The run that is scored, and the meaning of its p-value.
+// Sentences that name the scored run and explain its p-value.
 /**
  * @param {{ method: string, temperature: number, seed: number }} setup
  * @param {number} tokens

@@ -201,7 +201,7 @@ def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
 def test_new_rates_are_used_although_k_changes_before_their_answer(tree_lab):
     """If the best trees are not nested, the page asks the server for each k. The rates sum to at most one."""
     choose(tree_lab, "tree_lab", "Increasing")
-    shows(tree_lab, "#tree_lab .how", "Dynamic program")
+    shows(tree_lab, "#tree_lab .how", "dynamic program")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
     tree_lab.evaluate(
         """() => {
