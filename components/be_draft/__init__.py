@@ -1,1 +1,1 @@
-"""The tab "You draft": a visitor types what comes next, and the target accepts or corrects."""
+"""The game "You draft": a visitor types a story's next words, and the target accepts or corrects them."""

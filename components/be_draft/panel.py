@@ -1,4 +1,4 @@
-"""The tab "You draft": the visitor's typed words are the draft of each target call."""
+"""The game "You draft": the words that a visitor types are the draft of each target call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from components.page.catalogue import legend
 from specdec.pair import Pair
 
 LENGTH = 40
-"""A story ends after this many tokens; the round in progress may add a few."""
+"""A story ends when it has this many tokens. Its last round may go a few tokens beyond."""
 TEMPERATURES = (0, 0.5, 1)
 
 _OPENINGS = sorted(STORIES[:4], key=len)
-"""Unfinished stories, because the game asks for the next word. The shortest comes first."""
+"""The beginnings of stories that a visitor can choose from, the shortest first."""
 
 
 def panel(pair: Pair) -> frame.Part:

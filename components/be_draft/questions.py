@@ -25,15 +25,16 @@ from specdec.text import TextStream
 from specdec.topology import Path
 
 MOST_WRITTEN, MOST_OPENING, MOST_TYPED, MOST_GUESSED = 64, 200, 80, 12
-"""The most tokens of a story so far, the most characters of an opening and of the typed words, and the most
-tokens of the typed words.
-"""
+"""Limits of a question: tokens of the story so far, characters of the opening, characters of the typed words,
+and tokens of the typed words."""
 
 _Token = Annotated[int, Field(ge=0)]
 
 
 class Story(Question):
-    """The values that decide a story: its opening, the seed and the target's temperature."""
+    """The part of a question that says which story it is about: the opening, the seed and the target's
+    temperature.
+    """
 
     prompt: Annotated[str, Field(max_length=MOST_OPENING)]
     seed: Annotated[int, Field(ge=0, lt=2**53)]
@@ -41,15 +42,16 @@ class Story(Question):
 
 
 class Guess(Story):
-    """A story so far and a guess. It holds the tokens after the opening and the words that the visitor typed
-    next."""
+    """A question about a guess. written: the story's tokens after the opening; typed: the words that the
+    visitor typed next.
+    """
 
     written: Annotated[list[_Token], Field(max_length=MOST_WRITTEN)]
     typed: Annotated[str, Field(max_length=MOST_TYPED)]
 
 
 class Whole(Story):
-    """A story and the number of tokens that the target writes alone."""
+    """A request that the target writes a story alone, with this number of tokens."""
 
     length: Annotated[int, Field(ge=1, le=MOST_WRITTEN + MOST_GUESSED + 1)]
 
@@ -69,12 +71,12 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
 
 
 def _guessed(pair: Pair, asked: Guess) -> Answer:
-    """Verify what the visitor typed.
+    """Verify the words that the visitor typed.
 
-    The answer has these fields. tokens: id, text and kind of each token that the call yields. guess:
-    text, status and target probability of each typed token. others: for each other drafter, how many
-    tokens it drafted at the same place, how many were accepted, and the seconds that it took. ended:
-    whether the story is over.
+    The answer has these fields. tokens: id, text and kind of each token that the call yields. guess: text,
+    status and target probability of each typed token. others: for each other drafter, how many tokens it
+    drafted at the same place, how many were accepted, and the seconds that it took. ended: whether the story
+    is over.
     """
     small, prompt_ids = _begun(pair, asked)
     # The error message names an id that is no token. The slice keeps the ids before it out of the message.
@@ -102,7 +104,7 @@ def _guessed(pair: Pair, asked: Guess) -> Answer:
 
 
 def _alone(pair: Pair, asked: Whole) -> Answer:
-    """Token ids and text of the story when the target writes it alone, one call per token."""
+    """Let the target write the story alone, one call per token. The answer has the token ids and the text."""
     small, prompt_ids = _begun(pair, asked)
     plain = specdec.generate(
         small,
@@ -117,7 +119,7 @@ def _alone(pair: Pair, asked: Whole) -> Answer:
 
 
 def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
-    """The pair of small models and the token ids of the opening."""
+    """The small models that play, and the token ids of the story's opening."""
     small = story_models(pair)
     lazy.use_threads(small)
     prompt_ids = small.encode(story.prompt)
@@ -137,7 +139,7 @@ def story_models(pair: Pair) -> ModelPair:
 
 
 def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]]:
-    """Tokenize the typed words twice: as typed, and with a space in front if there is none.
+    """The typed words as tokens, in two versions: as typed, and with a space in front if there is none.
 
     Both versions are drafted side by side, so that a missing space does not spoil a good guess.
     """
@@ -152,7 +154,7 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 
 def _agreed(reading: Sequence[int], round: Round) -> int:
-    """The number of leading tokens of this reading that the round accepted."""
+    """How many tokens at the start of this version of the guess the round accepted."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(
         (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)

@@ -18,10 +18,11 @@ from specdec.topology import Path
 
 
 class Written:
-    """A drafter that proposes continuations written by people. It merges equal beginnings into one tree.
+    """A drafter that proposes texts written by people.
 
-    continuations: a list of token ids for each one, in order of priority; repeated and empty ones add
-    nothing. topology: a tree into which all of them fit.
+    Texts with the same beginning share the nodes of that beginning in the draft tree. continuations: a list
+    of token ids for each one, in order of priority; repeated and empty ones add nothing. topology: a tree
+    into which all of them fit.
     """
 
     name = "people"
@@ -66,8 +67,9 @@ def played(
 
 
 class Kept(NamedTuple):
-    """The result of one drafter in one round: the numbers of drafted and of accepted tokens, and the seconds
-    of drafting."""
+    """How well one drafter did in one round: the number of tokens that it drafted, how many of them were
+    accepted, and the seconds that drafting took.
+    """
 
     drafted: int
     accepted: int
@@ -82,7 +84,8 @@ def in_their_place(
     drafter: Any = None,
     **sampling: Any,
 ) -> Kept:
-    """Run the same round with the pair's draft model or another drafter, and with a tree of the same shape.
+    """Run the same round again with another drafter, by default the pair's draft model, on a tree of the same
+    shape.
 
     tree: `Written.topology`. ValueError as in `specdec.stream`.
     """

@@ -27,17 +27,18 @@ from specdec.trace import Token
 MOST_CHARACTERS = 24
 """Most characters of one proposal."""
 MOST_PROPOSALS = 8
-"""Most different proposals in the tree. Those that most students made are taken."""
+"""The most proposals in the tree: those that most students made."""
 LONGEST = 96
 """The text ends with the round in which it reaches this many tokens."""
 _MOST_TOKENS = 6
-"""Most tokens of one proposal, and of the rest of a word that the target began."""
+"""The most tokens of one proposal, and the most tokens with which the target completes a word."""
 _MARKS = 2
-"""Most combining marks on a letter. Languages that people type on a phone need no more."""
+"""The most combining marks (such as accents) that a letter may have. No language that people type on a phone
+needs more."""
 _SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]
-"""A token's text and its kind."""
+"""A piece of the text: a token's text and its kind."""
 
 
 @dataclass
@@ -59,8 +60,9 @@ class Checked:
 
 @dataclass
 class Drafting:
-    """A text that a class drafts. number: the current round; result: its result, or None while the class
-    proposes."""
+    """A text that a class drafts, round by round. number: the number of the current round; result: the result
+    of this round, or None while students still send proposals.
+    """
 
     prompt: str
     text_ids: list[int]

@@ -1,5 +1,6 @@
-"""The lecturer's side, which opens a room beside the lessons and shows the room above every tab, and the
-student's page."""
+"""The parts of the page for a lecturer, who opens a room beside the lessons and sees it above every view, and
+the page for students.
+"""
 
 from __future__ import annotations
 
@@ -46,5 +47,5 @@ def bar(pair: Pair) -> frame.Part:
 
 
 def panel() -> frame.Part:
-    """The part of the lessons' tab in which the lecturer opens and closes a room."""
+    """The part of the lessons' view in which a lecturer opens and closes a room."""
     return frame.panel("classroom", frame.template("classroom/panel"))

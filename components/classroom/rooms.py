@@ -100,14 +100,19 @@ class Room:
         self.changed()
 
     def _longest_away(self) -> str | None:
-        """The token of the student who would lose their place next, or None if all students are here."""
+        """The token of the student who loses their place when a new one enters the full room.
+
+        None if all are present.
+        """
         answered = {token for values in self._answered() for token in values}
         latest = self._clock() - PRESENT
         away = [(token in answered, last, token) for token, last in self._students.items() if last <= latest]
         return min(away)[2] if away else None
 
     def _answered(self) -> list[dict[str, Any]]:
-        """The answers to each question, and the proposals of the current round, by student."""
+        """All records of what students sent: for each question its answers by student, and the current
+        round's proposals by student.
+        """
         return [*self._answers.values(), *([self.drafting.proposed] if self.drafting else [])]
 
     def leads(self, token: str) -> bool:
@@ -126,7 +131,7 @@ class Room:
 
     @property
     def last_request(self) -> float:
-        """When the page of anyone in the room last sent a request."""
+        """The time at which a page of this room, the lecturer's or a student's, last sent a request."""
         return max(self.quiet_since, self._led, *self._students.values())
 
     @property
@@ -208,7 +213,9 @@ class Room:
             self._to_students = asyncio.Event()
 
     async def news(self, leads: bool, seconds: float) -> None:
-        """Wait until the lecturer or the students have something new to see, at most this long."""
+        """Wait until the room has changed for the lecturer or for the students, but at most this many
+        seconds.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await (self._to_lecturer if leads else self._to_students).wait()
@@ -270,7 +277,10 @@ class Rooms:
             self.close(room)
 
     def _make_way(self, own: int) -> None:
-        """Close one room for an address that has `own` rooms. `HTTPException` if none may be closed."""
+        """Close one room, so that an address that has `own` rooms already can open another.
+
+        `HTTPException` if none may be closed.
+        """
         rooms = self._rooms.values()
         quietest = min(rooms, key=lambda room: room.last_request)
         address, count = Counter(room.address for room in rooms).most_common(1)[0]
@@ -289,6 +299,9 @@ class Rooms:
 
 
 def _emptiest(room: Room) -> tuple[int, bool, float]:
-    """The sort key of rooms by how little is lost with them: few students, then an absent lecturer, then a
-    new room."""
+    """The sort key for the choice of a room to close.
+
+    The first one has the fewest students; among equal ones, an absent lecturer; among these, it was opened
+    first.
+    """
     return room.here, room.is_led, room.opened

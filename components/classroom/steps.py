@@ -1,4 +1,4 @@
-"""The steps of a lesson as a class sees them, and the check of an answer."""
+"""The content of a lesson's steps for the pages of a class, and the check of a student's answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _lessons() -> dict[str, dict[str, Any]]:
 
 
 def checked(place: Place) -> Place:
-    """The place if it exists. ValueError names the value that does not fit."""
+    """Check that the lessons have this place, and return it. ValueError names the value that does not fit."""
     if place.lesson not in _lessons():
         raise ValueError(f"lesson = {place.lesson!r:.60} is not one of {', '.join(_lessons())}")
     last = len(_lessons()[place.lesson]["questions"]) + 1

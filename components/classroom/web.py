@@ -42,14 +42,13 @@ current."""
 _SEED = 2026
 _PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
-"""Units of `limits.units` that a request costs: `_PRICES` has those that cost more than `_PRICE`. A "join"
-costs so much that one address can try only ten codes a second in the long run.
-"""
+"""What a request of a class costs, in the units of `limits.units`. `_PRICE` is the usual cost, and `_PRICES`
+lists the requests that cost more. A "join" costs so much that one address can try only ten codes a second in
+the long run."""
 
 _LOOKS = 20.0, 4.0
-"""Requests of one token for a room's state: how many at once, and how many per second in the long run. A
-request with an old version is answered at once, so nothing else slows its client down.
-"""
+"""How often one client may request the state of a room: so many requests at once, and so many per second in
+the long run. A request with an old version is answered at once, so nothing else slows its client down."""
 
 _Token = Annotated[str, Header(alias="x-class-token")]
 _Code = Annotated[str, Field(max_length=24)]
@@ -222,7 +221,9 @@ def _drafting(room: Room) -> drafting.Drafting:
 
 
 def _code(text: str) -> str:
-    """A typed code in the form that rooms use. People type it in lower case, with spaces or hyphens in it."""
+    """Converts a code as people type it, in lower case and with spaces or hyphens, to the form that rooms
+    use.
+    """
     return "".join(c for c in text.upper() if c.isalnum())
 
 

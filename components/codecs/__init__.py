@@ -1,1 +1,1 @@
-"""The tab "Codecs": channel simulation and Tunstall codes."""
+"""The laboratory "Codecs": channel simulation, which sends random samples in few bits, and Tunstall codes."""

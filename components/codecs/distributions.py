@@ -19,13 +19,14 @@ MOST_TOKENS = 20
 _SHOWN = 12
 """The number of indices that are shown."""
 _COUNTED = 64
-"""Indices whose probabilities are computed one by one. Entropies include all later indices in closed form."""
+"""The number of indices whose probabilities are computed one by one. All later ones enter the entropies by a
+formula."""
 
 _Weights = Annotated[list[Weight], Field(min_length=2, max_length=MOST_TOKENS)]
 
 
 class Distributions(Question):
-    """A codec, and the weights of each token under P and Q."""
+    """A question about one codec: its name, and the weights of the tokens under P and under Q."""
 
     method: channel.Method
     p: _Weights
@@ -34,7 +35,7 @@ class Distributions(Question):
 
 @answers
 def distributions(asked: Distributions) -> Answer:
-    """The distributions of the index for one P and Q, with and without replacement."""
+    """Compute each index's probability for P and Q, if proposals are drawn with and without replacement."""
     method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
     if len(p) != len(q):
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
@@ -88,4 +89,5 @@ _REPLACEMENT = {
         "which counts only points with a new token, like ERSD's children and the index above",
     ),
 }
-"""How an index is counted: with and without replacement."""
+"""For each codec, what drafts with and without replacement mean: clauses of the sentence in
+`_about_entropies`."""

@@ -21,7 +21,8 @@ PRESETS = [
     ["equal", ["a", "b", "c", "d"], [0.4, 0.3, 0.2, 0.1], [0.4, 0.3, 0.2, 0.1]],
     ["one of eight", list("abcdefgh"), [1, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1]],
 ]  # fmt: skip
-"""Name, tokens, P, Q. The first row has the tokens of the paper's Figure 2, but not its probabilities."""
+"""Example distributions: name, tokens, P and Q. The first one has the tokens of the paper's Figure 2, but not
+its probabilities."""
 
 
 def panel() -> frame.Part:

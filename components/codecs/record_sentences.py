@@ -1,4 +1,5 @@
-"""Record the sentences of the codec tab: `python -m components.codecs.record_sentences` takes half a minute.
+"""Record the sentences of the codec laboratory: `python -m components.codecs.record_sentences` takes half a
+minute.
 
 The embedded pair writes each sentence through a codec. At every position Alice has P, the target's
 distribution of its likeliest tokens (top-k sampling), and Bob has Q, the draft's distribution. In Q all other
@@ -46,7 +47,9 @@ def main() -> None:
 
 
 def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
-    """One sentence: the codec's messages, and the tokens' texts, p and q of each position."""
+    """Record one sentence: the messages that the codec sends, and for each position the texts, p and q of the
+    tokens.
+    """
     ids, positions = pair.encode(prompt), []
     sent: list[int] = []
     while len(sent) < MOST_TOKENS:
@@ -71,8 +74,9 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
 
 
 def target_and_draft(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
-    """The most likely tokens of P in decreasing order, and p and q of them. The last entry stands for all
-    other tokens.
+    """The likeliest tokens under P in decreasing order, with their p and q.
+
+    The last entry stands for all other tokens.
     """
     from specdec.learn import scored  # late: the page imports this file and must not wait for transformers
 

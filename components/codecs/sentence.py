@@ -21,7 +21,7 @@ from specdec.figures.looks import BOUND, INK, axes, line
 
 View = dict[str, Any]
 _SHOWN = 12
-"""Most proposals of a message that are shown."""
+"""The largest number of proposals that are shown for one token."""
 
 
 @cache
@@ -31,7 +31,9 @@ def recorded() -> dict[str, Any]:
 
 
 class Sentence(Question):
-    """Send a recorded sentence, which is given by its number. seed: None means the recorded seed."""
+    """A question: send the recorded sentence with this number. seed: the seed of the shared randomness; None
+    takes the recorded one.
+    """
 
     sentence: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
@@ -73,7 +75,9 @@ def _token(
     zipf: np.ndarray,
     method: channel.Method,
 ) -> View:
-    """One message: Alice's index, its bits, and the token that Bob decodes with q and the seed alone."""
+    """Send one token: Alice's index, the bits of its code, and the token that Bob decodes from q and the seed
+    alone.
+    """
     decode, index = channel.DECODERS[method], message.index
     received = decode(index, at["q"], seed, n)
     assert received == message.token_id, "Bob decodes Alice's token"
@@ -94,7 +98,7 @@ def _token(
 
 
 def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method: str) -> list[list[str]]:
-    """Rows of a name, the bits of the whole sentence, and the bits per token."""
+    """The rows of the table of totals: a name, the bits of the whole sentence, and the bits per token."""
     bound, constant, source = BOUNDS[method]
     coded = channel.encode_indices(indices, zipf)
     assert channel.decode_indices(coded, len(indices), zipf) == indices

@@ -16,11 +16,13 @@ from specdec.figures.looks import BOUND, INK, axes, line
 
 View = dict[str, Any]
 MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
-"""The most letters of a source's alphabet, the largest k, and the most letters of the word to encode."""
+"""Limits of a question: letters of the source's alphabet, k, and letters of the word to encode."""
 
 
 class Word(Question):
-    """The weights of a source's letters a, b, ..., the inner nodes of its code's tree, and a word."""
+    """A question: the weights of the source's letters a, b, ..., the number k of inner nodes of its code's
+    tree, and the word to encode.
+    """
 
     weights: Annotated[list[Weight], Field(min_length=2, max_length=MOST_SYMBOLS)]
     k: Annotated[int, Field(ge=0, le=MOST_K)]

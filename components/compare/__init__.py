@@ -1,1 +1,1 @@
-"""The tab "Compare": three methods side by side, from one prompt and one seed."""
+"""The view "Compare": several methods side by side, from one prompt and one seed."""

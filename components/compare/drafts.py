@@ -1,4 +1,5 @@
-"""The drafts that a comparison can use with one target: good, perfect and deliberately bad ones.
+"""The draft models that the columns of a comparison can use with the same target: a good, a perfect and
+deliberately bad ones.
 
 Under ERSD the text is the same with every draft. A bad draft only lowers the tokens per target call.
 """
@@ -30,12 +31,16 @@ LABELS = {
 """The label of each draft, by name."""
 
 _ERRORS = 2.0
-"""Standard deviation of the noisy draft's errors, in nats. Such errors lower the acceptance by about half."""
+"""Standard deviation of the errors that are added to the noisy draft's logits, in nats. They lower the
+acceptance by about half."""
 _ERRORS_SEED = 0x6E6F_6973_7921
 
 
 class Drafts:
-    """The drafts for one pair's target. Measurements of a draft are kept as long as the pair exists."""
+    """The drafts for the target of one pair.
+
+    What was measured about a draft is stored as long as the pair exists.
+    """
 
     def __init__(self, pair: Pair):
         self.pair = pair
@@ -43,14 +48,16 @@ class Drafts:
         self._pairs: WeakKeyDictionary[Pair, dict[str, Pair]] = WeakKeyDictionary()
 
     def now(self) -> Drafts:
-        """The drafts of the pair that is current now. They stay the same if another pair is loaded
-        meanwhile."""
+        """The drafts for the pair that is in use now.
+
+        The object does not change if another pair is loaded later.
+        """
         drafts = Drafts(present(self.pair))
         drafts._pairs = self._pairs
         return drafts
 
     def pair_with(self, name: str) -> Pair:
-        """The target with the draft of that name. ValueError lists the known names."""
+        """The pair of the target and the draft with this name. ValueError lists the known names."""
         pair = present(self.pair)
         if among("draft", name, LABELS) == "own":
             return pair
@@ -99,7 +106,7 @@ class NoisyDraft:
 
 
 class NoisySession:
-    """A session of a model with fixed noise, `errors` [vocabulary], added to its logits."""
+    """A session of a model whose logits get a fixed error for each token: `errors` [vocabulary]."""
 
     must_catch_up = False
 

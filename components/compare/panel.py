@@ -35,18 +35,19 @@ EXAMPLES = {
     "ERSD, four trees": "ersd.simple.own,ersd.sequence.8.own,ersd.batch.8.own,ersd.specinfer.8.own",
     "GSD, four drafts": _each_draft("gsd"),
 }
-"""Choices of columns, in the notation of `assets/compare/columns.js`. The tab opens with the first one."""
+"""Examples of columns, by title, in the notation of `assets/compare/columns.js`. The view opens with the
+first one."""
 
 SHARED: dict[bool, dict[str, Any]] = {
     True: {"prompt": controls.QUESTIONS[0], "seed": 7, "length": 64, "temperature": 0.7},
     False: {"prompt": controls.STORIES[0], "seed": 7, "length": 64, "temperature": 1},
 }
-"""The values of the form when the tab opens. The key says whether the page's models chat."""
+"""The first values of the form. The key says whether the page's models chat."""
 RECORDED = {
     chats: ASSETS / "results" / f"{name}.json" for chats, name in ((True, "compare.chat"), (False, "compare"))
 }
-"""The comparisons with which the tab can open, by whether the page's pair is a chat model.
-`record_columns` writes them."""
+"""The files of the recorded comparisons that the view opens with. The key says whether the page's models
+chat. `record_columns` writes the files."""
 
 
 def panel(pair: Pair) -> frame.Part:

@@ -1,4 +1,4 @@
-"""Record the comparisons that the tab opens with: `python -m components.compare.record_columns`.
+"""Record the comparisons that the view opens with: `python -m components.compare.record_columns`.
 
 Prompt and seed decide the texts. The seconds were measured on the recording machine. They are medians of
 several recordings.
@@ -22,7 +22,7 @@ _RECORDINGS = 7
 
 
 def main() -> None:
-    """Decode the columns of the first example with both pairs, and write the data of their views."""
+    """Decode the columns of the first example with both pairs, and write both comparisons to their files."""
     for name in ("smollm2", "stories"):
         write(specdec.load_pair(name))
 

@@ -21,7 +21,8 @@ REFERENCE = "reference"
 MOST_COLUMNS = 4
 
 _OWN = ("method", *(name for name, row in TABLE.items() if "method" in row.setting.unless))
-"""The settings of each column: the method, and what only drafting methods use."""
+"""The names of the settings that each column has for itself: the method, and all settings that only drafting
+methods use."""
 _SHARED = [name for name in TABLE if name not in _OWN]
 
 
@@ -68,7 +69,10 @@ def _shared(request: Any) -> VisitorSettings:
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The models to use. ValueError if the reference in the request was measured with other models."""
+    """These models, which are loaded now.
+
+    ValueError if the request's reference was measured with other models.
+    """
     if not request.get("reference") and request.get("models") != models:
         raise ValueError(
             "other models were loaded since these texts were written; press Run to compare again"
@@ -90,7 +94,10 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
 def _column(
     interval: float, seat: seats.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
-    """The updates of one column. An error becomes a message that names the column."""
+    """Run one column and yield its updates.
+
+    An error becomes an update with a message that names the column.
+    """
     name: str = wanted["name"]
     own: dict[str, Any] = {part: wanted.get(part, TABLE[part].setting.default) for part in _OWN}
     try:

@@ -1,1 +1,3 @@
-"""The tab "Decode": controls, models, text, rounds, tree and race, and recorded runs."""
+"""The view "Decode": a run with its controls, its text, the tree and the race of each round, and recorded
+runs.
+"""

@@ -1,5 +1,6 @@
-"""`python -m components.decode` serves this tab alone, and `python -m components.decode tree race` only the
-named panels, with a short run."""
+"""`python -m components.decode` serves this view alone, and `python -m components.decode tree race` only the
+named panels, with a short run.
+"""
 
 import sys
 

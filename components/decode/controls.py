@@ -37,7 +37,7 @@ QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
 CODE = shipped.CODE_QUESTIONS.read_text().splitlines()
 """Questions to ask a model that writes code."""
 ANSWER = 128
-"""Most tokens of a chat model's answer, if the visitor changes nothing; a recorded answer may be shorter."""
+"""The length that the form of a chat model opens with, in tokens. A recorded answer may be shorter."""
 _STORY_WORDS = ("Lily", "A red ball", "A hungry dog", "A shiny key", "A little star", "An old boat")
 _WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
 _CODE_WORDS = ("Prime numbers", "Fibonacci", "Word counts", "Binary search", "A stack", "SQL")
@@ -46,7 +46,8 @@ _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for n
 _FIRST = ("topology", "k", "max_new_tokens")
 _LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
 _ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
-"""The settings whose fields are first and last among the settings, and those with a place outside of them."""
+"""The order of the fields in the drawer of settings: these settings come first, these come last, and these
+have a place outside of the drawer."""
 
 _form = Form(PART, ids="")
 
@@ -88,7 +89,10 @@ def panel(pair: Pair) -> frame.Part:
 
 
 def _fields(opening: dict[str, Any]) -> frame.Part:
-    """The fields of all settings but `_ELSEWHERE`. A setting without a place of its own is in the middle."""
+    """The fields of all settings except those in `_ELSEWHERE`.
+
+    Settings that are neither in `_FIRST` nor in `_LAST` are in the middle.
+    """
     values = {name: opening[name] for name in ("max_new_tokens", "seed", "temperature")}
     values["k"] = len(opening["paths"])
     if opening["chat"]:

@@ -62,7 +62,9 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
 
 
 def settings(pair: LazyPair) -> frame.Part:
-    """The chat template for the settings of a run, and a link to the panel."""
+    """The parts of the drawer of settings that concern the models: the box for the chat template, and a link
+    to this panel.
+    """
     shown = {} if pair.chats else {"shown": False}
     chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, **shown)
     return chat + frame.Part(_LINK)
@@ -75,14 +77,16 @@ class Cancel(Question):
 
 
 class Named(Question):
-    """A pair to describe, and the device that the pair would be loaded to."""
+    """A question about one pair: its name, and the device to which it would be loaded."""
 
     pair: str
     device: str = "auto"
 
 
 def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
-    """The functions that the panel calls: to ask for the load's state, cancel it, or describe a pair."""
+    """The server functions of the panel: one returns the state of the loading, one cancels it, and one
+    describes a pair.
+    """
 
     async def state(_: Any = None) -> Answer:
         """The state of the load; see `Loading.state`."""
@@ -177,7 +181,9 @@ def _facts(name: str, device: str) -> str:
 
 
 def _memory(needs: dict[str, int], device: str) -> str:
-    """How much memory a pair needs, and how much is free. needs: bytes, by the text that follows each."""
+    """A sentence about how much memory a pair needs and how much is free. needs: numbers of bytes; the keys
+    are the words that follow each number.
+    """
     from specdec.models import free_memory, memory
 
     words = " or ".join(f"{memory.gigabytes(bytes)}{after}" for after, bytes in needs.items())

@@ -1,4 +1,4 @@
-"""The layout of the tab: the controls, the text, the tree beside the race, the player, the statistics."""
+"""The layout of the view: the controls, the text, the tree beside the race, the player and the statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAIR = (
 
 
 def panel(pair: Any) -> frame.Part:
-    """The whole tab."""
+    """The whole view."""
     pair = lazy.shared(pair)
     form = controls.panel(pair)
     return frame.box(

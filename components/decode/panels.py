@@ -26,7 +26,7 @@ def of_run(name: str, **props: Any) -> frame.Part:
 
 
 def offline() -> str:
-    """The panels as HTML in the layout of the tab."""
+    """The panels as HTML in the layout of the page, for the player of a saved run."""
     text, tree, race, stepper, statistics = map(_block, ("text", "tree", "race", "stepper", "statistics"))
     return f'<div id="page">\n{text}<div id="figures">\n{tree}{race}</div>\n{stepper}{statistics}</div>\n'
 

@@ -36,14 +36,16 @@ NAMES = {
     "stories": ("stories/target", "stories/draft"),
     "coder": ("Qwen2.5-Coder-1.5B-Instruct", "Qwen2.5-Coder-0.5B-Instruct"),
 }
-"""The names of target and draft in the records of each pair."""
+"""For each pair, the short names of target and draft that its recorded runs contain."""
 MOST_BYTES = 1_000_000
 """Most bytes of a recorded run, because the page must start to play it within a second."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment at which a run shows its subject (round and step count from 0). A higher score is better."""
+    """The moment of a run that shows its subject best. round and step count from 0; a higher score means that
+    the moment shows it better.
+    """
 
     round: int
     step: int
@@ -90,8 +92,10 @@ class Wanted:
 
 
 def telling(run: Generation) -> Moment | None:
-    """A round with a whole tree and as many tokens as possible. Its last token is a word that replaced
-    another."""
+    """The moment of a round that has a tree of full size and yields as many tokens as possible.
+
+    Its last token must be a word that replaced another.
+    """
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
         if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):
@@ -100,7 +104,9 @@ def telling(run: Generation) -> Moment | None:
 
 
 def long_run(run: Generation) -> Moment | None:
-    """A round whose whole sequence is accepted, in a run with high acceptance."""
+    """The moment of a round in which the whole drafted sequence is accepted, in a run with high
+    acceptance.
+    """
     for round in run.rounds:
         if len(round.nodes) == len(run.paths) == round.num_accepted:
             return Moment(round.number, round.num_accepted, run.block_efficiency)
@@ -108,7 +114,9 @@ def long_run(run: Generation) -> Moment | None:
 
 
 def early_rejection(run: Generation) -> Moment | None:
-    """The first drafted token is rejected by a clear margin, so everything drafted after it is lost."""
+    """The moment of a round in which the first drafted token is rejected by a clear margin, so that all
+    tokens drafted after it are lost.
+    """
     first = run.rounds[0].steps[0]
     if first.kind != "residual" or len(first.trials) != 1:
         return None
@@ -117,8 +125,9 @@ def early_rejection(run: Generation) -> Moment | None:
 
 
 def parting(gsd: Generation, ersd: Generation) -> Moment | None:
-    """Both methods draft the same tree after the same text, and only one of them accepts; later moments score
-    higher."""
+    """The moment at which the two methods part: they draft the same tree after the same text, and only one of
+    them accepts a token. Later moments score higher.
+    """
     for one, other in zip(gsd.rounds, ersd.rounds, strict=False):
         if [token.id for token in one.tokens] == [token.id for token in other.tokens]:
             continue
@@ -138,8 +147,10 @@ def drafted(round: Round) -> list[tuple[Any, int]]:
 
 
 def wide_tree(run: Generation) -> Moment | None:
-    """A late alternative of a wide tree is accepted. The moment with the highest child index wins, then the
-    one with the most accepted tokens."""
+    """The moment at which a late alternative of a wide tree is accepted.
+
+    A higher child index scores higher; among equal ones, more accepted tokens do.
+    """
     accepted = [
         (max(node.path), round.num_accepted, round.number)
         for round in run.rounds
@@ -154,7 +165,9 @@ def wide_tree(run: Generation) -> Moment | None:
 
 
 def undrafted(run: Generation) -> Moment | None:
-    """The target's winner is far back in the draft's race: no tree of this size would have contained it."""
+    """The moment at which the target's winner is so late in the draft's race that no tree of this size would
+    have contained it.
+    """
     moments = []
     for round in run.rounds:
         step = round.steps[-1]
@@ -182,9 +195,8 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
 """A tree of 8 tokens, as the page measures it for a good draft."""
 OPENING_DRAFTS = {"smollm2": 4, "coder": 7}
-"""Drafted tokens of the tree in each pair's first run. A call over them and the last token costs little more
-than a call over one token.
-"""
+"""For each pair, the number of drafted tokens per round in the run that the page opens with. A target call
+over so many tokens costs little more than a call over one."""
 
 WANTED = [
     Wanted(
@@ -339,7 +351,7 @@ def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
 
 
 def ends_well(runs: list[Generation]) -> bool:
-    """Whether every run has its full length and few line ends. Such a run can be read aloud."""
+    """Whether every run has its full length and few line ends, so that it reads like a text."""
     return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
 
 
@@ -364,7 +376,7 @@ def write(
 
 
 def with_times(run: Generation, repeats: Repeats) -> str:
-    """The run's JSON. The rounds of plain decoding and the times of all repeats are added to it."""
+    """The run as JSON, with the rounds of plain decoding and the times of all repeats added."""
     timings = tuple(
         Timing(**{name: tuple(round(each, 6) for each in seconds) for name, seconds in repeat.items()})
         for repeat in repeats.seconds

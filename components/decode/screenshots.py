@@ -24,7 +24,8 @@ PICTURES = {
     "desktop": ("", "window.specdec?.store.state.recorded && document.querySelector('#tree .drawing .node')"),
     "compare": ("?tab=compare", "document.querySelectorAll('#compare .tokens .token').length > 100"),
 }
-"""The address of each picture and the condition that must hold before it is taken, by name."""
+"""For each picture, by name: the address of the page, and a JavaScript condition that must hold before the
+picture is taken."""
 MOVING = "opening.webp"
 """The moving picture of the page's first seconds, as a new visitor sees them."""
 _SECONDS, _EVERY = 22, 0.25
@@ -101,7 +102,10 @@ def _film(page: Any, address: str) -> None:
 
 
 def _address(server: subprocess.Popen[str]) -> str:
-    """The address that the server prints as soon as it answers. ValueError if it ends before."""
+    """The server's address. The server prints it as soon as it answers requests.
+
+    ValueError if the server ends before.
+    """
     for line in server.stdout or ():
         if found := re.search(r"http://\S+", line):
             return f"{found[0].rstrip('/')}/"

@@ -21,7 +21,7 @@ long."""
 
 
 def _sent(file: Path) -> str:
-    """A recorded run as the browser gets it."""
+    """The text of a recorded run in the form that is sent to browsers, with shortened numbers."""
     shortened: Any = json.loads(
         file.read_text(), parse_float=lambda digits: float(f"{float(digits):.{_DIGITS}g}")
     )
@@ -46,6 +46,6 @@ def entries(chats: bool = True) -> list[dict[str, Any]]:
 
 
 def opening(chats: bool) -> dict[str, Any]:
-    """The run that the page opens with. Its settings but the length are the page's defaults."""
+    """The run that the page opens with. Apart from the length, its settings are the page's defaults."""
     run: dict[str, Any] = json.loads((FOLDER / f"{OPENINGS[chats]}.json").read_text())
     return run

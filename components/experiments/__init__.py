@@ -1,1 +1,1 @@
-"""The tab "Experiments": the paper's figures and findings, from results on file."""
+"""The view "Experiments": the paper's figures and findings, from stored results."""

@@ -20,11 +20,11 @@ from specdec.phrases import number, with_interval
 Summary = Mapping[str, Any]
 Row = Mapping[str, Any]
 _PAIRS = {"stories": ("target", "circle"), "smollm2": ("draft", "square"), "random": ("batch", "diamond")}
-"""Colours and marks of the pairs."""
+"""The colour and the mark of each pair of models."""
 
 
 def views() -> list[dict[str, Any]]:
-    """The views of the committed results."""
+    """The views of these results, which are stored in the repository."""
     return files.views({"rounding": rounding, "limits": limits, "lists": lists, "ahead": ahead})
 
 
@@ -33,7 +33,9 @@ def _place(name: str) -> str:
 
 
 def rounding(summary: Summary) -> dict[str, Any]:
-    """How often rounding changes a token: in one race, in greedy decoding, and the race's upper bound."""
+    """The view of how often rounding changes a token: in one race, in greedy decoding, and an upper bound for
+    the race.
+    """
     fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
     points = [
         row | {field: {end: value and 100 * value for end, value in row[field].items()} for field in fields}
@@ -94,7 +96,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
 
 
 def limits(summary: Summary) -> dict[str, Any]:
-    """Tokens per target call against k: what ERSD measured on the optimal tree, and several upper bounds."""
+    """The view of tokens per target call against k: those that ERSD reached on the optimal tree, and several
+    upper bounds.
+    """
     points = [{"pair": pair} | row for pair, own in summary["pairs"].items() for row in own["points"]]
     figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
     for pair, rows in _by_pair(points).items():
@@ -150,7 +154,9 @@ tighter than Lemma m."""
 
 
 def lists(summary: Summary) -> dict[str, Any]:
-    """The acceptance of n drafts from one race, from n races, and the optimum."""
+    """The view of acceptance with n drafts: the first arrivals of one race, the winners of n races, and the
+    optimum.
+    """
     figure = axes("drafts of one position", "probability of acceptance", 400)
     for pair, rows in _by_pair(summary["points"]).items():
         hue, mark = _PAIRS[pair]
@@ -193,7 +199,9 @@ def lists(summary: Summary) -> dict[str, Any]:
 
 
 def ahead(summary: Summary) -> dict[str, Any]:
-    """How often the right continuation was prepared, and the largest possible gain."""
+    """The view of drafting ahead: how often the right continuation was prepared, and the largest gain that
+    this allows.
+    """
     figure = axes("prepared continuations m", "the right one is among them", 400, xaxis_type="log")
     parts = []
     for pair, values in summary["pairs"].items():

@@ -53,7 +53,7 @@ def measured(
 def _beyond(high: float | None, low: float | None, positive: bool = False) -> float:
     """The length of one half of an error bar, or 0 if it is unknown.
 
-    On a logarithmic axis the lower end stays within a power of ten of the value. Otherwise it would dominate
+    On a logarithmic axis the lower end is at least a tenth of the value, because a longer bar would dominate
     the plot.
     """
     if high is None or low is None:
@@ -62,10 +62,10 @@ def _beyond(high: float | None, low: float | None, positive: bool = False) -> fl
 
 
 def spread(row: Mapping[str, Any]) -> list[str]:
-    """The cells of a value and of its interval."""
+    """Two cells of a table: a value and its interval."""
     return [number(row["value"]), phrases.interval(row)]
 
 
 def chosen(rows: Rows, **wanted: Any) -> list[Mapping[str, Any]]:
-    """The rows with these entries."""
+    """Those rows of a summary that have these values under these names."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]

@@ -175,9 +175,10 @@ def difference(summary: Summary) -> dict[str, Any]:
 
 
 def _add_strategies(figure: go.Figure, rows: Rows, method: str, positive: bool = False) -> Rows:
-    """Adds the measured and predicted values of each strategy. Returns the rows of all strategies.
+    """Adds to the figure the measured and the predicted values of each strategy.
 
-    Each row has its place on the x axis, `at`, and the words for it, `where`.
+    Returns the summary's rows of all strategies. Each row also has `at`, its place on the x axis, and
+    `where`, the words for this place.
     """
     shown: list[Mapping[str, Any]] = []
     for strategy in FIXED:

@@ -34,7 +34,9 @@ def views() -> list[dict[str, Any]]:
 
 
 def rules(summary: Summary) -> dict[str, Any]:
-    """Each rule's tokens per target call on each tree, compared with GSD's."""
+    """The view of all rules on the same trees: by how many tokens per target call each rule differs from
+    GSD.
+    """
     figure = axes("tree", "more than GSD, tokens per target call", 360)
     warm, cold = (chosen(summary["points"], temperature=heat) for heat in (1.0, 0.0))
     trees = _names(warm, "tree")
@@ -85,9 +87,8 @@ def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
 
 
 def draft_temperature(summary: Summary) -> dict[str, Any]:
-    """ERSD's tokens per target call by the temperature of its draft, one curve for each tree.
-
-    The text is the same at all temperatures.
+    """The view of ERSD's tokens per target call against the temperature of its draft, with one curve for each
+    tree. The temperature of the draft does not change the text.
     """
     figure, parts = axes("temperature of the draft", "tokens per target call", 360), []
     for tree in _names(summary["points"], "tree"):

@@ -37,7 +37,10 @@ def views() -> list[dict[str, Any]]:
 
 
 def view(summary: Summary) -> dict[str, Any]:
-    """Tokens per second against k, a curve for each number of texts; the fastest k of each, and its gain."""
+    """The view of tokens per second against k.
+
+    Each number of texts has a curve, its fastest k, and the gain of that k.
+    """
     points, about = summary["points"], summary["machine"]
     curves = {
         at_once: _curve(summary, at_once) for at_once in dict.fromkeys(row["at_once"] for row in points)
@@ -98,7 +101,7 @@ def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
 
 
 def fastest(rows: Rows) -> Mapping[str, Any]:
-    """The point with the highest speed relative to k = 0, which was measured in the same repeats."""
+    """The point with the highest speed relative to k = 0. Both were measured in the same repeats."""
     return max(rows, key=lambda row: row["gain"]["value"])
 
 

@@ -36,8 +36,10 @@ def use(path: Path) -> None:
 
 @answers
 def shipped(_: Any) -> Answer:
-    """The view of `--results FILE` if one was given, otherwise of the committed results, which also has
-    figures that are not in the paper."""
+    """The view of the file that `--results` names.
+
+    Without one it is the view of the stored results, which also has figures that are not in the paper.
+    """
     if _own is not None:
         return _own
     shown = view(json.loads(files.SHIPPED.read_text()))

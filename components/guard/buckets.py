@@ -1,4 +1,5 @@
-"""One token bucket for each address. Every request that starts work takes units from it.
+"""Limits how much work each address starts, by token buckets: each address has a bucket of units, and
+every request that starts work takes some of them.
 
 A bucket is large, so that a class behind one address can arrive at once, and it refills slowly. While a
 bucket is empty, requests are delayed to the refill rate. Above a delay of `LONGEST` they are refused.
@@ -18,9 +19,8 @@ ADDRESSES = 4096
 
 
 class Buckets:
-    """One bucket per key. most: the units that a bucket holds; rate: those that it gains per second.
-
-    A bucket is stored as the time at which it is no longer below zero.
+    """A bucket of units for each key. most: the units in a full bucket; rate: the units that a bucket
+    gains per second.
     """
 
     def __init__(self, most: float, rate: float):

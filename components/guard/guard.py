@@ -1,4 +1,4 @@
-"""The checks in front of the whole app. A request must pass them before the app sees it.
+"""The checks that every request must pass before it reaches the app.
 
     name of the server known? --> route in the list? --> the app
                                                     '--> POST: JSON of the server's own page, within size and
@@ -74,7 +74,10 @@ class Guard:
                 await JSONResponse({"detail": refused.detail}, refused.status_code)(scope, receive, sending)
 
     async def _admitted(self, scope: Any) -> routes.Route:
-        """The route of a valid request, whose cost its address has paid. HTTPException for any other one."""
+        """The route of a request, if the request is valid. Its cost is charged to its address.
+
+        HTTPException otherwise.
+        """
         headers = Headers(scope=scope)
         if not hosts.known(host := headers.get("host", "")):
             named = "its operator can add names with --names"
@@ -92,7 +95,9 @@ class Guard:
 
 
 def _within(seconds: float, receive: Any) -> Any:
-    """A `receive` that raises HTTPException if the body takes longer than these seconds to arrive."""
+    """A replacement of ASGI's `receive` that raises HTTPException if the body takes longer than these
+    seconds to arrive.
+    """
     end, more = asyncio.get_running_loop().time() + seconds, True
 
     async def next_message() -> Any:

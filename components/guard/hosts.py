@@ -22,7 +22,10 @@ _names: frozenset[str] = frozenset()
 
 
 def use(names: frozenset[str]) -> None:
-    """Set the stated names. They are added to those that are always known. Called when the server starts."""
+    """Set the names that the operator states, in addition to those that are always known.
+
+    Called when the server starts.
+    """
     global _names
     _names = names
 
@@ -61,6 +64,6 @@ def same_origin(headers: Mapping[str, str]) -> bool:
 
 
 def compared(headers: Mapping[str, str]) -> str:
-    """The headers that `same_origin` compares, in words for a person who sets up a proxy."""
+    """A text that lists the headers which `same_origin` compares, for a person who sets up a proxy."""
     names = ("Origin", "Sec-Fetch-Site", "Host", "X-Forwarded-Host")
     return ", ".join(f"{each} {headers[each]!a:.80}" for each in names if headers.get(each))

@@ -10,8 +10,8 @@ import re
 from typing import Any, NamedTuple
 
 EVENT = 30
-"""The cost of an event or a question in units of `limits.units`, because both start work. A small request
-from a class costs 5."""
+"""What an event or a question costs, in the units of `limits.units`. Both start work on the server. For
+comparison: a small request from a class costs 5."""
 
 
 class Route(NamedTuple):

@@ -1,1 +1,1 @@
-"""The tab "Lessons": a visitor predicts an answer, then the page shows it."""
+"""The lessons: a visitor reads a question and predicts the answer, then the page shows it."""

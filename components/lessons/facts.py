@@ -37,7 +37,7 @@ def _arrivals(e: Sequence[float], p: Distribution) -> list[float]:
 
 
 def _together(p: Distribution, q: Distribution) -> float:
-    """The probability that two races with independent noise have the same winner."""
+    """The probability that two races with independent random numbers have the same winner."""
     return math.fsum(a * b for a, b in zip(p, q, strict=True))
 
 
@@ -147,8 +147,10 @@ def drafter() -> Facts:
 
 
 def _parting() -> Facts:
-    """The recorded texts of GSD, of ERSD and of the target alone: their common beginning, and the rest of
-    each."""
+    """The recorded texts of GSD, of ERSD and of the target alone.
+
+    Each is split into the beginning that all share and the rest.
+    """
     runs = {name: recorded_run(f"parting-{name}") for name in ("gsd", "ersd")}
     texts = {name: run.text for name, run in runs.items()}
     texts["alone"] = "".join(round.text for round in runs["ersd"].baseline)
@@ -213,7 +215,9 @@ def limit() -> Facts:
 
 
 def _compared(ratio: float) -> int:
-    """The index of the right choice for a ratio. 0: about twice, 1: about the same, 2: almost nothing."""
+    """The right choice for how a second gain compares with a first. 0: about twice as much, 1: about the
+    same, 2: almost nothing.
+    """
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
 
 
@@ -248,7 +252,7 @@ def traversal() -> Facts:
 
 
 def _order(value: float, other: float) -> int:
-    """The index of the right choice. 0: less, 1: the same, 2: more."""
+    """The right choice for how a number compares with another. 0: less, 1: the same, 2: more."""
     return 1 if math.isclose(value, other) else 2 if value > other else 0
 
 

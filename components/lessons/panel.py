@@ -17,7 +17,10 @@ TEXTS = assets.ASSETS / "lessons.json"
 
 
 def bar() -> frame.Part:
-    """The bar of the current lesson. Place it before the tabs, so that it stays visible on every tab."""
+    """The bar of the current lesson.
+
+    It must be placed before the views, so that it stays visible in every view.
+    """
     file = assets.made("lessons.json", json.dumps(lessons()))  # fetched when the lessons' tab is opened
     return frame.panel("lesson", frame.template("lessons/bar"), lessons=file)
 
@@ -40,13 +43,15 @@ def _lesson(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]
 
 
 def _question(question: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
-    """A question whose answer is a number: the index of a choice, or a value in the unit of its range."""
+    """A question with its answer as a number: the index of the right choice, or a value in the unit of the
+    question's range.
+    """
     scale = 100 if question.get("percent") else 1
     return _filled(question, facts) | {"answer": scale * facts[question["answer"]]}
 
 
 def _filled(value: Any, facts: lesson_facts.Facts) -> Any:
-    """The value with the facts written into all its texts."""
+    """A copy of a part of `lessons.json` in which the facts replace the placeholders of all texts."""
     if isinstance(value, str):
         return value.format(**facts)
     if isinstance(value, dict):

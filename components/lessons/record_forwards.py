@@ -24,12 +24,13 @@ RECORDED = ASSETS / "results" / "forward.json"
 ROWS = (1, 2, 4, 8, 16)
 PROMPT = "Once upon a time, there was a little girl named Lily."
 PREFIX = 32
-"""Number of tokens before the rows. The prompt is repeated until it fills them."""
+"""Number of tokens of text before the rows that are measured. The prompt is repeated until it has this
+length."""
 PASSES = 300
 
 
 def main() -> None:
-    """Measure the forwards and write `RECORDED`."""
+    """Measure the forward passes, and write their times to the file `RECORDED`."""
     import specdec
 
     torch.set_num_threads(1)

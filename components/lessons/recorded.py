@@ -67,7 +67,9 @@ def _opening() -> Facts:
 
 
 def _many() -> Facts:
-    """[texts at once, fastest number of drafted tokens per round] of the embedded pair."""
+    """For each number of texts at once, the fastest number of drafted tokens per round, measured with the
+    embedded pair.
+    """
     rows = [row for row in _results("serving")["points"] if row["tree"] != "auto"]
     sizes = (1, 4, 16, 40)  # more numbers were measured
     best = [max((row for row in rows if row["at_once"] == n), key=lambda row: row["value"]) for n in sizes]
@@ -127,7 +129,7 @@ def rejection() -> Facts:
 
 
 def _moment(name: str) -> tuple[Any, Any]:
-    """The round and the step to look at, which the index of recorded runs names."""
+    """The round and the step at which a recorded run shows its subject, from the index of recorded runs."""
     entry = next(entry for entry in traces.entries() if entry["name"] == name)
     run = recorded_run(name)
     return run.rounds[entry["round"]], run.rounds[entry["round"]].steps[entry["step"]]

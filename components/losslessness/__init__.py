@@ -1,2 +1,3 @@
-"""The tab "Losslessness": compares the decoder's texts with the exact distribution, and shows broken
-verifiers."""
+"""The view "Losslessness": compares the decoder's texts with the exact distribution, and shows broken
+verifiers.
+"""

@@ -37,7 +37,9 @@ def _normalised(table: Tensor) -> Tensor:
 
 
 def _blind(table: Tensor) -> Tensor:
-    """A table in which every row is the long-run weather, whatever the weather is today."""
+    """A table whose rows are all equal: the probabilities of weather in the long run, whatever the weather is
+    today.
+    """
     return torch.linalg.matrix_power(table, 64)
 
 
@@ -61,7 +63,7 @@ DRAFTS = {
 
 @cache
 def pair(draft: str) -> specdec.ModelPair:
-    """The target with the draft of that name. ValueError lists the known names."""
+    """The pair of the target and the draft with this name. ValueError lists the known names."""
     table = DRAFTS[among("draft", draft, DRAFTS)].table
     return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(table, draft))
 

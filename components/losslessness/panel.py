@@ -98,7 +98,9 @@ def _controls() -> frame.Part:
 
 
 def _known() -> dict[str, Any]:
-    """The data of the view before the visitor's first check: descriptions and a recorded check."""
+    """The data that the view needs before a visitor's first check: descriptions of drafts and faults, and a
+    recorded check.
+    """
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
@@ -110,7 +112,9 @@ def _known() -> dict[str, Any]:
 
 
 def _described(fault: str) -> dict[str, Any]:
-    """A fault: its title, its description, the method that it breaks, and its description on a sequence."""
+    """The texts about a fault: its title, its description, the method that it breaks, and its description if
+    the tree is a sequence.
+    """
     return {
         "title": FAULTS_IN_WORDS[fault]["title"],
         "method": FAULTS[fault].method,

@@ -1,4 +1,4 @@
-"""Record the check that the tab opens with, and the number of decodes after which each fault is detected.
+"""Record the check that the view opens with, and the number of decodes after which each fault is detected.
 
 `python -m components.losslessness.record_checks` records the default setup. The same seed gives the same
 counts again.
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:
-    """The updates of a whole check, merged into one; its `path` has the p-values of them all."""
+    """All updates of a check, merged into one update. Its `path` has the p-values of all of them."""
     received = [json.loads(text) for text in lossless_run.updates(settings)]
     updates = [update for update in received if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]

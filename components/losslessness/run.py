@@ -29,7 +29,8 @@ MOST_SECONDS = 120.0
 """A check ends after this many seconds. On a busy server its verdict then rests on fewer decodes."""
 _POINTS = 100
 _TURN = 0.02
-"""Seconds of one turn, about as long as a round of a run, because checks and runs share the interpreter."""
+"""A check works for this many seconds at a time, about as long as a round of a run, because checks and runs
+share Python's interpreter."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
 def _decoded(
     settings: CheckSettings, interval: float
 ) -> Generator[tuple[str, dict[str, Any]] | None, None, None]:
-    """The check in small steps. Some of the steps yield the phase and the fields of an update."""
+    """Run the check in small steps. Some steps yield the phase and the fields of an update."""
     check = new_check(settings)
     yield "running", opening(settings, check)
     end = due = time.monotonic()
@@ -138,7 +139,7 @@ def _decoded(
 
 
 def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
-    """Decode for about one turn. Returns the points that were added to the path."""
+    """Decode for about `_TURN` seconds. Returns the points that were added to the path of the p-value."""
     marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
     path, end = [], time.monotonic() + _TURN
     while check.decodes < decodes and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""The frame of the page and the code that its panels share.
+"""The frame of the page, and the code that its panels share.
 
 assets      the page's files, and which of them are public
 frame       the parts of the page: panels, places, templates, and what their scripts need

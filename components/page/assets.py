@@ -48,8 +48,10 @@ _FOREVER = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True)
 class _File:
-    """A public file that is made from others, or read from its only source. It is made again when one of
-    them changes."""
+    """A public file that is made from source files, or is a copy of its only one.
+
+    It is made again when a source changes.
+    """
 
     make: Callable[[], bytes]
     sources: tuple[Path, ...] = ()
@@ -76,7 +78,9 @@ def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path])
 
 
 def constants(about: str, **tables: Any) -> str:
-    """The text of a script that exports these tables by name. about: the script's first comment."""
+    """The text of a JavaScript module that exports these tables under their names. about: its first
+    comment.
+    """
     lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
     lines += [f"export const {name} = {spread(table)};" for name, table in tables.items()]
     return "\n".join([*lines, ""])
@@ -94,8 +98,10 @@ def style() -> str:
 
 
 def script() -> str:
-    """The address of one script that has everything the page needs at its start. Other tabs fetch their own
-    scripts."""
+    """The address of one script with everything that the page needs at its start.
+
+    Other views fetch their scripts later.
+    """
     return f"{FILES}/{_version()}/{_BUNDLED}/{MAIN.name}"
 
 
@@ -145,7 +151,7 @@ def answer(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class Packed:
-    """A text in the forms in which it is sent: uncompressed, and compressed by brotli and by gzip."""
+    """A text, ready to be sent in three forms: uncompressed, compressed by brotli, and compressed by gzip."""
 
     whole: bytes
     brotli: bytes

@@ -1,6 +1,6 @@
-"""Kinds of tokens and statuses of nodes, each defined once. Methods are in `specdec.methods.catalogue`,
-topologies in `specdec.figures.topologies`.
+"""The names and meanings of the kinds of tokens and of the statuses of nodes.
 
+Those of methods are in `specdec.methods.catalogue`, those of topologies in `specdec.figures.topologies`.
 Menus, figures and the endpoint's documentation read this module. The scripts read
 `assets/shared/catalogue.js`, which `python -m components.page.catalogue` writes from it.
 """
@@ -24,7 +24,9 @@ SCRIPT = ASSETS / "shared" / "catalogue.js"
 
 
 class Meaning(NamedTuple):
-    """The name of a kind, one sentence about it, and its mark. name: in common words; mark: its symbol."""
+    """How the page names a kind or a status. name: its name in common words; sentence: its meaning in the
+    legend; mark: its symbol.
+    """
 
     name: str
     sentence: str
@@ -57,25 +59,27 @@ def legend(*left_out: str) -> Markup:
 
 
 def method_menu() -> list[tuple[str, str]]:
-    """(label, value) of every method: first the three that are always visible, ERSD, GSD and plain
-    decoding."""
+    """The menu of methods, as (label, value).
+
+    The three that are always visible come first: ERSD, GSD and plain decoding.
+    """
     names = dict.fromkeys(("ersd", "gsd", "ar", *METHODS))
     return [("plain" if name == "ar" else METHODS[name].name, name) for name in names]
 
 
 def drafter_menu() -> list[tuple[str, str]]:
-    """(label, value) of the drafters that every pair with a draft model has."""
+    """The menu of drafters, as (label, value): those that every pair with a draft model can use."""
     return [(entry.label, name) for name, entry in DRAFTERS.items() if entry.offered]
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:
-    """(label, value) of these topologies, or of all of them if no names are given."""
+    """The menu of these topologies, as (label, value); without names, of all topologies."""
     chosen = names or TOPOLOGIES
     return [(f"{TOPOLOGIES[name].name}: {TOPOLOGIES[name].sentence}", name) for name in chosen]
 
 
 def script() -> str:
-    """The names as the text of a module for the browser."""
+    """The text of a JavaScript module with these names, for the browser."""
     tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
     return constants(
         "Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.\n"

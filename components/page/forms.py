@@ -1,4 +1,5 @@
-"""The fields of forms as HTML. The scripts read, check and address a field by its description.
+"""Makes the fields of forms: their HTML, and descriptions by which the page's scripts read and check their
+values.
 
     seed = Form("lossless").number("seed", 1, "Seed of the check", least=0, whole=True)
 
@@ -15,7 +16,7 @@ from typing import Any
 from components.page.frame import Part, template
 
 Choices = Sequence[tuple[str, str]]
-"""(label, value) of each choice."""
+"""The choices of a menu, each as (label, value)."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ PAPER = "https://arxiv.org/abs/2504.15475"
 PAPER_TITLE = "Speculative Decoding via Exponential Races"
 
 Stream = Callable[..., Iterator[str]]
-"""A generator of updates (JSON texts) with named parameters. Gradio calls it for a visitor, and closes it
-when the visitor leaves."""
+"""A generator function that yields updates (JSON texts). Gradio calls it for a visitor with named arguments,
+and closes the generator when the visitor leaves."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,8 @@ View = tuple[str, str, Part]
 
 
 def places(places: Mapping[str, list[View]]) -> Part:
-    """A row with all places, a row of views for each place that has several, and all views.
-
-    The first view of the first place is open until a script has read the address.
+    """The page's navigation and all its views: a row of buttons for the places, and a row of views for
+    each place with several views.
     """
     every = [view for views in places.values() for view in views]
     opened = [(title, [id for id, _, _ in views]) for title, views in places.items()]
@@ -103,7 +102,9 @@ def places(places: Mapping[str, list[View]]) -> Part:
 
 
 def term(name: str, text: str | None = None) -> Markup:
-    """A term in HTML. `assets/shared/glossary.js` shows its definition, one sentence, at this place."""
+    """A word in HTML whose definition the page shows when a visitor points at it
+    (`assets/shared/glossary.js`).
+    """
     return Markup('<dfn data-term="{}" tabindex="0">{}</dfn>').format(name, text or name)
 
 

@@ -1,4 +1,6 @@
-"""A figure with its words and its table as plain data, which `assets/shared/plot.js` draws."""
+"""Makes views as plain data: a figure with its sentences and its table, which `assets/shared/plot.js`
+draws.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ import plotly.graph_objects as go
 from specdec.figures.looks import skeleton
 
 Table = dict[str, Any]
-"""The caption, the columns, and the rows as texts."""
+"""A table as plain data: its caption, the names of its columns, and its rows of texts."""
 
 
 def view(
     title: str, place: str, sentence: str, key: str, figure: go.Figure, table: Table, **named: str
 ) -> dict[str, Any]:
-    """A figure with its words. place: where the results are from, such as a section of the paper. named:
-    further entries, such as an id."""
+    """A view: a figure with its title, sentences and table. place: where the results are from, such as a
+    section of the paper. named: further entries, such as an id.
+    """
     words = {"title": title, "place": place, "sentence": sentence, "key": key}
     return named | words | {"figure": skeleton(figure), "table": table}
 

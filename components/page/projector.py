@@ -1,8 +1,8 @@
 """Projector mode: the page for a whole class. It is large, in high contrast and full screen, and shows only
 the essentials.
 
-Every tab fits one slide. In a tab with more content each part names its slide by `data-slide`, and a menu
-switches between the slides.
+Every view fits one slide. If a view has more content, each of its parts names its slide by `data-slide`, and
+a menu switches between the slides.
 
 `?projector=1` opens the page in this mode. It runs entirely in the browser (`assets/page/projector.js`).
 """

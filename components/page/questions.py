@@ -1,4 +1,4 @@
-"""The check of the questions that panels send to their server functions.
+"""Checks the questions that panels send to their server functions.
 
     class Pair(Question):
         p: Weights
@@ -32,7 +32,10 @@ _Path = tuple[int | str, ...]
 
 
 class Strict(BaseModel):
-    """Data from a stranger. Nothing is converted: "3" is no number, and 1 is no truth value."""
+    """The base of all questions.
+
+    Values from strangers are not converted: "3" is no number, and 1 is no truth value.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -69,7 +72,10 @@ def _wrong(error: Mapping[str, Any]) -> str:
 
 
 def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
-    """A server function that checks its argument against the type that `function` declares, then calls it."""
+    """Makes a server function from `function`.
+
+    It first checks the question against the type of the function's parameter.
+    """
     [kind] = [kind for name, kind in get_type_hints(function).items() if name != "return"]
     adapter = TypeAdapter(kind)
 
@@ -95,7 +101,7 @@ def _shown(error: str) -> str:
 
 
 def _in_words(path: _Path) -> str:
-    """The name of a part of the question, as a visitor counts: the rows of a table from 1."""
+    """The name of a part of the question, for a message to a visitor. Rows of a table are counted from 1."""
     return (
         ", ".join(part if isinstance(part, str) else f"entry {part + 1}" for part in path) or "the question"
     )

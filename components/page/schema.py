@@ -1,4 +1,5 @@
-"""The schema of records for the scripts. `python -m components.page.schema` writes it from `specdec.trace`.
+"""Writes the schema of a run's record for the page's scripts, from `specdec.trace`: `python -m
+components.page.schema`.
 
 assets/shared/record.js    the JSON schema with which `trace.js` checks opened files
 assets/record.d.ts         the same schema as types of TypeScript
@@ -19,7 +20,7 @@ _SIMPLE = {"integer": "number", "number": "number", "string": "string", "boolean
 
 
 def script() -> str:
-    """The schema as a browser module: the fields of each record without the docstrings."""
+    """The text of a JavaScript module with the schema: the fields of each record, without docstrings."""
     records = {
         name: {field: _bare(value) for field, value in record["properties"].items()}
         for name, record in _records().items()
@@ -29,7 +30,7 @@ def script() -> str:
 
 
 def types() -> str:
-    """The schema as types for the scripts."""
+    """The text of a file with the schema as TypeScript types."""
     lines = ["// The records of `specdec.trace` as types. Written by `python -m components.page.schema`.", ""]
     for name, record in _records().items():
         sentence = re.split(r"\.\s|\n\n|: ", record["description"])[0].replace("\n", " ").rstrip(".")

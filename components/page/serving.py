@@ -35,7 +35,7 @@ from components.page import assets, frame, questions, unheard
 from components.visitors import addresses, limits
 
 _THREADS = 40
-"""Threads for all work that does not wait for the model."""
+"""The number of threads for work that does not wait for the model."""
 _PICTURE = assets.ASSETS / "screenshots" / "desktop.png"
 
 
@@ -83,7 +83,7 @@ def _html(content: frame.Part, title: str, style: str, script: str) -> str:
 
 
 def _asking(content: frame.Part) -> Callable[..., Any]:
-    """The route that answers the questions of panels.
+    """Makes the route that answers the questions of panels.
 
     A panel's questions are answered one at a time, because they share the machine with the decoder. The
     panels do not wait for each other.

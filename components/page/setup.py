@@ -1,8 +1,7 @@
-"""The whole setup of the page in its address, so that a link shows what its sender saw.
+"""Keeps all settings of the page in its address, so that a link shows what its sender saw.
 
-The address contains only values that differ from their defaults. Names of the Decode tab have no prefix
-(`?k=16&seed=3`); names of other parts begin with the part's name (`?race.seed=3`). Parts
-are of two kinds:
+The address contains only values that differ from their defaults. Names of a run's settings have no prefix
+(`?k=16&seed=3`); names of other parts begin with the part's name (`?race.seed=3`). Parts are of two kinds:
 
 - Fields of a form (`components.page.forms`): their descriptions say how the browser reads a value.
 - A view in the browser: its script calls, when it is mounted,
@@ -24,22 +23,22 @@ from components.page import frame
 from components.page.settings import TABLE
 
 DECODE = "live"
-"""The Decode tab. Only its settings have no prefix in the page's address."""
+"""The name of the form with a run's settings. Only these settings have no prefix in the page's address."""
 RUN = ("trace", "round", "decision")
-"""The names that say which recorded run is shown. They have no prefix, as those of `DECODE`."""
+"""The names in the address that say which recorded run is shown. They have no prefix either."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
-"""Parts that register themselves in the browser, most of them when their tab is first opened."""
+"""Parts that register themselves in the browser, most of them when their view is first opened."""
 _FOLLOWS = {"tree": [row.setting.address for row in TABLE.values() if row.shapes]}
-"""The fields of the address that each computed value of the Decode tab depends on. If an address sets one of
-these but not the computed value, the computed value becomes empty. Empty values are left out of the
-address."""
+"""Some values of a run's settings are computed from others. For each of them, this lists the values that it
+depends on. If an address sets one of these but not the computed value, the computed value becomes empty.
+Empty values are left out of the address."""
 
 
 def panel(page: frame.Part, tabs: Sequence[str] = ()) -> frame.Part:
     """The button that copies the link, and the messages about invalid values in the address.
 
     It also mounts all forms of the page. page: all fields that the address holds. tabs: the names of all
-    tabs.
+    views.
     """
     return frame.panel(
         "setup",

@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 EVERY = 1.0
-"""Seconds between two checks."""
+"""The sessions are checked every so many seconds."""
 PATIENCE = 10
 """Checks after which a session is forgotten if its oldest message is still the same."""
 

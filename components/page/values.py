@@ -11,7 +11,10 @@ LARGEST = 2**64 - 1
 
 
 def words(name: str, value: Any, most: int = 40) -> str:
-    """`value` as a text of at most `most` characters. ValueError names the actual type or length."""
+    """Check that a value is a text of at most `most` characters, and return it.
+
+    ValueError names the wrong type or length.
+    """
     if not isinstance(value, str):
         raise ValueError(f"{name} = {value!r:.60} is not a text")
     limits.at_most(name, len(value), most, "characters")
@@ -19,7 +22,7 @@ def words(name: str, value: Any, most: int = 40) -> str:
 
 
 def number(name: str, value: Any, least: int = 0, most: int = LARGEST, kind: str = "number") -> float:
-    """`value` as a float. ValueError if it is missing or no number from `least` to `most`."""
+    """Convert a value to a float. ValueError if it is missing or no number from `least` to `most`."""
     if value is None or value == "":
         raise ValueError(f"{name} is empty; give a {kind}")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -30,7 +33,7 @@ def number(name: str, value: Any, least: int = 0, most: int = LARGEST, kind: str
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = LARGEST) -> int:
-    """`value` as an int. ValueError if it is missing or no whole number from `least` to `most`."""
+    """Convert a value to an int. ValueError if it is missing or no whole number from `least` to `most`."""
     if not number(name, value, least, most, "whole number").is_integer():
         raise ValueError(f"{name} = {value!r} is not a whole number")
     return int(value)

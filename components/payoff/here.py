@@ -1,8 +1,8 @@
-"""What drafting costs and gains on this server: one measurement for all visitors, as a job beside the runs.
-The address of the visitor who asks first pays for it.
+"""Measures what drafting costs and gains on this server: once for all visitors, as a job beside the runs.
 
-No request waits for the measurement; the page repeats its request every second. The measurement ends when
-`PATIENCE` seconds have passed without a request, or when the server has another pair.
+The address of the visitor who asks first pays for it. No request waits for the measurement; the page repeats
+its request every second. The measurement ends when `PATIENCE` seconds have passed without a request, or when
+the server has another pair.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TYPICAL = 290
 
 
 class Measurement:
-    """The measurement of the current pair. queue: does its steps."""
+    """The measurement of the pair that is in use. queue: the queue that does its steps."""
 
     def __init__(self, pair: Pair, queue: Queue = QUEUE):
         self.pair, self._queue = pair, queue
@@ -37,8 +37,10 @@ class Measurement:
         self._done = 0
 
     def ask(self, here: ModelPair) -> SetUp | None:
-        """The measured set-up for ERSD at temperature 1, or None while it is measured. ValueError if that is
-        not possible."""
+        """The set-up as measured for ERSD at temperature 1. None while the measurement goes on.
+
+        ValueError if measuring is not possible.
+        """
         with self._lock:
             self._asked = time.monotonic()
             if self._job is None or self._measured is not here:
@@ -69,7 +71,10 @@ class Measurement:
         return {"share": share, "left": seconds * (1 / share - 1)}
 
     def _steps(self, here: ModelPair) -> Steps[SetUp | None]:
-        """The steps of the measurement, while anyone waits for it. Returns None if nobody does."""
+        """The steps of the measurement.
+
+        They end early, with the result None, if nobody waits for them any more.
+        """
         lazy.use_threads(here)
         self._begun, self._done = time.monotonic(), 0
         steps = measuring(here, RunSettings("ersd", max_new_tokens=1))

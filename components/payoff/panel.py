@@ -27,7 +27,7 @@ from specdec.payoff.setups import ROWS
 
 MOST_TEXTS = 256
 _EXAMPLE = "smollm2"
-"""The set-up to which the changed values of an address belong if the address names none."""
+"""The name of the set-up that an address changes if it gives values but names no set-up."""
 _SHAPES = {
     "best": "the best tree of each k",
     "sequence": "a sequence",
@@ -56,13 +56,13 @@ class Asked(Question):
 
 
 def answering(pair: Pair) -> Callable[[Any], Answer]:
-    """The server function of the panel for the page's pair."""
+    """Makes the panel's server function. pair: the pair that the page uses."""
 
     measurement = Measurement(pair)
 
     @answers
     def verdict(asked: Asked) -> Answer:
-        """What drafting gains.
+        """Compute what drafting gains in a set-up. The answer has these fields.
 
         values: the values that were used, by the names of `Asked`. curve: rows of k, tokens per call and
         speed-up. source: where the numbers of the set-up are from. During a measurement the answer has only
@@ -95,7 +95,8 @@ def answering(pair: Pair) -> Callable[[Any], Answer]:
 
 
 def _measured_here(measurement: Measurement) -> tuple[SetUp, str] | None:
-    """This server's pair, or None while it is measured. ValueError if that is not possible.
+    """The measured set-up of this server's pair and a sentence about its source, or None while it is
+    measured. ValueError if it cannot be measured.
 
     The function does not wait until the pair is loaded, because a download can take minutes.
     """

@@ -33,7 +33,9 @@ _REQUESTS = 64
 
 @dataclass(frozen=True)
 class Preset:
-    """A set-up to start from. id: its name in the page's address. source: where its numbers are from."""
+    """An example of a set-up that a visitor can start from. id: its name in the page's address. source:
+    where its numbers are from.
+    """
 
     id: str
     name: str
@@ -43,7 +45,7 @@ class Preset:
 
 @cache
 def presets() -> dict[str, Preset]:
-    """The set-ups that need no measurement here, by id."""
+    """The set-ups that need no measurement on this server, by id."""
     smollm2 = _smollm2()
     acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text())["acceptance"]
     # ERSD's acceptance by index in this project's repetition of the paper's experiments

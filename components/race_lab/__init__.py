@@ -1,1 +1,1 @@
-"""The tab "Race lab": two distributions by hand and one shared race."""
+"""The laboratory "Race lab": two distributions that a visitor sets, and one race that both share."""

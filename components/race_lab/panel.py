@@ -44,7 +44,7 @@ class Simulation(Pair):
 
 @answers
 def exact(pair: Pair) -> Answer:
-    """What the theory says about p and q.
+    """Compute what the theory says about p and q. The answer has these fields.
 
     ersd, gsd: acceptance of the first draft. apart: how often two races with independent noise agree. tv,
     harmonic, tv_bound, kl (null if infinite): quantities that bound the acceptance. by_index: R(0), R(1), ...
@@ -87,8 +87,10 @@ def simulated(simulation: Simulation) -> Answer:
 
 
 def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
-    """The index of the accepted child in each race, by method: int64 [races], with len(p) where no child was
-    accepted."""
+    """For each method, the index of the accepted child in each race: int64 [races].
+
+    It is len(p) if no child was accepted.
+    """
     size = len(p)
     log_e = log_exponentials(seed, [0], races * size).reshape(races, size)
     noise = log_exponentials(seed, [0], races * size, stream=Stream.ACCEPT).reshape(races, size)

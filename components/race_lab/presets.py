@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 
 class Preset(NamedTuple):
-    """Distributions to start from. e: the race's exponential random numbers; empty if they are to be drawn.
+    """An example of two distributions. e: the exponential random numbers of the race; empty if they are to
+    be drawn.
 
     id: its name in the page's address, which never changes.
     """

@@ -1,4 +1,4 @@
-"""The number of runs that are decoded at once, for which memory and time must suffice.
+"""Measures how many runs can be decoded at once with this server's memory, without becoming too slow.
 
 After a pair is loaded, a job beside the runs measures this number once. Until then, and where it
 can't be measured (on ZeroGPU), it is `FEWEST`.
@@ -20,8 +20,8 @@ from specdec.topology import sequence
 from specdec.trace import Method
 
 FEWEST = 8
-"""Runs that are always allowed at once, if the memory suffices for them. Even with a slow model, decoding
-them together is not slower than in turns."""
+"""So many runs are always decoded at once, if memory suffices. Even with a slow model this is not slower than
+decoding them in turns."""
 LONGEST = 1.0
 """The most seconds that a round of all runs may take. With longer rounds the texts would seem to stand
 still."""
@@ -32,25 +32,27 @@ _STEPS, _K = 4, 4
 because other work on the machine only makes rounds longer.
 """
 _TOKENS = _STEPS * (1 + _K)
-"""The most tokens that a measured run can generate."""
+"""The run of the measurement could generate so many tokens, which determines its memory."""
 
 _MANY = 1 << 20
-"""The number of runs if there is no limit."""
+"""The number of runs that is returned if memory and time set no limit."""
 
 _known = FEWEST
 _measuring = threading.Lock()
 
 
 def known() -> int:
-    """The number of runs for which the server's pair has room, or the default before that is measured."""
+    """How many runs can be decoded at once with the server's pair; the default if that is not measured
+    yet.
+    """
     return _known
 
 
 def measure(pair: Pair, queue: Queue = QUEUE) -> None:
-    """Measure the capacity of the current pair, as a job of the queue.
+    """Measure how many runs the current pair allows, as a job of the queue.
 
-    If another thread is measuring, this call waits for it, because the pair may have been exchanged since
-    then.
+    If another thread is already measuring, wait for it and then measure, because the pair may have been
+    exchanged meanwhile.
     """
     global _known
     with _measuring:
@@ -63,8 +65,10 @@ def measure(pair: Pair, queue: Queue = QUEUE) -> None:
 
 
 def measuring(pair: ModelPair) -> Steps[int]:
-    """The number of runs for which there is memory and time. The time is estimated from a round of one run
-    and a round of `FEWEST` runs."""
+    """Measure in steps how many runs memory and time allow.
+
+    The time of many runs is estimated from a round of one run and a round of `FEWEST` runs.
+    """
     lazy.use_threads(pair)
     in_time = yield from _in_time(pair)
     return max(1, min(_in_memory(pair), max(FEWEST, in_time)))
@@ -80,7 +84,7 @@ def _in_time(pair: ModelPair) -> Steps[int]:
 
 
 def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
-    """The seconds of the shortest round of this many runs."""
+    """The seconds of the shortest of several rounds of this many runs."""
     from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
     batch, seconds = Batch(pair), []

@@ -1,7 +1,7 @@
-"""The updates of a run as JSON texts, about four a second. Each holds only the rounds since the last update.
+"""Makes the updates of a run, which are JSON texts, about four a second.
 
-Gradio sends them to the browser over one event stream, each once and in order. A visitor who leaves closes
-the stream, which closes the generator of the updates.
+Each contains only the rounds since the update before. Gradio sends them to the browser over one event stream,
+each once and in order. A visitor who leaves closes the stream, which closes the generator of the updates.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ decoding. The first update of the phase "running" also has the `setup`. "done" h
 
 
 def update(phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
-    """The update that holds these rounds."""
+    """The JSON text of an update with these rounds."""
     head = json.dumps({"phase": phase, **fields})
     # The rounds are JSON already, so they are joined instead of parsed and written again.
     return f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
 
 
 def waits(place: seats.Place | None, phase: str = "waiting") -> str:
-    """The update of a run that has not begun, with the visitor's place in line, if any.
+    """The JSON text of an update for a run that has not begun.
 
-    The page shows the previous result until an update of another kind arrives. So a refused run leaves the
-    previous result on the screen.
+    It has the visitor's place in the waiting line, if there is one. The page shows the previous result until
+    an update of another kind arrives. So a refused run leaves the previous result on the screen.
     """
     update = {"phase": phase, "waits": True, "rounds": []}
     return json.dumps(update if place is None else update | {"place": asdict(place)})
 
 
 def ending_in_words(updates: Callable[_P, Iterator[str]]) -> Callable[_P, Generator[str]]:
-    """The same updates, but an error becomes a last update with its message."""
+    """Passes on these updates. If an error is raised, a last update with its message follows."""
 
     @wraps(updates)
     def worded(*args: _P.args, **kwargs: _P.kwargs) -> Generator[str]:

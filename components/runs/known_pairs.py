@@ -1,7 +1,7 @@
-"""Pairs of models that share a vocabulary, with the facts that a visitor needs before loading one.
+"""The list of model pairs that the page offers, with the facts that a visitor needs before loading one.
 
-Sizes are computed from the architectures, so that the memory is known before anything is fetched. A test
-builds the architectures and checks the sizes.
+The models of a pair share a vocabulary. Sizes are computed from the architectures, so that the memory is
+known before anything is fetched. A test builds the architectures and checks the sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Known:
 
     @property
     def shape(self) -> Sizes:
-        """The sizes that determine the model's memory."""
+        """The sizes from which the model's memory is computed."""
         from specdec.models.memory import Sizes
 
         return Sizes(self.parameters, self.matrices, self.cached, self.vocab_size, self.context_length)

@@ -58,7 +58,10 @@ class LazyPair:
         self._pair: Pair | None = None
 
     def load(self) -> Pair:
-        """The actual pair. If `load` fails, every caller gets its error until a call succeeds."""
+        """Load the pair if that has not been done, and return it.
+
+        If loading fails, the caller gets the error, and the next call tries again.
+        """
         with self._lock:
             if self._pair is None:
                 self._pair = self._load()
@@ -101,13 +104,15 @@ def present(pair: Pair) -> Pair:
 
 
 def is_loaded(pair: Pair) -> bool:
-    """Whether the pair is already in memory. This is always so, except for a `LazyPair` not loaded yet."""
+    """Whether the pair is already in memory. Only a `LazyPair` may not be."""
     return not isinstance(pair, LazyPair) or pair.loaded
 
 
 def use_threads(pair: Pair) -> None:
-    """Set torch's number of threads to what suits the pair. The setting applies only to the calling
-    thread."""
+    """Set the number of threads that torch uses, depending on the size of the pair's target.
+
+    This affects only the calling thread.
+    """
     pair = present(pair)
     if pair not in _threads:
         _threads[pair] = 1 if _is_small(pair.target) else _ALL_THREADS

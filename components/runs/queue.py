@@ -1,4 +1,4 @@
-"""All work of the model: jobs with states, in one fair queue, which one thread advances.
+"""The queue of all work that the model does. One thread advances its jobs and treats visitors fairly.
 
     submit ──▶ WAITING ──▶ RUNNING ──▶ DONE, FAILED or CANCELLED
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from specdec.decoding.batch import Batch
 
 THREAD = "rounds"
-"""The name of the thread that works."""
+"""The name of the working thread."""
 SWITCH_INTERVAL = 0.0005
 """Python's switch interval in seconds: after each of its many small computations, the working thread may wait
 this long for another thread. With the default of 5 ms, each update of the page caused several such waits.
@@ -52,26 +52,28 @@ LIGHT = 16
 most three times as long as alone.
 """
 _OF_RUN = 8
-"""The least number of rows that is counted for a run, because each run has fixed costs."""
+"""A run pays for at least this many rows in each step, because each run has fixed costs."""
 _SECONDS = 1e-4
-"""The seconds that a row of a step is estimated to take until the first step was timed."""
+"""The assumed seconds per row until the first step was timed."""
 _SHORTEST = 1e-3
-"""A shorter step counts as this many seconds. Work outside the batch is charged as rows, at the last step's
-seconds per row, and would cost too much after a very short step."""
+"""A step that took less time counts as this many seconds. Work outside the batch is charged as rows, at the
+last step's seconds per row, and would cost too much after a very short step."""
 
 
 @dataclass(eq=False)
 class Owner:
-    """The owner of a job. address: that of the visitor; visitors with the same address share seats and
-    rounds. Without one the job belongs to the server. worked: the seconds for which the model has worked for
-    the owner."""
+    """The owner of a job. address: the visitor's; visitors with the same address share seats and rounds.
+
+    A job without an address belongs to the server. worked: the seconds that the model has worked for the
+    owner.
+    """
 
     address: str = ""
     worked: float = 0.0
 
 
 class State(Enum):
-    """The stages of a job."""
+    """The states that a job passes through."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -111,7 +113,10 @@ class Job:
         return self.owner.address
 
     def beginning(self, every: float) -> Iterator[None]:
-        """Yield every `every` seconds until the run has begun. Raises the error that prevents it."""
+        """Wait until the run has begun, and yield every `every` seconds meanwhile.
+
+        Raises the error if the run cannot begin.
+        """
         while not self._begun.wait(every):
             yield
         if self.run is None and self.error is not None:
@@ -159,17 +164,17 @@ class Job:
         self.closed = True
 
     def begin(self, run: Run) -> None:
-        """Set the run; its rounds follow."""
+        """Store the job's run. From now on the job's values are the run's rounds."""
         self.run = run
         self._begun.set()
 
     def add(self, value: Any) -> None:
-        """Store the next value."""
+        """Store the next value for the readers of the job."""
         self.values.append(value)
         self._news.set()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Mark the end. error: the reason if the job failed."""
+        """Mark the job as ended. error: the error if the job failed."""
         self.error = error
         self.state = State.FAILED if error else State.CANCELLED if self.closed else State.DONE
         for event in (self._ended, self._news, self._begun):
@@ -210,8 +215,10 @@ class Queue:
         return job
 
     def paid(self, address: str) -> float:
-        """Rows that this address has paid for. An entry is forgotten when it no longer puts its address
-        behind others."""
+        """The rows that this address has paid for.
+
+        An entry is forgotten as soon as the address no longer has to wait for others because of it.
+        """
         return self._paid.get(address, 0.0)
 
     def _work(self) -> None:
@@ -226,7 +233,10 @@ class Queue:
                 job.end(error)
 
     def _has_jobs(self) -> bool:
-        """Add submitted jobs and remove closed ones. Returns whether any job is left."""
+        """Take over the jobs that were submitted, and remove those that were closed.
+
+        Returns whether any job is left.
+        """
         with self._lock:
             submitted, self._submitted = self._submitted, []
         self._jobs += submitted
@@ -322,8 +332,11 @@ class Queue:
     # ------------------------------------------------------------ rounds
 
     def _room(self) -> int:
-        """The most rows of one address in a step. If several addresses have runs, it is the number that the
-        address with the fewest rows could use, but at least `LIGHT`."""
+        """The largest number of rows that one address gets in a step.
+
+        If several addresses have runs, it is the number that the address with the fewest rows needs, but at
+        least `LIGHT`.
+        """
         rows = Counter[str]()
         for job in self._jobs:
             rows[job.address] += _rows(job) if job.batch is not None else 0
@@ -379,8 +392,10 @@ class Queue:
                 self._end(jobs[each.run], each.error)
 
     def _charge(self, chosen: Sequence[Job], evaluated: Mapping[Run, int], seconds: float) -> None:
-        """Charge a step. The jobs share its time equally. Each address pays for its own rows, and for at
-        least `LIGHT` if the step has several addresses."""
+        """Charge the addresses for a step. Its time is divided equally among the jobs.
+
+        Each address pays for its own rows, and for at least `LIGHT` if the step served several addresses.
+        """
         rows = Counter[str]()
         for job in chosen:
             if job.run is not None and job.run in evaluated:
@@ -395,11 +410,12 @@ class Queue:
 
 
 class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error
-    """Raised within the work of a job that was closed."""
+    """Raised inside the work of a job to end it after the job was closed."""
 
 
 def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
-    """Run a job of the server that has no small steps, such as loading a pair, in a thread of its own.
+    """Run work of the server that has no small steps, such as loading a pair, as a job in a thread of its
+    own.
 
     work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. The
     returned value of `work` is the result of the job. RuntimeError if the system has no thread left.

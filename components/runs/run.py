@@ -1,4 +1,4 @@
-"""A visitor's run: settings, seat, run, and the updates that the page gets.
+"""A visitor's run, from the request to the updates that the page receives.
 
 updates   settings are checked ─▶ a seat ─▶ `begin` ─▶ rounds as updates of `feed` ─▶ plain decoding
 starting  prompt ─▶ tree ─▶ `specdec.stream`, in steps of a job
@@ -202,7 +202,7 @@ def _prompt_ids(pair: Pair, settings: VisitorSettings) -> tuple[int, ...]:
 
 
 def _chats(pair: Pair, settings: VisitorSettings) -> bool:
-    """Whether the chat template formats the prompt."""
+    """Whether the prompt of a run with these settings is formatted by the chat template."""
     return settings.chat and pair.chats
 
 
@@ -212,7 +212,9 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 
 
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
-    """The candidates from which "auto" would choose now, and the run's trees if they have changed."""
+    """For the record of a run with "auto": the trees from which it would choose now, and the run's trees
+    if they have changed.
+    """
     candidates = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
     return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
 

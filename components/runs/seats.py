@@ -1,7 +1,8 @@
-"""Seats at the model, and the line of the runs that wait for one. A waiting run learns its place in the line.
+"""Decides which runs may use the model.
 
-The number of seats is the number of runs that the model has room for (`capacity`). Seated runs are decoded
-together (`queue`), so a run of 400 tokens does not delay one of 20.
+A run with a seat is decoded; the others wait in a line and learn their places in it. The number of seats is
+the number of runs that the model has room for (`capacity`). Seated runs are decoded together (`queue`), so a
+run of 400 tokens does not delay one of 20.
 
     with seats.MODEL.seat(address) as seat:
         for place in seat.wait():  # at most once a second, until the run has its seat
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from gradio import Request
 
 TOLD_EVERY = 1.0
-"""Seconds between two reports to a waiting visitor."""
+"""A waiting visitor learns the place in the line every so many seconds."""
 _RECENT = 16
-"""Number of finished runs from which a waiting time is estimated."""
+"""The waiting time is estimated from the times of this many finished runs."""
 
 
 def address_of(request: Request) -> str:
@@ -44,7 +45,7 @@ def address_of(request: Request) -> str:
 
 
 class Bounds(NamedTuple):
-    """The limits of a line: seats, waiting runs, and the waiting or seated runs of one address."""
+    """Limits: the number of seats, of runs that wait, and of runs of one address, waiting or seated."""
 
     seats: int
     waiting: int
@@ -53,8 +54,9 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the line of waiting runs. number: 1 is the next to get a seat; of: the length of the line;
-    seconds: the estimated wait, None if unknown."""
+    """A run's place in the line. number: 1 for the run that gets the next seat; of: the number of waiting
+    runs; seconds: the estimated wait, None if unknown.
+    """
 
     number: int
     of: int
@@ -62,7 +64,9 @@ class Place:
 
 
 class Line:
-    """The seats for one kind of jobs. bounds: returns the current limits; queue: does the jobs."""
+    """The seats and the waiting line for one kind of work. bounds: a function that returns the present
+    limits; queue: the queue that does the work.
+    """
 
     def __init__(self, bounds: Callable[[], Bounds], queue: Queue = QUEUE):
         self._bounds = bounds
@@ -73,7 +77,7 @@ class Line:
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
     def seat(self, address: str = "") -> Seat:
-        """Take a seat, or a place in the line if none is free.
+        """Get a seat, or a place in the line if no seat is free.
 
         ValueError if the line is full, or if this visitor's address has too many runs.
         """
@@ -86,12 +90,12 @@ class Line:
 
     @property
     def num_seated(self) -> int:
-        """Runs with a seat."""
+        """The number of runs that have a seat."""
         return len(self._seated)
 
     @property
     def num_waiting(self) -> int:
-        """Runs that wait for a seat."""
+        """The number of runs that wait for a seat."""
         return len(self._waiting)
 
     def _check(self, address: str) -> None:
@@ -152,8 +156,10 @@ class Line:
             return Place(number, len(self._waiting), self._seconds(number))
 
     def _seconds(self, number: int) -> float | None:
-        """Estimated seconds until the run at this place gets a seat. The seated runs share the time, so one
-        of them ends every `mean` seconds."""
+        """The estimated seconds until the run at this place gets a seat.
+
+        Runs that have one share the model's time, so that one of them ends every `mean` seconds.
+        """
         if not self._recent:
             return None
         mean = fmean(self._recent)
@@ -162,7 +168,10 @@ class Line:
 
 
 class Seat(Owner):
-    """One visitor's place in a `Line`, a context manager. Time shared with others is divided equally."""
+    """One visitor's seat, or place in the line until there is one.
+
+    It is a context manager; leaving it gives the seat up.
+    """
 
     def __init__(self, line: Line, address: str):
         super().__init__(address)

@@ -21,24 +21,23 @@ from specdec import Round
 from specdec.decoding.run import Run
 
 LEAST, MOST = 3, 7
-"""Fewest and most repeats if the server decodes no other run."""
+"""The smallest and the largest number of repeats if the server decodes no other run."""
 ENOUGH = 3.0
 """After this many seconds a measurement ends as soon as it has the fewest repeats."""
 LONGEST = 2.0
 """A run is timed several times. Each time after the first takes at most this many seconds: only the
 beginning of a longer run is repeated."""
 BLOCK = 8
-"""Tokens that one side decodes before it is the other side's turn."""
+"""The run and plain decoding take turns: each decodes this many tokens before it is the other's turn."""
 
 Beginning = Callable[[], Generator[Any, None, Run]]
 Seconds = dict[str, list[float]]
-"""One repeat: the decoding seconds of each round of "run" and of "plain"."""
+"""The times of one repeat: for "run" and for "plain", the decoding seconds of each round."""
 
 
 class Repeats:
-    """The repeats of a run and of plain decoding.
-
-    plain_rounds: plain decoding's rounds of the first repeat; seconds: times of each repeat.
+    """Decodes a run and plain decoding again, several times, and keeps their times. plain_rounds: the
+    rounds of plain decoding in the first repeat; seconds: the times of each repeat.
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):
@@ -95,9 +94,8 @@ def decoding_seconds(round: Round) -> float:
 
 
 def medians(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """The median of each call's time over all repeats, scaled to the median time of the complete repeats.
-
-    A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
+    """The typical seconds of each call: its median over all repeats, scaled so that the sum is the median
+    time of the complete repeats. A repeat may have timed only the first calls.
     """
     least, most = (pick(map(len, repeats)) for pick in (min, max))
     each = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]

@@ -1,5 +1,7 @@
-"""The topologies that a visitor can choose by name, including measured ones, and the notation of a tree in an
-address."""
+"""Finds the tree for a run from the topology's name, after a measurement if necessary.
+
+The module also reads and writes trees in the notation of the page's address.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,13 @@ WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_
 MEASURED = tuple(name for name, entry in TOPOLOGIES.items() if entry.measured)
 
 _TEMPERATURE, _TOP_P = 0.1, 0.05
-"""Steps of temperature and top-p within which acceptance hardly changes. One measurement serves all visitors
-within a step.
-"""
+"""Temperature and top-p are rounded to these steps before acceptance is measured, because it hardly changes
+within a step. So one measurement serves all visitors within a step."""
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
 
 
 def has_to_measure(settings: Any) -> bool:
-    """Whether these settings leave the choice of the tree to this pair's acceptance."""
+    """Whether the tree for these settings depends on the pair's acceptance, which must then be measured."""
     drafts = has_tree(settings.method, settings.drafter)
     return drafts and settings.topology in MEASURED and not settings.tree
 
@@ -44,7 +45,7 @@ def can_draft(pair: ModelPair) -> bool:
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
-    """The topology that `steps` chooses."""
+    """Choose the topology as `steps` does, and wait for the result."""
     return finished(steps(pair, name, k, **settings))
 
 
@@ -65,8 +66,10 @@ def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **
 
 
 def measurement(pair: ModelPair, settings: Any) -> Hashable | None:
-    """The key of the measurement that a run with these settings needs, or None. Runs with the same key can
-    use the same result."""
+    """A key for the measurement that a run with these settings needs; None if it needs none.
+
+    Runs with the same key can use the same result.
+    """
     if not has_to_measure(settings):
         return None
     measured = _at_neighbour(settings.method, Sampling(settings.temperature, settings.top_k, settings.top_p))
@@ -81,7 +84,7 @@ def _optimal(pair: ModelPair, k: int, method: str, sampling: Sampling) -> Steps[
 
 
 def _at_neighbour(method: str, sampling: Sampling) -> RunSettings:
-    """The settings with which acceptance is measured for runs with this method and sampling."""
+    """The settings of the measurement for runs with this method and sampling."""
     return RunSettings(method, 1, neighbour(sampling), None, False)
 
 
@@ -116,7 +119,8 @@ def neighbour(sampling: Sampling) -> Sampling:
 
 
 def written(tree: specdec.Topology) -> str:
-    """A tree in the notation of addresses: the number of children of each node in level order.
+    """Write a tree in the notation of the page's address: the number of children of each node, level by
+    level.
 
     "3.1.1" is a root with three children of which the first two have one child each. Zeros at the end are
     left out.
@@ -126,7 +130,10 @@ def written(tree: specdec.Topology) -> str:
 
 
 def read(text: str) -> specdec.Topology:
-    """The tree that `written` writes as this text. ValueError if there is no such tree or it is too large."""
+    """Read a tree from the notation that `written` describes.
+
+    ValueError if the text describes no tree, or too large a one.
+    """
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
         raise ValueError(
             f"tree = {text!r:.60} is not the number of each node's children, such as 3.1.1 for a root "

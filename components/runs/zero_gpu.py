@@ -42,9 +42,8 @@ for 8 B parameters in bfloat16, not measured on ZeroGPU.
 
 
 Start = Callable[..., Run]
-"""Begins a run in this process. The arguments are pair, settings, detail and prompt_ids, as for
-`components.runs.run.start`.
-"""
+"""The type of a function that begins a run in this process. It takes pair, settings, detail and prompt_ids,
+as `components.runs.run.start` does."""
 
 
 def here(environment: Mapping[str, str] = os.environ) -> bool:
@@ -86,7 +85,7 @@ class NoGpuError(ValueError):
 
 
 class Beginning(NamedTuple):
-    """The facts about a run before its first round."""
+    """The first message of the other process: what is known about a run before its first round."""
 
     topology: Any
     prompt_ids: tuple[int, ...]
@@ -95,14 +94,15 @@ class Beginning(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A run that cannot begin because of the visitor's settings."""
+    """The message of the other process that a run cannot begin because of the visitor's settings."""
 
     message: str
 
 
 class Ending(NamedTuple):
-    """The facts about a run after its last round, and what the pair learnt about itself in the other
-    process."""
+    """The last message of the other process: what is known after the last round, and the measurements that
+    the pair made there.
+    """
 
     prefill_seconds: float
     trees: tuple[Any, ...]
@@ -111,7 +111,10 @@ class Ending(NamedTuple):
 
 
 class Lender:
-    """Borrows a GPU for each run of a pair. All other attributes are those of the pair."""
+    """A pair that borrows a GPU for each of its runs.
+
+    All other attributes are passed on to the original pair.
+    """
 
     def __init__(self, pair: Pair, start: Start):
         import spaces
@@ -141,7 +144,7 @@ class Lender:
         return topologies.has_to_measure(settings) and not known
 
     def _work(self, settings: VisitorSettings, *details: Any) -> Iterator[Any]:
-        """The whole run, in the process with the GPU."""
+        """Decode a whole run in the process that has the GPU."""
         try:
             run = self._start(self.pair, settings, *details)
         except ValueError as error:  # only Gradio's own errors keep their message
@@ -154,7 +157,10 @@ class Lender:
 
 
 class BorrowedRun(Iterator[specdec.Round]):
-    """The rounds of a run in another process, with the attributes of `specdec.decoding.run.Run`."""
+    """A run that another process decodes.
+
+    It yields the rounds and has the attributes of `specdec.decoding.run.Run`.
+    """
 
     prefill_seconds = 0.0
     trees: tuple[Any, ...] = ()  # known only at the end

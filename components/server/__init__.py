@@ -1,4 +1,4 @@
-"""The server and its operator: what it may load, where it listens, and how it ends.
+"""The server: the operator's options, which models may be loaded, where it listens, and how it ends.
 
 options      settings of the server's operator
 access       which models a visitor may load for everybody

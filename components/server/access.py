@@ -1,4 +1,4 @@
-"""The rule that says which models a visitor may load for everybody. The operator chooses it.
+"""The rule that says which models a visitor may load for all visitors. The operator of the server chooses it.
 
     reached from            may load            needs the key
     this machine only       own                 no
@@ -27,17 +27,14 @@ OWN, LISTED, FIXED = RULES = ("own", "listed", "fixed")
 started with.
 """
 _SHORTEST = 8
-"""The fewest characters of a key."""
+"""A key has at least this many characters."""
 _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
 class Access:
-    """The rule in force.
-
-    root: the only folder in which visitors' folders are looked up; None means any folder. key: the key that
-    visitors must give; None means that they need none. ValueError if the rule is not in `RULES`, root is not
-    a folder, or the key is too short.
+    """The rule that applies on this server. root: the only folder in which visitors' folders are looked
+    up; None means any folder. key: the key that visitors must give; None means that they need none.
     """
 
     rule: str = OWN
@@ -89,7 +86,10 @@ class Access:
         return Choice(title, places[0], places[1] if draft else None, device, dtype, shown, OWN)
 
     def _place(self, name: str) -> str:
-        """The folder or GGUF file of that name below the root, if there is one. Otherwise the name itself."""
+        """The path of the folder or GGUF file with this name below the root.
+
+        If there is none, the name itself.
+        """
         if self.root is None:
             return name
         root = self.root.resolve()
@@ -114,14 +114,20 @@ def short(name: str) -> str:
 
 
 def _text(name: str, value: object) -> str:
-    """A value from a browser. ValueError if it cannot be a name: no text, too long, or unprintable."""
+    """Check that a value from a browser can be a name, and return it.
+
+    ValueError if it is no text, too long or unprintable.
+    """
     if not isinstance(value, str) or len(value) > 1000 or not value.isprintable():
         raise ValueError(f"{name} = {value!r:.60} is not a name")
     return value
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Access:
-    """The rule of the options. Without one, the rule that suits the machines that can reach the page."""
+    """The rule that the operator's options state.
+
+    Without one, it depends on which machines can reach the page.
+    """
     if zero_gpu.here(environment):
         return Access(FIXED)  # a model that is loaded later gets no GPU there
     host = options.host or environment.get("GRADIO_SERVER_NAME")

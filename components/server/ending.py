@@ -1,4 +1,4 @@
-"""The end of the server: it prints one line and ends immediately, whatever is running.
+"""Ends the server at a signal: the process prints one line and ends immediately, whatever is running.
 
 At exit Python waits for all threads, which decode or wait for a seat, and Gradio waits for all open streams.
 Nothing has to be saved, so the process waits for neither.

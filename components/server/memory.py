@@ -12,7 +12,7 @@ import torch
 from specdec.devices import ONE_GRAPH
 
 _M_ARENA_MAX = -8
-"""The number of the option M_ARENA_MAX of `mallopt` in glibc's malloc.h."""
+"""The number of the option M_ARENA_MAX for glibc's function `mallopt`, from malloc.h."""
 _ARENAS = 2
 _IS_GLIBC = platform.libc_ver()[0] == "glibc"
 

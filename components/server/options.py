@@ -1,4 +1,4 @@
-"""The operator's settings: one table for the command line, the environment and `--help`.
+"""The table of the operator's options. The command line, the environment variables and `--help` follow it.
 
 The option `models-key` is given as `--models-key KEY` or, on a Space, which has no command line, as the
 variable `SPECDEC_MODELS_KEY`. An empty variable counts as not set.
@@ -134,8 +134,11 @@ def parse(
 
 
 def proxies(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> str:
-    """The stated proxies, otherwise the known proxies of the place where the page runs. "0" states that there
-    are none. ValueError quotes a text that is not an address."""
+    """The proxies that the operator states.
+
+    If none are stated, those that are known for the place where the page runs. "0" states that there are
+    none. ValueError quotes a text that is not an address.
+    """
     if options.proxy is None:
         return PRIVATE if "SPACE_ID" in environment or options.share else ""
     stated = [] if options.proxy == "0" else [each.strip() for each in options.proxy.split(",")]

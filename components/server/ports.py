@@ -32,7 +32,10 @@ def allow_connections() -> None:
 
 
 def for_others(host: str | None) -> str | None:
-    """This machine's address in its network. None if the server listens on one address or has no network."""
+    """The address under which other machines reach this one.
+
+    None if the server listens on a single address, or if there is no network.
+    """
     if host not in ("0.0.0.0", "::"):
         return None
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,1 +1,1 @@
-"""The tab "Tree lab": the optimal tree while it grows, other trees, and the bounds."""
+"""The laboratory "Tree lab": the optimal tree while it grows, other trees, and upper bounds for all trees."""

@@ -24,11 +24,12 @@ from specdec.figures.topologies import FIXED, TOPOLOGIES
 
 START_K = 12
 INDICES = 8
-"""Child indices that have a slider. Each later rate is a fixed part of the one before."""
+"""The number of child indices that have a slider. Each later rate is a fixed part of the one before."""
 VOCABULARY = 2048
 """|Ω| in the theorem's bound: the embedded pair's vocabulary."""
 _TAIL, _SMALLEST = 24, 1e-7
-"""The most child indices without a slider, and the rate below which further indices are left out."""
+"""The largest number of child indices without a slider, and the rate below which further indices are left
+out."""
 _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = assets.ASSETS / "stories" / "measurements.json"
@@ -42,9 +43,10 @@ ALGORITHMS = {
 
 
 class Preset(NamedTuple):
-    """Acceptance to start from. rates: R(0) ... R(7). tail: the ratio of each later rate to the one before.
+    """An example of acceptance rates. rates: R(0) ...
 
-    id: its name in the page's address, which never changes.
+    R(7). tail: the ratio of each later rate to the one before. id: its name in the page's address, which
+    never changes.
     """
 
     id: str
@@ -81,19 +83,21 @@ def _measured() -> list[Preset]:
 
 
 def acceptance(preset: Preset) -> tuple[float, ...]:
-    """R of an example, as in the browser: the rates of the sliders, then the tail until it is negligible."""
+    """R of an example, computed as in the browser: the rates of the sliders, then further rates until they
+    are negligible.
+    """
     later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
     return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
 
 
 class Rates(Question):
-    """R by child index."""
+    """A question about acceptance rates R by child index."""
 
     acceptance: Annotated[list[float], Field(min_length=1, max_length=_MOST_INDICES)]
 
 
 class Size(Rates):
-    """R by child index, and the number of drafted tokens of the tree."""
+    """A question about the best tree of k drafted tokens, for acceptance rates R by child index."""
 
     k: Annotated[int, Field(ge=1, le=MOST)]
 

@@ -1,1 +1,3 @@
-"""Visitors: the address by which the server tells them apart, and the limits of each one."""
+"""Visitors of the page: the addresses by which the server distinguishes them, and the limits that apply to
+each.
+"""

@@ -1,4 +1,4 @@
-"""The limits of one visitor, all in one place.
+"""All limits on what visitors may send or start.
 
 Each limit has an option of `app.py`, `--new-tokens 200`, and a variable, `SPECDEC_NEW_TOKENS=200`. `at_most`
 writes the error for a visitor who exceeds one.
@@ -52,7 +52,7 @@ _current = Limits()
 
 
 def current() -> Limits:
-    """The limits in force."""
+    """The limits that apply now."""
     return _current
 
 

@@ -1,5 +1,5 @@
-"""The watermark of the exponential race: a score for each token of the Decode tab's run, and the p-value so
-far.
+"""The watermark of the exponential race: a score for each token of the shown run, and the p-value of the
+text up to each token.
 
 `specdec.exactness.watermark` computes the scores: with the run's seed, with another seed, and for the text
 after edits. The panel needs no model. `assets/watermark/panel.js` draws the scores.
@@ -20,7 +20,8 @@ from specdec.exactness.watermark import p_values, score
 MOST_TOKENS = 400
 """The largest number of tokens that are scored, from the start of the text."""
 CERTAIN = 1e-6
-"""A text counts as marked below this p-value. One in a million unmarked texts has a lower p-value."""
+"""A text counts as marked if its p-value is below this. By chance, one in a million unmarked texts is below
+it, too."""
 
 _Seed = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -82,11 +83,11 @@ _VERSIONS = {
 }
 
 LINK = '<button type="button" class="below">Below: the seed is a watermark</button>'
-"""The link at the top of the tab that leads to this part. When it is pressed, `assets/watermark/panel.js`
+"""The link at the top of the view that leads to this part. When it is pressed, `assets/watermark/panel.js`
 scrolls to the part."""
 
 
 def panel() -> frame.Part:
-    """The watermark panel for the run that the Decode tab shows."""
+    """The panel with the watermark of the shown run."""
     template = frame.template("watermark/panel", versions=_VERSIONS)
     return frame.panel("watermark", template, functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN)
