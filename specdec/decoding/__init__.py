@@ -1,4 +1,4 @@
-"""Decoding: rounds of drafting, evaluation and verification until a text is complete.
+"""Decoding: rounds of drafting, evaluation and verification, until a text is complete.
 
 run          `stream` and `generate`, the public functions
 batch        `generate_many`, and runs that join and leave: many in one forward

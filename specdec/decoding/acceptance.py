@@ -1,4 +1,4 @@
-"""Measures a pair's acceptance by child index on texts that are decoded for this purpose."""
+"""Measures a pair's acceptance by child index, on texts that are decoded only for this measurement."""
 
 from __future__ import annotations
 
@@ -27,26 +27,30 @@ Steps = Generator[Any, None, _T]
 """Work that yields after each small step and returns its result at its end. Each step yields None; the first
 one may yield a key instead, and all work with this key has the same result."""
 LONGEST = sequence(4)
-"""The tree on which acceptance is measured if a model can only score sequences."""
+"""The tree for the measurement if one of the models can only score sequences."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
-"""The tree on which it is measured otherwise: eight alternatives at each of three positions in a row."""
+"""The tree for the measurement otherwise: eight alternatives at each of three positions in a row."""
 _TOKENS = 256
-"""Number of tokens that are decoded on one of these trees."""
+"""The number of tokens that are decoded for a measurement."""
 _TEXTS = (
     "Once upon a time, there was a little",
     "The weather that morning was",
     "One day, her best friend asked",
     "They went to the market to",
 )
-"""Default prompts. With the first user's prompt instead, all results would depend on who came first."""
+"""The prompts of the measurement, unless others are given. With a user's own prompt, everybody's trees would
+depend on the first user."""
 _PROMPT = 64
-"""Of a longer prompt, only this many last tokens are read."""
+"""Only the last tokens of a longer prompt are read, at most this many."""
 _SEED = 0x7472_6961_6C73
-"""The seed of these texts. With a user's seed, GSD's tree would depend on the noise with which it decodes."""
+"""The seed of these texts. If a user had the same seed, GSD's tree would depend on the random numbers with
+which the user's text is decoded."""
 _RARE = 1e-4
-"""The acceptance of the first child if no token was accepted, so that a tree can still be grown."""
+"""The acceptance that is assumed for the first child if no token was accepted. It must be above 0, so that a
+tree can be grown."""
 _REMEMBERED = 16
-"""Most measurements that a pair keeps. Each is for one method, sampling and set of prompts."""
+"""The largest number of results that are stored for a pair. Each is for one method, sampling and set of
+prompts."""
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
@@ -77,9 +81,9 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
 
 
 def measured_as(method: Method) -> Method:
-    """The method whose acceptance is measured for this method's trees.
+    """The method with which acceptance is measured for the trees of this method.
 
-    It is GSD for a method whose acceptance depends on the rest of the tree.
+    It is GSD if this method's acceptance of a child depends on the rest of the tree.
     """
     return method if METHODS[among("method", method, METHODS)].by_index else "gsd"
 
@@ -143,7 +147,7 @@ def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
 
 
 def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add an entry and remove the oldest ones, because visitors may choose any number of temperatures."""
+    """Store an entry and remove the oldest ones, because visitors may choose any number of temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:
         entries.pop(oldest, None)  # another visitor's run may have removed it in between

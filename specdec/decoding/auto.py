@@ -72,7 +72,7 @@ first pause has `_FIRST_PAUSE` rounds. Each further one is twice as long, up to 
 
 
 class Run(Protocol):
-    """The parts of a run (`specdec.decoding.run.Run`) that determine its trees."""
+    """The parts of a run that this module uses to choose its trees (`specdec.decoding.run.Run`)."""
 
     settings: RunSettings
     seed: int
@@ -110,7 +110,7 @@ class Counts:
 
     @classmethod
     def of(cls, round: Round, planted: Topology) -> Counts:
-        """The verified nodes of a round on this tree."""
+        """Counts the verified nodes of a round on this tree."""
         counts = index_counts([round], planted)
         return cls(np.array(counts.reached, float), np.array(counts.accepted, float))
 
@@ -141,7 +141,8 @@ class Counts:
 
 
 class Learned:
-    """The experience from the runs of a pair: times of rounds, and the verified nodes of the latest runs.
+    """What was learnt from the runs of a pair: the times of rounds, and counts of the verified nodes of
+    the latest runs.
 
     runs: the seed and the counts of each run, by method, temperature and draft temperature.
     """
@@ -171,7 +172,7 @@ class Learned:
 
 
 def learned_of(pair: ModelPair) -> Learned:
-    """The experience from the runs of this pair so far."""
+    """What was learnt from the runs of this pair so far."""
     return pair.learned.setdefault("auto", Learned())
 
 
@@ -191,11 +192,12 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 
 @dataclass
 class _Own:
-    """The knowledge about one run.
+    """What `AutoTrees` knows about one run.
 
     counts: the counts of the run and those known before it. alone: those of the run alone. idle: number of
     rounds in a row without drafts. pause: the number after which the run drafts again. look: number of
-    rounds in which it still drafts to observe. price: the price of a further level."""
+    rounds in which it still drafts to observe. price: the price of a further level.
+    """
 
     counts: Counts
     alone: Counts

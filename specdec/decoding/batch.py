@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 PIECE = 64
-"""Most tokens of a prompt that one step processes if there are other runs."""
+"""The most prompt tokens of one run that a step processes if there are other runs."""
 LONE_PIECE = 256
-"""Most tokens of a prompt that one step processes for a run that is alone. A run that joins waits for at most
-one such piece."""
+"""The most prompt tokens that a step processes for a run that is alone. Another run that joins has to wait
+for at most one such piece."""
 PIECES = 128
 """Most prompt tokens of all runs in one step. The rest waits, so that rounds are not delayed."""
 
@@ -48,12 +48,10 @@ its text has ended. failed: an error ended it."""
 
 
 class Batch:
-    """Runs of one pair that are advanced together.
-
-    members: the runs that have not ended, with their states. rows: the rows that the target evaluated in the
-    last step, for each run that took part. times: the record of the times of rounds; None for the pair's own,
-    which "auto" reads. Models without a lean forward pass answer one run after another:
-    the texts are the same, but a batch saves no time. Only one thread may use a batch at a time.
+    """Runs of one pair that are decoded together, step by step. members: the runs that have not ended,
+    with their states. rows: for each run in the last step, the number of rows (tokens) that the target
+    evaluated for it. times: the record of the times of rounds; None for the pair's own, which "auto"
+    reads.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -111,21 +109,27 @@ class Batch:
         return [member for member in called if member.round or member.error]
 
     def _learn(self, called: Sequence[Member], draft: float, target: float) -> None:
-        """Record the times of a step without prompts. draft, target: seconds of its two halves."""
+        """Record the times of a step in which no prompt was processed. draft, target: the seconds of the
+        two models' forward passes.
+        """
         rounds = {member.run: member.round for member in called if member.round is not None}
         if rounds and len(rounds) == len(called):
             own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
             self._trees.learn(rounds, draft, max(target - own, 0.0))
 
     def rows_ahead(self, run: Run) -> int:
-        """Rows of this run's next step: a piece of its prompt, or a round with its latest tree."""
+        """The number of rows that this run's next step needs: for a piece of its prompt, or for a round
+        with its latest tree.
+        """
         return min(self.members[run].ahead, PIECE) or 1 + run.planted.num_draft_tokens
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[Member]:
-        """The members of a step: all runs past their prompt, and others up to `PIECES` prompt tokens."""
+        """The runs that take part in a step: all those whose prompt is processed, and others as long as
+        their prompts need at most `PIECES` tokens together.
+        """
         called, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):
@@ -135,10 +139,9 @@ class Batch:
 
 
 class Member:
-    """One run in a batch: its state, and the result of its last step.
-
-    piece: function that returns the most tokens of the next piece of the prompt. request: the request whose
-    answer the run waits for. round, error: those of the last step; None if there was none.
+    """One run in a batch, its state, and the result of its last step. piece: a function that returns the
+    largest size of the next piece of the prompt. request: the request whose answer the run waits for.
+    round, error: those of the last step; None if there was none.
     """
 
     def __init__(self, run: Run, engine: Engine, piece: Callable[[], int]):
@@ -163,17 +166,20 @@ class Member:
 
     @property
     def drafts(self) -> bool:
-        """Whether the run waits for its draft model."""
+        """Whether the run waits for an answer of its draft model."""
         return self.request is not None and self.request.session is not self.engine.target
 
     def resume(self) -> None:
-        """Advances the run to its next request, unless the run waits for an answer already."""
+        """Lets the run continue until it requests a forward pass, unless it already waits for an answer."""
         self.round = None
         if self.request is None:
             self.take(None)
 
     def take(self, answer: Answer) -> None:
-        """Pass this answer to the run, which continues to its next request or to the end of the round."""
+        """Gives the run the answer to its request.
+
+        It continues to its next request, or to the end of the round.
+        """
         work, self.request = self._work, None
         try:
             self.request = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
@@ -249,7 +255,7 @@ def decode_together(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Itera
 
 
 def _each(name: str, value: Any, count: int) -> list[Any]:
-    """A list with one value for each run."""
+    """A setting's value for each run, as a list."""
     if type(value) not in (list, tuple):
         return [value] * count
     if len(value) != count:

@@ -1,4 +1,4 @@
-"""Times the parts of a round, also on a GPU, which computes while the host does something else."""
+"""Measures the times of the parts of a round, also on a GPU, which computes while the program goes on."""
 
 from __future__ import annotations
 

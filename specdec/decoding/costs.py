@@ -14,9 +14,9 @@ import numpy as np
 from specdec.trace import Round
 
 _KEPT = 16
-"""How many of the latest times are kept for each number of texts and rows."""
+"""For each number of texts and rows, so many of the latest times are stored."""
 _LEAST = 3
-"""The least number of times for a number of rows before they are used, because the first forward passes of a
+"""Times for a number of rows are used as soon as there are this many, because the first forward passes of a
 size are slow."""
 _ROW, _DRAFT = 0.03, 0.12
 """Assumptions until times are known, as parts of a target forward pass over one row: the time of a further
@@ -80,7 +80,9 @@ class JointCost:
         return known
 
     def _seconds(self, texts: int, more: float) -> float:
-        """`seconds`, computed afresh. more: the number of rows minus the number of texts."""
+        """Computes the result of `seconds`, which is cached there. more: the number of rows minus the
+        number of texts.
+        """
         if len(self._texts) == 1:
             return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
@@ -117,8 +119,10 @@ class RoundCost:
     most_repeated: int = 0
 
     def overhead(self, texts: int) -> Overhead:
-        """The overhead of each of this many texts. The overhead of all texts together grows linearly with
-        their number."""
+        """The overhead of one text if this many are decoded together.
+
+        The sum over all texts grows linearly with their number.
+        """
         fewest, most = min(self.overheads), max(self.overheads)
         if fewest == most:
             return self.overheads[most]
@@ -194,8 +198,10 @@ class RoundTimes:
 
 
 def _believed(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
-    """The undisturbed time of each key that was measured often enough. If none was, the lowest time of each
-    key."""
+    """A time for each key: the lower quartile of its times if there are enough of them.
+
+    If no key has enough, the lowest time of each.
+    """
     often = {key: undisturbed(seen) for key, seen in times.items() if len(seen) >= _LEAST}
     return often or {key: min(seen) for key, seen in times.items()}
 
@@ -227,5 +233,7 @@ def _assumed(rows: int) -> float:
 
 
 def undisturbed(seconds: Sequence[float]) -> float:
-    """The lower quartile of the times, because other work on the machine only adds to them."""
+    """An estimate of the time without other work on the machine: the lower quartile, because other work
+    only adds to the times.
+    """
     return float(np.quantile(seconds, 0.25))

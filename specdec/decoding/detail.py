@@ -1,4 +1,7 @@
-"""The records of a round's nodes and positions, which the page shows. They are made outside the hot path."""
+"""Makes the detailed records of a round, which the page shows: of its nodes and of its verified positions.
+
+Runs without `detail` skip this work.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ _NEGLIGIBLE = -80.0
 float64."""
 
 LEADING = 8
-"""Number of arrivals of a race that are recorded under Q and under P, in addition to the drafted children."""
+"""Of each race so many first arrivals are recorded, under Q and under P, in addition to the drafted
+children."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
 """The optimum is not computed for more drafts than this, nor for several drafts if more tokens than this have
 q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens.
@@ -38,7 +42,7 @@ only at positions that `EVERY` divides. It takes several times as long as decodi
 def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
-    """The records of the drafted nodes, with probabilities if log_p is given."""
+    """Makes the records of the drafted nodes. They contain probabilities if log_p is given."""
     topology, token_ids, log_q, _, copied = drafted
     statuses = _statuses(topology, verdict)
     nodes = []
@@ -60,7 +64,7 @@ def verified_steps(
     noise: PositionNoise,
     grown: bool = False,
 ) -> tuple[Step, ...]:
-    """One record per decided token: its race, the acceptance tests, and how it was decided.
+    """Makes a record for each decided token: its race, its acceptance tests, and how it was decided.
 
     grown: whether the tree's shape depends on the noise that decides; then no optimum is recorded.
     Each test is recorded with the deepest decided node above the tested one, because a rule may test many
@@ -129,7 +133,7 @@ class _Raced:
         self.under_q = [] if log_q is None else race.arrivals(log_q[None], LEADING)[0]
 
     def leading(self, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
-        """The first arrivals and the tokens in `also`, in order of arrival under P."""
+        """The tokens to record: the first arrivals and those in `also`, in their order of arrival under P."""
         tokens = sorted({*self.under_p, *self.under_q, *also})
         log_p = _indexed(self._log_p)[tokens].tolist()
         log_q = [None] * len(tokens) if self._log_q is None else _indexed(self._log_q)[tokens].tolist()
@@ -173,7 +177,7 @@ def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
 
 
 def _deciding(topology: Topology, verdict: Verdict) -> list[int]:
-    """For each row, the deepest row above it that is accepted, or the root."""
+    """For each row, the deepest accepted row on its path above it, or the root."""
     accepted, deciding = {0, *verdict.rows}, [0]
     for parent in topology.parents[1:]:
         deciding.append(parent if parent in accepted else deciding[parent])
@@ -192,11 +196,12 @@ def _probability(log_p: Tensor, token_id: int) -> float:
 
 
 def _indexed(row: Tensor) -> Any:
-    """The same row in the form that is faster to read: on a CPU numpy reads a few entries in a tenth of
-    torch's time."""
+    """A row as a numpy array if it is on a CPU, because numpy reads single entries in a tenth of torch's
+    time.
+    """
     return row.numpy() if row.device.type == "cpu" else row
 
 
 def _time(log_time: float) -> float | None:
-    """The arrival time; None if it is infinite or too large for a float."""
+    """An arrival time for the record: None if it is infinite or too large for a float."""
     return math.exp(log_time) if log_time < _LARGEST else None

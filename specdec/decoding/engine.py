@@ -1,4 +1,4 @@
-"""One run's state: caches, noise and text, advanced round by round.
+"""The state of one run: its caches, random numbers and text. Each call of `round` adds a round.
 
 In a round the drafter grows a tree of continuations (`drafters`), the target scores the root and all drafted
 nodes in one forward pass, verification decides (`methods`), and both caches keep the accepted path.
@@ -83,7 +83,7 @@ class Engine:
         self.trees.present, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:
-        """Decodes this run alone. Yields its rounds until the text ends."""
+        """Decodes this run by itself, and yields its rounds until the text ends."""
         while self.finish is None:
             yield _alone(self.round())
 
@@ -100,7 +100,9 @@ class Engine:
         return round
 
     def _prefill(self, most: Callable[[], int] | None) -> Requesting[None]:
-        """Processes the prompt without its last token, which is the root of the first round's tree."""
+        """Processes all tokens of the prompt except the last one, which is the root of the first round's
+        tree.
+        """
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
         # A draft without room for the prompt never drafts, because a text only grows.
@@ -115,7 +117,9 @@ class Engine:
         (self.prefill_seconds,) = clock.seconds()
 
     def _decode(self) -> Requesting[Round]:
-        """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
+        """Decodes one round: drafts, evaluates and verifies, then adds the accepted path and the last
+        token to the text.
+        """
         clock = Clock(self.pair.target.device)
         if self.trees.later and self.number in self.trees.later:
             self.trees.present, self.stopping.recorded = self.trees.later[self.number]
@@ -164,7 +168,7 @@ class Engine:
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
-        """The verdict without everything after an accepted end-of-sequence token."""
+        """Cuts a verdict after an accepted end-of-sequence token."""
         for i, row in enumerate(verdict.rows):
             if drafted.token_ids[row] in self.pair.eos_ids:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)
@@ -197,5 +201,5 @@ class Engine:
 @torch.inference_mode()
 @one_thread()
 def _alone(round: Requesting[Round]) -> Round:
-    """The result of a round whose requests are answered one by one."""
+    """Runs a round to its end, answering its requests one by one, and returns its result."""
     return answered(round)

@@ -24,7 +24,7 @@ from specdec.theory import node_acceptance
 from specdec.topology import Path, Topology
 
 _DEEPEST = 16
-"""The depth of trees whose draft stops by itself."""
+"""The depth of trees for a draft model that decides itself where to stop."""
 
 
 class Node(NamedTuple):
@@ -43,8 +43,9 @@ class Node(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The expected tokens of a round of all texts, and the seconds of drafting, of the target and of the
-    rest."""
+    """What a round of all texts is expected to yield in tokens and to take in seconds: for drafting, for
+    the target and for the rest.
+    """
 
     tokens: float
     draft: float
@@ -58,7 +59,9 @@ class Round(NamedTuple):
 
 
 def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
-    """The first k nodes of one text by Algorithm 3. acceptance: by child index, with a value above 0."""
+    """The first k nodes of one text's tree, in the order of Algorithm 3. acceptance: by child index; the
+    first value is above 0.
+    """
     vector = np.trim_zeros(acceptance, "b")
     in_order = pooled(vector)
     parents, child_indices = pop_order(in_order, k)
@@ -75,7 +78,7 @@ def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
 
 
 def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1) -> Iterator[Round]:
-    """The round on the forest of the first 0, 1, 2, ... of these nodes.
+    """The expected rounds if the forest has the first 0, 1, 2, ... of these nodes.
 
     texts: the number of texts that share the forward passes. copies: the number of texts that have each node.
     A level costs one draft forward pass over the nodes above it, whatever texts they belong to.
@@ -100,7 +103,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 
 
 def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
-    """The trees of the queues' texts with the most expected tokens per second.
+    """The trees, one for each queue, that give the most expected tokens per second together.
 
     most: the largest number of nodes of all trees together. texts: the number of texts that share the forward
     passes. Texts without a queue draft nothing.
@@ -120,13 +123,16 @@ def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, t
 
 @lru_cache(4096)
 def tree(paths: tuple[Path, ...]) -> Topology:
-    """The topology of these paths. Equal topologies are one object, which keeps the values that it has
-    computed."""
+    """The topology with these paths.
+
+    Equal topologies are the same object, because a topology stores values that it has computed.
+    """
     return Topology(paths)
 
 
 def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, texts: int) -> Price:
-    """The tokens that this tree is expected to emit in the time of one more level, and of each further node.
+    """The price of a further level of this tree: the number of tokens that are expected in the time that
+    the level takes. The result also has the price of each further node.
 
     acceptance: R by child index. texts: the number of texts that share the forward passes, all on this tree.
     """
@@ -141,8 +147,9 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
 
 
 def deepened(shape: Topology) -> Topology:
-    """The tree whose path of first children is extended to a depth of `_DEEPEST`, for a draft that stops by
-    itself."""
+    """The tree with its path of first children extended to the depth `_DEEPEST`, for a draft model that
+    decides itself where to stop.
+    """
     paths = set(shape.paths)
     chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
     deeper = ((0,) * depth for depth in range(chain + 1, max(chain, _DEEPEST) + 1))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 Shape = Tree | Generation | str | None
-"""The values that `topology` may have before they are checked."""
+"""The type of the argument `topology` before it is checked."""
 
 
 def stream(
@@ -94,7 +94,10 @@ def generate(
     drafter: Drafting | None = "model",
     draft_temperature: float | None = None,
 ) -> Generation:
-    """Decodes to the end. Arguments and errors are those of `stream`, but detail is off by default."""
+    """Decodes a text to its end and returns the record.
+
+    Arguments and errors are those of `stream`, except that detail is off by default.
+    """
     run = stream(**locals())
     for _ in run:
         pass
@@ -288,7 +291,7 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
 
 
 def _chosen_topology(pair: ModelPair, settings: RunSettings, topology: Shape) -> Tree | None:
-    """The tree; None if "auto" chooses it."""
+    """Checks the argument `topology` and returns the tree of the first round; None if "auto" chooses it."""
     if settings.method == "ar":
         return Topology([])
     models = drafting_models(pair, settings)

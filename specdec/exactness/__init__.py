@@ -1,4 +1,4 @@
-"""Checks that texts have the target's distribution.
+"""Checks whether texts have the target's distribution.
 
 losslessness    short texts of the decoder against the exact distribution of a small model
 faults          verifiers that are broken on purpose, which the checks must notice

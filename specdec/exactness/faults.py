@@ -24,11 +24,11 @@ from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
 UNCUT = 0.8
-"""The part of q that a cut leaves, for the fault that reports q as it was before the cut."""
+"""For the fault that reports q as it was before a cut such as top-k: the mass of q that the cut leaves."""
 COLD = 0.01
 """The draft's temperature for the fault that drafts the likeliest token."""
 LEAST_LIKELY = 0.28
-"""The fault that drops unlikely drafts drops tokens with a smaller q than this."""
+"""The fault that drops unlikely drafts drops tokens whose q is smaller than this."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Fault:
 
 
 def _changed(noise: PositionNoise, **functions: Callable[..., Any]) -> Any:
-    """The noise of a round, some of whose functions a fault replaces."""
+    """Changes the random numbers of a round: a fault replaces some of the noise object's functions."""
     return SimpleNamespace(**{"race": noise.race, "test": noise.test, "last": noise.last} | functions)
 
 
@@ -73,12 +73,18 @@ class KeptDraft(Residual):
 
 
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """GSD tests all children of a node with one uniform. Each child should have its own."""
+    """GSD tests all children of a node with the same uniform random number.
+
+    Each child should have its own.
+    """
     return gsd.verify(drafted, log_p, _changed(noise, test=lambda node, _: noise.test(node, 0)))
 
 
 def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """GSD takes its acceptance uniforms from the race that drafted the tokens. They should be independent."""
+    """GSD computes the random numbers of its tests from the race that drafted the tokens.
+
+    They should be independent of it.
+    """
 
     def test(node: Node, child_index: int) -> float:
         return uniform(noise.seed, noise.position + len(node), child_index, Stream.RACE)
@@ -87,7 +93,10 @@ def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -
 
 
 def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """GSD samples the residual with the race that drafted the tokens. It should use independent noise."""
+    """GSD samples the residual with the random numbers of the race that drafted the tokens.
+
+    It should use independent ones.
+    """
 
     class Raced(Residual):
         def sample(self, u: Any) -> int:
@@ -164,7 +173,7 @@ def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
 
 def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
-    """A race with exponentials that differ from the position's own."""
+    """A race with other exponentials than those of the position."""
     position = noise.position + depth
     return race_of(log_exponentials(noise.seed, [position], vocab_size, stream=Stream.RESIDUAL)[0])
 
@@ -173,7 +182,10 @@ def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
 
 
 def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """Traversal verification tests all leaves of a round with one uniform. Each test should have its own."""
+    """Traversal verification tests all leaves of a round with the same uniform random number.
+
+    Each test should have its own.
+    """
     return traversal.verify(drafted, log_p, _changed(noise, test=lambda *_: noise.test((), 0)))
 
 

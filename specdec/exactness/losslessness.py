@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Outcome = tuple[int, ...]
 
 LEAST_EXPECTED = 5.0
-"""Cells with a smaller expected count are pooled, because with them the statistic is not distributed as
-χ²."""
+"""Outcomes with a smaller expected count are pooled into one cell, because otherwise the statistic is not
+distributed as χ²."""
 MOST_OUTCOMES = 10_000
 
 
@@ -54,7 +54,7 @@ class ChiSquare(NamedTuple):
 
 
 class Check:
-    """Decodes of one set-up, each with a seed of its own, and counts of their first tokens.
+    """A check of one set-up: it decodes texts, each with a seed of its own, and counts their first tokens.
 
     topology: ignored by `ar`. length: the number of first tokens that are counted of each decode. fault: a
     verifier that is broken on purpose. A ValueError names an argument that does not fit.
@@ -189,7 +189,9 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
 def _cells(
     counts: Mapping[Any, int], distribution: Mapping[Any, float]
 ) -> tuple[list[tuple[int, float]], tuple[int, float]]:
-    """Observed and expected counts of each cell, and those of all outcomes that are too rare for a cell."""
+    """The observed and the expected count of each cell, and those of all outcomes together that are too
+    rare for a cell.
+    """
     total = sum(counts.values())
     pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
     cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
@@ -227,7 +229,7 @@ def _too_many(observed: int, expected: float, total: int) -> float:
 
 
 def _binomial(observed: int, expected: float, total: int) -> tuple[Tensor, Tensor]:
-    """Counts near the observed one, and their probabilities.
+    """The possible counts near the observed one, and their binomial probabilities.
 
     Counts further away add nothing to the smaller of the two tails.
     """
@@ -245,7 +247,7 @@ def tail(degrees_of_freedom: int, x: float) -> float:
 
 
 def critical(degrees_of_freedom: int, level: float) -> float:
-    """The value of χ² whose p-value is this level."""
+    """The critical value of χ²: a statistic of this size has `level` as its p-value."""
     return bisected(lambda x: tail(degrees_of_freedom, x) < level, 0.0, 1e6)
 
 

@@ -21,8 +21,8 @@ OPTIMA = {
     "optimum": ("optimum without replacement", "solid"),
     "drawn": ("optimum of independent draws", "dot"),
 }
-"""Key in the results -> name of the optimum, and its line style. The first optimum bounds ERSD and GSD, and
-the second one bounds the other methods."""
+"""The optima, by their names in the results: the name in the legend and the line style. The first optimum
+bounds ERSD and GSD, and the second one bounds the other methods."""
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
@@ -45,7 +45,10 @@ def _accepted_by(name: str, p: Tensor, q: Tensor) -> list[float]:
 
 
 def _with_more(by_index: Tensor) -> list[float]:
-    """Acceptance with 1 to `MOST` drafts. Drafts beyond the vocabulary add nothing."""
+    """Computes the acceptance of 1 to `MOST` drafts, by adding up the acceptance by index.
+
+    Drafts beyond the vocabulary add nothing.
+    """
     sums = by_index.cumsum(-1).clamp(max=1).tolist()
     return [sums[min(n, len(sums) - 1)] for n in range(MOST)]
 

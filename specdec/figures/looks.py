@@ -1,4 +1,4 @@
-"""The look of every plotly figure: as data for the page, or complete for a notebook.
+"""The look of all plotly figures: as plain data for the page, or as complete figures for a notebook.
 
 The page gets the traces, their marks and the axes. Its scripts fill in the numbers and pass the figure to
 `Plotly.react`. A colour is a name from `assets/shared/colours.css`, which the browser resolves when it draws.

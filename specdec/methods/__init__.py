@@ -1,4 +1,4 @@
-"""Verification of a drafted tree, by pure functions that need no model.
+"""The methods: each verifies a drafted tree by a pure function that needs no model.
 
 Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
 the root (see `topology`). `specdec.algorithms`, and `other_rules` beside the tests, state the same rules on

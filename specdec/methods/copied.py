@@ -1,5 +1,7 @@
-"""Verification along a copied path. It begins at the node where the method's own rule, which does not know
-the path, has ended."""
+"""Verification of a path that was copied from the text. The method's own rule ignores this path.
+
+Where the rule ends, the verification here goes on along the path.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from specdec.race import Noise
 
 
 def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """The rule's verdict, and the tokens after it as long as they follow the copied path.
+    """The rule's verdict, extended by further tokens as long as they follow the copied path.
 
     The rule tests no copied node, so its last token has the same distribution as without the path. If the
     path has this token after the last accepted node, the next token is a sample of p at the copied node, and

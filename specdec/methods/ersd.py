@@ -13,7 +13,7 @@ from specdec.probs import LazyLogProbs, broken_logits
 from specdec.race import Noise, Race
 
 FEW_ROWS = 32
-"""The most rows whose winners a GPU finds together."""
+"""A GPU finds the winners of at most this many rows together."""
 
 
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
@@ -38,8 +38,11 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int] | None:
-    """The winner of every row, in one transfer from a GPU, which finds them in the time of one; None where
-    they are found one by one: on a CPU, and for many rows, whose exponentials would take much memory."""
+    """The winners of all rows, found together on a GPU, which takes as long as for one row.
+
+    None on a CPU, and for too many rows, whose exponentials would take much memory: there winners are found
+    one by one.
+    """
     if not isinstance(log_p, LazyLogProbs) or len(log_p) > FEW_ROWS:
         return None
     rows = log_p.launched()  # [n, vocabulary]

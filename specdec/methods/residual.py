@@ -1,4 +1,5 @@
-"""P and Q at one node as rejections change them (Algorithm 4 of the paper), in closed form.
+"""The distributions P and Q at one node, and how rejections change them (Algorithm 4 of the paper), in
+closed form.
 
 The residual of a residual is again a residual of P, with more of Q subtracted. After any number of rejections
 
@@ -24,16 +25,17 @@ from specdec.methods.verdict import Attempt
 from specdec.race import splitmix
 
 _LEAST_REST = 1e-3
-"""The least part of Q that is computed as a difference. A smaller part would lose digits as a difference."""
+"""The rest of Q is computed as a difference while it is at least this large. For a smaller rest, a difference
+would lose digits."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
 """Logarithms of the smallest and the largest factor by which a float is multiplied."""
 _RUN = 64
-"""Number of weights that are added before a running sum is compared. Computing all running sums would take
-longer."""
+"""The search for a token adds this many weights at once before it compares their sum. Computing all running
+sums would take longer."""
 
 
 class Residual:
-    """The state of one node: test a child, reject it, sample the last token.
+    """P and Q at one node: tests a child, changes P and Q after a rejection, and samples the last token.
 
     log_p, log_q: [vocabulary] each; log_q may be None if no child will be tested. Neither is changed.
     weights: max(P - λQ, 0) by parts, float64 [part]; empty while nothing was subtracted. sums: the running
@@ -52,7 +54,7 @@ class Residual:
         self._log_scale = 0.0
 
     def probabilities(self, token_id: int) -> tuple[float, float]:
-        """The present p and q of this token."""
+        """The token's p and q after the rejections so far."""
         log_q = float(self.log_q[token_id])
         p = max(math.exp(self.log_p[token_id]) - math.exp(log_q + self.log_level), 0.0) / self.sums[-1]
         return p, math.exp(log_q - self.log_rest)
@@ -111,7 +113,10 @@ class Residual:
             self._q_parts, self._log_scale = parts_of(self.log_q, self.log_rest), self.log_rest
 
     def replace(self, weights: Sequence[np.ndarray]) -> bool:
-        """Replaces P by these weights, given in parts. If all are zero, P stays and the result is False."""
+        """Replaces P by these weights, which are given in parts.
+
+        If all weights are zero, P stays as it is. Returns whether P was replaced.
+        """
         sums = _running(weights)
         if sums[-1] > 0:
             self.weights, self.sums = weights, sums
@@ -130,7 +135,7 @@ class Residual:
 
 
 def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[np.ndarray]:
-    """p / exp(log_scale) by parts of the vocabulary, float64 [part] (Algorithm 4)."""
+    """p / exp(log_scale) as a list of parts of the vocabulary, float64 [part] each (Algorithm 4)."""
     return list(_parts(log_p, log_scale))
 
 
@@ -141,7 +146,10 @@ def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
 
 
 def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
-    """p / exp(log_scale), in the same memory. It is infinite for a rejected token that was most of Q."""
+    """p / exp(log_scale), computed in the memory of its argument.
+
+    It is infinite for a rejected token that had nearly all of Q.
+    """
     if not log_scale:
         return np.exp(log_p, out=log_p)
     with np.errstate(over="ignore"):

@@ -27,7 +27,9 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 class ResidualOfDraws(Residual):
-    """As `Residual`, but q stays whole: an independent draw may be a token that was rejected before."""
+    """A `Residual` whose q does not change after a rejection, because a later independent draw may be the
+    same token.
+    """
 
     def remove_from_draft(self, token_id: int) -> None:
         """Does nothing: q keeps the token."""

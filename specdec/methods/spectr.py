@@ -17,10 +17,11 @@ from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
 
 _PRECISION = 1e-12
-"""Relative precision of ρ, the root of an equation. Any larger ρ is lossless too, but accepts less."""
+"""The relative precision with which ρ, the root of an equation, is found. A larger ρ keeps the target's
+distribution too, but accepts less."""
 
 Parts = Sequence[np.ndarray]
-"""A distribution by parts of the vocabulary, float64 [part]."""
+"""A distribution as a list of parts of the vocabulary, float64 [part] each."""
 
 
 def verify(
@@ -95,7 +96,7 @@ def _any_of(beta: float, n: int) -> float:
 
 
 def _rest(p: Parts, q: Parts, rho: float, n: int) -> list[np.ndarray]:
-    """The distribution that remains of p after n rejections, unnormalised."""
+    """The distribution from which a token is sampled after n rejections, unnormalised."""
     beta = _overlap(p, q, rho)
     accepted = _any_of(beta, n) / beta if beta > 0 else float(n)
     return [np.maximum(a - accepted * np.minimum(b, a / rho), 0) for a, b in zip(p, q, strict=True)]

@@ -21,10 +21,9 @@ from specdec.race import Noise
 
 @dataclass
 class Node:
-    """A node on the path to the first remaining leaf of the tree.
-
-    weight: the weight of the path to this node; the root's is 1. p, q: those of its token when the path
-    reached it. deleted: the number of its children that are deleted.
+    """A node on the path to the first remaining leaf of the tree. weight: the weight of the path to this
+    node; the root's is 1. p, q: the probabilities of its token when the path reached it. deleted: how many
+    of its children are deleted.
     """
 
     row: int
@@ -65,7 +64,9 @@ def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
 
 
 class Remaining:
-    """The remaining part of a drafted tree: a path from the root, and everything to the right of it."""
+    """The part of a drafted tree that is not deleted yet: a path from the root to the first leaf, and all
+    nodes to the right of it.
+    """
 
     def __init__(self, drafted: Drafted, log_p: Sequence[Tensor]):
         self.drafted, self.log_p = drafted, log_p

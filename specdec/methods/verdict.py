@@ -11,11 +11,11 @@ from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
-"""The origin of an emitted token; see `trace.Token`."""
+"""The kind of an emitted token, which says where it comes from; see `trace.Token`."""
 
 
 class Drafted(NamedTuple):
-    """A drafted tree, without the nodes for which q had no token.
+    """A drafted tree as verification gets it. Nodes for which the draft had no token are left out.
 
     token_ids: [1 + k], the root's first. log_q: by row, log q [vocabulary] from which its children were
     drafted; None at leaves, and if the children were drafted without probabilities. draws: by row, the
@@ -31,22 +31,21 @@ class Drafted(NamedTuple):
     copied: Sequence[int] = ()
 
     def candidates(self, row: int) -> Sequence[int]:
-        """The children of this row in the order of their tests.
+        """The children of this row in the order in which they are tested.
 
-        A child that was drawn twice is listed twice. A copied child is not tested.
+        A child that was drawn twice is listed twice. A copied child is left out, because it is not tested.
         """
         children = self.draws[row] if self.draws else self.topology.children[row]
         return children[:-1] if children and children[-1] in self.copied else children
 
     def child(self, row: int, token_id: int) -> int | None:
-        """The row's child that was drafted with this token; None if there is no such child."""
+        """The child of this row that has this token; None if there is none."""
         return next((i for i in self.topology.children[row] if self.token_ids[i] == token_id), None)
 
 
 class Attempt(NamedTuple):
-    """One acceptance test: the row's token is accepted if `u < ratio`, where Algorithm 4's ratio is `p / q`.
-
-    p, q: those of the token at the moment of the test. ratio: None if it is p / q.
+    """One acceptance test: the row's token is accepted if `u < ratio`. p, q: the probabilities of the
+    token at the moment of the test. ratio: None stands for p / q, the ratio of Algorithm 4.
     """
 
     row: int
@@ -76,7 +75,9 @@ Verifier = Callable[[Drafted, Sequence[Tensor], PositionNoise], Verdict]
 
 
 class Decision(NamedTuple):
-    """The decision at a node. child: the accepted child's row, or None if token_id is emitted."""
+    """The decision at a node: a child is accepted, or a token is emitted. child: the accepted child's row,
+    or None if `token_id` is emitted.
+    """
 
     child: int | None
     token_id: int | None
@@ -84,7 +85,8 @@ class Decision(NamedTuple):
 
 
 def descend(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
-    """The loop of Algorithms 4 and 5: go from the root to accepted children until none is accepted.
+    """The loop of Algorithms 4 and 5: go from the root to an accepted child, and on, until no child is
+    accepted.
 
     decide: makes the decision at a row. kind: the kind of the last token if it replaces rejected children.
     """

@@ -18,9 +18,9 @@ from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of,
 from specdec.trace import Candidate
 
 ERROR = 0.02
-"""Gains up to this size are within the error of a measurement."""
+"""A gain counts from this size on, because a smaller one is within the error of a measurement."""
 _STEPS = 9
-"""Halvings of the interval in which a break-even point is searched."""
+"""The search for a break-even point halves its interval so many times."""
 _DEAREST = 4.0
 """The most expensive draft step that is tried, in target calls."""
 
@@ -54,7 +54,7 @@ class Payoff(NamedTuple):
 
     @classmethod
     def of(cls, setup: SetUp) -> Payoff:
-        """The payoff of a set-up."""
+        """Computes the gain in a set-up, and its limits."""
         candidates = _candidates(setup)
         plain = candidates[0].tokens_per_second
         best = next(each for each in candidates if each.chosen)
@@ -123,9 +123,8 @@ def _candidates(setup: SetUp, sizes: Collection[int] = range(MOST_DRAFTED + 1)) 
 
 
 def _break_even(with_value: Callable[[float], SetUp], easy: float, hard: float) -> float | None:
-    """The value nearest to `hard` at which at least one tree is as fast as plain decoding.
-
-    None if every tree is slower even at `easy`.
+    """The break-even point between the values `easy` and `hard`: the value nearest to `hard` at which at
+    least one tree is as fast as plain decoding. None if every tree is slower even at `easy`.
     """
 
     def pays(value: float) -> bool:
@@ -175,5 +174,5 @@ LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {
     "the time of further rows": _cheaper_rows,
     "the work outside the two models": _less_around,
 }
-"""The possible limits of the gain. Each is a function from a share to the set-up in which only this share of
-the limit is left."""
+"""The possible limits of the gain, by name. Each is a function that takes a set-up and a share, and returns
+the set-up in which only this share of the limit is left."""

@@ -23,12 +23,13 @@ from specdec.topology import Topology, sequence, specinfer
 
 _TREES = (Topology([]), sequence(1), sequence(4), specinfer(9), WIDE)
 _SEQUENCES = (Topology([]), sequence(1), sequence(4), sequence(8))
-"""Trees whose rounds are timed: if both models score trees, and otherwise."""
+"""The trees whose rounds are timed: the first ones if both models can score trees, otherwise the second
+ones."""
 _ROUNDS, _TURNS = 8, 4
 """Consecutive rounds on a tree, because the first rounds after a change of the tree are slow; and the number
 of turns."""
 _LENGTH = 64
-"""Most tokens of a text."""
+"""The texts of the measurement have at most this many tokens."""
 _SEED = 0x7469_6D65
 
 
@@ -54,7 +55,7 @@ def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: 
 def _side(
     pair: ModelPair, settings: RunSettings, tree: Topology, texts: int, times: RoundTimes
 ) -> Iterator[None]:
-    """Decode texts together on this tree without end, one step at a time."""
+    """Decode texts together on this tree, one step at a time, without end."""
     batch, prompts = Batch(pair, times), fixed_prompts(pair)
     for number in count():
         prompt, seed = prompts[number % len(prompts)], derived_seed(_SEED, number)

@@ -24,7 +24,7 @@ MOST_DRAFTED = max(SIZES)
 ROWS = (2, 4, 8, 16, 32, 64)
 """The numbers of rows for which a user gives the cost of a target call."""
 NOTHING = {1: Overhead(0.0, 0.0, 0.0, 0.0)}
-"""No time outside the two models, for any number of texts."""
+"""An overhead of zero: no time outside the two models, for any number of texts."""
 _TYPICAL = 4
 """Number of drafted tokens in a sequence, for which the time outside the two models is stated."""
 
@@ -36,8 +36,8 @@ SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
         Node((i,), rate, rate, i == 0) for i, rate in enumerate(rates[:MOST_DRAFTED].tolist())
     ],
 }
-"""Shapes of the draft: functions from acceptance by index to the nodes from which trees of each size are
-cut."""
+"""The shapes of the draft, by name. Each is a function that takes acceptance by index and returns the nodes
+from which the trees of all sizes are cut."""
 
 
 class SetUp(NamedTuple):
@@ -54,22 +54,26 @@ class SetUp(NamedTuple):
 
     @property
     def call(self) -> float:
-        """The time of a target call over one row. It is the unit in which a visitor gives costs."""
+        """The time of a target call over one row. Visitors give all costs as multiples of it."""
         return self.costs.target.seconds(1, 1)
 
     @property
     def draft_step(self) -> float:
-        """The time of a draft forward over one row, in target calls."""
+        """The time of a draft call over one row, as a multiple of that of a target call."""
         return self.costs.draft.seconds(1, 1) / self.call
 
     @property
     def rows(self) -> tuple[float, ...]:
-        """The time of a target call over each number of `ROWS`, in target calls over one row."""
+        """For each number in `ROWS`, the time of a target call over so many rows, as a multiple of the
+        time over one row.
+        """
         return tuple(self.costs.target.seconds(1, rows) / self.call for rows in ROWS)
 
     @property
     def rest(self) -> float:
-        """The time outside the two models that drafting four tokens in a sequence adds, in target calls."""
+        """The time outside the two models that drafting four tokens in a sequence adds to a round, as a
+        multiple of the time of a target call.
+        """
         over = self.costs.overhead(self.texts)
         return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
 
@@ -103,7 +107,7 @@ class SetUp(NamedTuple):
 
 
 def cost_of(table: Mapping[Any, float]) -> ForwardCost:
-    """The cost of a forward from its time by the number of rows."""
+    """Makes the cost of a call from a table of its times by the number of rows."""
     return ForwardCost({int(rows): [time] for rows, time in table.items()})
 
 

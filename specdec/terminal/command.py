@@ -28,7 +28,7 @@ from specdec.terminal.printing import explained, in_colours, legend, painted
 from specdec.waiting import Waiting
 
 COMMANDS = {"bench": "specdec.bench.command", "audit": "specdec.exactness.audit.command"}
-"""Modules of the other commands, each with a `main(arguments)`; `serve` starts the page."""
+"""The modules of the other commands. Each has a function `main(arguments)`; `serve` starts the page."""
 Prompt = str | list[int]
 _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 

@@ -44,7 +44,10 @@ def chosen(pair: ModelPair, name: str, settings: RunSettings) -> Topology | str:
 
 
 def named(name: str) -> Topology | str | int:
-    """The topology with this name, or "auto", or k of an optimal tree. A ValueError lists the names."""
+    """Reads the name of a topology. The result is the topology, or "auto", or the k of an optimal tree.
+
+    A ValueError lists the names.
+    """
     kind, k = topologies.parsed(name)
     if name == "auto":
         return name

@@ -1,4 +1,4 @@
-"""The text of a run, in colours or with marks."""
+"""Prints the text of a run, with colours or marks that show where each token comes from."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ from specdec.topology import MAX_DRAFT_TOKENS
 _LEAST = 1e-300
 _MOST_SAMPLES = 10_000_000
 Rates = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-"""(p, q, k, samples, generator) -> values [k] and standard errors [k], for one pair of distributions."""
+"""A function (p, q, k, samples, generator) that returns values [k] and standard errors [k] for one pair of
+distributions."""
 
 
 class Estimate(NamedTuple):
@@ -111,7 +112,10 @@ def estimate_ersd_acceptance_by_index(
 
 
 def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
-    """R (Equation 3) of each pair in a batch, [..., k]; pairs are simulated independently."""
+    """R (Equation 3) of each pair of distributions in a batch, [..., k].
+
+    Pairs are simulated independently.
+    """
     p, q = checked_pair(p, q)
     k, samples = whole("k", k, 1, MAX_DRAFT_TOKENS), whole("samples", samples, 2, _MOST_SAMPLES)
     generator, size = np.random.default_rng(checked_seed(seed)), p.shape[-1]

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 _ERROR = 1e-13
-"""Probability that may be lost where the grid of times begins and ends."""
+"""The largest probability that is lost by cutting the integral at the first and the last time of the grid."""
 _LARGEST_STEP = 0.15
 _POWERS = 8
 _SERIES_ERROR = 1e-3
@@ -31,7 +31,8 @@ _TINY = 1e-290
 _BLOCK = 2**20
 
 Outside = Callable[[np.ndarray], np.ndarray]
-"""Maps set sizes m, int [sets], to probabilities [sets] that a draft is outside the first m tokens."""
+"""A function that takes set sizes m, int [sets], and returns the probabilities [sets] that some draft is
+outside the first m tokens."""
 
 
 def outside_of_draws(q: np.ndarray, n: int) -> Outside:
@@ -59,9 +60,9 @@ def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
 
 
 def _mass_above(q: np.ndarray) -> np.ndarray:
-    """Q of all tokens but the first m, [tokens + 1].
+    """The mass under Q of all tokens except the first m, for each m: [tokens + 1].
 
-    It is summed from the end, which keeps small tails exact.
+    It is summed from the end, which keeps small values exact.
     """
     return np.append(np.cumsum(q[::-1])[::-1], 0.0)
 
@@ -79,7 +80,10 @@ def _outside_of_two(q: np.ndarray) -> Outside:
 
 
 class _Arrivals:
-    """Computes the integral of the module for any m. It requires q [tokens] > 0 and 2 < n < tokens."""
+    """Computes the integral of this module's docstring for any m.
+
+    It requires q [tokens] > 0 and 2 < n < tokens.
+    """
 
     def __init__(self, q: np.ndarray, n: int):
         q = np.maximum(q, _TINY)
@@ -115,7 +119,9 @@ class _Arrivals:
         return np.where(m == self.size, 0.0, probabilities)
 
     def _heavy_counts(self) -> Iterator[tuple[int, np.ndarray]]:
-        """For 0, 1, ... heavy tokens: Pr[j of them have arrived] for j < n, [n, times], in one array."""
+        """For the first 0, 1, ... heavy tokens: the probability that j of them have arrived, for j < n,
+        [n, times]; all in one array.
+        """
         arrived = np.zeros((self.n, len(self.times)))
         arrived[0] = 1
         yield 0, arrived
@@ -140,7 +146,10 @@ class _Arrivals:
 
 
 def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
-    """The grid [times]. At its start n arrivals are almost impossible, and at its end almost certain."""
+    """The grid of times, [times].
+
+    At its start it is almost impossible that n tokens have arrived, and at its end almost certain.
+    """
     first = (math.lgamma(n + 1) + math.log(_ERROR / 100)) / n  # Pr[N(t) >= n] <= t^n / n!
     counts, edges = np.histogram(np.log(q), bins=1024)
     rates, counts = np.exp(edges[:-1][counts > 0]), counts[counts > 0]

@@ -62,7 +62,7 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """R by child index. Here R may begin with zeros, unlike an R from which a tree is built."""
+    """Checks R by child index. Here R may begin with zeros, unlike an R from which a tree is built."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
@@ -164,7 +164,9 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
 
 
 def used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
-    """R of the child indices that the optimal tree of k tokens uses, and p_res."""
+    """The part of R that the optimal tree of k tokens uses, one rate for each of its child indices, and
+    p_res.
+    """
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
     residual = 1 - math.fsum(rates)
@@ -190,7 +192,10 @@ def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndar
 def _smallest_over_m(
     rates: np.ndarray, residual: float, k: int, least: int, most: float
 ) -> tuple[float, float]:
-    """The best integer m from `least` to `most` and its bound, by refining a logarithmic grid."""
+    """The integer m from `least` to `most` with the smallest bound, and this bound.
+
+    They are found by refining a logarithmic grid.
+    """
     if not residual:
         return least, float(_lemma(rates, residual, k, np.array([float(least)]))[0])
     low, high = float(least), most

@@ -1,4 +1,4 @@
-"""How far two distributions are from each other."""
+"""Measures of how far two distributions are from each other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from torch import Tensor
 from specdec.checks import reals
 
 Distribution = Tensor | np.ndarray | list | tuple
-"""Probabilities [..., n]: the last dimension sums to one."""
+"""The type of a distribution: probabilities [..., n] whose last dimension sums to one."""
 
 _SUM_TOLERANCE = 1e-4
-"""Largest error of the sum. A float32 softmax over 150,000 tokens has a smaller one."""
+"""The sum of a distribution may differ from one by this much. The error of a float32 softmax over 150,000
+tokens is smaller."""
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
@@ -84,8 +85,7 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """The numbers of an argument (Section 3) as float64 on their device; None if they are not real
-    numbers."""
+    """An argument (Section 3) as a float64 tensor on its device; None if it does not hold real numbers."""
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

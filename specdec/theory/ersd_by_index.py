@@ -17,13 +17,13 @@ import math
 import numpy as np
 
 MAX_VOCABULARY = 512
-"""Largest vocabulary for which all pairs of tokens are integrated, in O(n² k) per node."""
+"""The largest vocabulary for which R is integrated, over all pairs of tokens: O(n² k) for each time."""
 
 _STEP = 0.15
 _LAST_TIME = 42.0
 _FIRST_TIME = 1e-8
 _POINTS = 2048
-"""Points that are computed together, so that they fit a cache."""
+"""The number of points that are computed together, so that they fit into a processor's cache."""
 
 
 def ersd_rates(

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 MAX_PREFIXES = 200_000
-"""Most ordered lists of rejected tokens for which acceptance is computed exactly."""
+"""Acceptance is computed exactly if there are at most this many ordered lists of rejected tokens."""
 
 
 def gsd_rates(
@@ -103,7 +103,10 @@ def _rejection(
 
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """Mass of Q outside each sample's rejected tokens. Tiny masses are summed again to avoid cancellation."""
+    """For each sample, the mass of Q outside its rejected tokens.
+
+    Tiny masses are summed again, because as differences they would lose digits.
+    """
     masses = q.sum() - q[rejected].sum(1)
     tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)

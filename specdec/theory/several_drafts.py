@@ -21,7 +21,7 @@ from specdec.topology import MAX_DRAFT_TOKENS
 
 _HALVINGS = 60
 _PARTS = 16
-"""Parts into which the search for the optimum divides an interval of set sizes."""
+"""The search for the optimum divides an interval of set sizes into this many parts."""
 _TOLERANCE = 1e-10
 
 
@@ -70,7 +70,7 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
 
 
 def by_pair(acceptance: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
-    """The acceptance of each pair in a batch, [...]."""
+    """Computes an acceptance for each pair of distributions in a batch, [...]."""
     p, q = checked_pair(p, q)
     rows = zip(*(x.reshape(-1, x.shape[-1]).cpu().numpy() for x in (p, q)), strict=True)
     values = [acceptance(SortedPair(*row)) for row in rows]

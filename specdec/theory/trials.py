@@ -1,4 +1,4 @@
-"""Many verifications of one position at once: the drafted child that each method accepts, race by race.
+"""Simulates many verifications of one position at once, and returns which drafted child each method accepts.
 
 The decisions are those of `verify.verify_ersd` and `verify.verify_gsd` on a batch of all children that the
 draft's support allows, vectorised over races.

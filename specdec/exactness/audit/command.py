@@ -28,8 +28,9 @@ PROMPT = "Once upon a time"
 
 
 class Subject(NamedTuple):
-    """An engine, and the pair and prompt for its audit. model: the name of the model; "" takes the target's
-    name."""
+    """What one audit is about: an engine, a pair and a prompt. model: the name of the model in the report;
+    "" takes the target's name.
+    """
 
     name: str
     engine: Engine
@@ -91,7 +92,9 @@ def _audited(
 
 
 def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
-    """Whether the file of reports has a report of as many decodes with these versions and settings."""
+    """Whether the file of reports already has a report with this number of decodes, these versions and
+    these settings.
+    """
     arguments = {"temperature": asked.temperature, "top_k": top_k, "top_p": asked.top_p}
     wanted = (subject.name, subject.engine.versions(), arguments, asked.decodes)
     return any(
@@ -101,7 +104,7 @@ def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
 
 
 def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
-    """The audit of a subject with a progress bar. asked: options of `parser`."""
+    """Audit a subject while a progress bar is shown, and return the report. asked: options of `parser`."""
     name, engine, pair, prompt, model = subject
     settings = {each: getattr(asked, each) for each in ("decodes", "temperature", "top_p", "seed")}
     track = partial(tqdm, desc=name, unit=" decodes", mininterval=1, leave=False)
@@ -112,8 +115,10 @@ def report_on(subject: Subject, top_k: int, asked: Arguments) -> Report:
 
 
 def parsed(parser: ArgumentParser, arguments: list[str] | None) -> Arguments:
-    """The options. ValueError if the file of reports can't be read: found later, it would end the command
-    after hours."""
+    """Parse the options.
+
+    ValueError if the file of reports can't be read: this is checked at once, because an audit takes hours.
+    """
     asked = parser.parse_args(arguments)
     if asked.json:
         saved(asked.json)

@@ -19,9 +19,11 @@ Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
 """The outcome that stands for all outcomes too rare to be listed."""
 _MOST_KNOWN = 1 << 24
-"""Most numbers that are remembered. They save time, because the same short texts occur again and again."""
+"""The cache of computed distributions holds at most this many numbers. It saves time, because the same short
+texts occur again and again."""
 NO_TOKEN = -1
-"""Stands for an id that is not a token. It also ends a text that stops if the model has no end token."""
+"""Takes the place of an id that is not a token. It also stands for the end of a text if the model has no end
+token."""
 
 
 class TargetDistribution:
@@ -93,7 +95,9 @@ class TargetDistribution:
         return dict(texts)
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
-        """The outcome of a decode: at most `length` tokens before the end of the text."""
+        """The outcome to which a decode counts: its first tokens up to the end of the text, at most
+        `length`.
+        """
         first = token_ids[:length]
         ends = (i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids)
         return tuple(first[: next(ends, len(first))])

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 
 class Engine(NamedTuple):
-    """An engine by its name in a command.
-
-    rule: the rule by which it decides, according to its source. start: creates the engine on a pair.
-    versions: the versions of the packages behind it.
+    """The description of an engine that a command can name. rule: the rule by which the engine decides,
+    according to its source code. start: creates the engine for a pair. versions: returns the versions of
+    its packages.
     """
 
     rule: str
@@ -69,9 +68,8 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 
 
 def tree_of(method: str) -> Topology:
-    """The tree of our method in an audit: a sequence, or a batch if its children are independent draws.
-
-    On a sequence, such methods decide like GSD; a batch shows the difference.
+    """The tree with which a method of this project is audited: a sequence, or a batch if the method's
+    children are independent draws.
     """
     return batch(4) if METHODS[method].independent else sequence(4)
 

@@ -22,7 +22,7 @@ from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
 GRID = 6
-"""Number of cells for single numbers, and for each number of a pair."""
+"""The number of cells in which single numbers are counted, and the number for each number of a pair."""
 POWER = 0.99
 
 
@@ -123,7 +123,7 @@ def duplicates(
 
 
 class _Repeats:
-    """How many texts an earlier seed has already given.
+    """Counts the texts that an earlier seed has already given, and tests whether they are too many.
 
     Given the earlier texts, a right engine repeats one of them with their mass S under the distribution. So
     exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.

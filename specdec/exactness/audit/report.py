@@ -21,7 +21,7 @@ Verdict = Literal["no difference found", "in doubt", "wrong"]
 
 @dataclass(frozen=True)
 class Deviation:
-    """The number of times that one outcome was seen, and its probability."""
+    """One outcome: how often it was seen in how many texts, and its probability."""
 
     outcome: str
     probability: float

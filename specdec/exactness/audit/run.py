@@ -40,12 +40,12 @@ class Counting:
 
 
 def named(sampling: Sequence[float]) -> dict[str, Any]:
-    """The last arguments of a `Sample`, by name."""
+    """A `Sample`'s arguments after the first three, by name."""
     return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
 
 
 SECOND_RUN = 1 << 30
-"""Difference between the seeds of the two runs. The seeds of both fit into 31 bits."""
+"""The second run's seeds are larger by this number. The seeds of both runs fit into 31 bits."""
 REPEATED = 10
 _SHOWN = 12
 _TESTS = 6
@@ -130,10 +130,8 @@ def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
 
 
 class _Plan:
-    """The data that all trials of an audit share.
-
-    in_texts: whether the engine returns texts. joint: the distribution of the first tokens, or of their
-    texts.
+    """The values that both runs of an audit share. in_texts: whether the engine returns texts instead of
+    token ids. joint: the distribution of the first tokens, or of their texts.
     """
 
     def __init__(
@@ -187,7 +185,7 @@ class _Plan:
         return Trial(first_seed, self.decodes, tuple(results), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
-        """How many of the first seeds give the same text again."""
+        """Decode with the first seeds again, and count how many give the same text."""
         seeds = range(first_seed, first_seed + REPEATED)
         return sum(self._decode(seed) == self._decode(seed) for seed in seeds)
 
@@ -237,7 +235,7 @@ class _Plan:
         return evidence.places(distribution, outcomes % distribution.shape[1], chance)[:, None]
 
     def _deviations(self, outcomes: Counter[Outcome]) -> tuple[Deviation, ...]:
-        """The outcomes that are furthest from their probability, in standard deviations."""
+        """The outcomes whose counts are furthest from their expectation, measured in standard deviations."""
 
         def away(outcome: Outcome) -> float:
             mass = self.joint.get(outcome, 0.0)

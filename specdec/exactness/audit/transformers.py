@@ -70,7 +70,7 @@ def assisting(pair: ModelPair) -> dict[str, Any]:
 
 
 _copied = lru_cache(maxsize=1)(deepcopy)
-"""Copies a model. The last copy is kept, so that all contestants with this draft share it."""
+"""Copies a model. The last copy is cached, so that all engines with this draft share it."""
 
 
 def draft_exactly(draft: Any, k: int) -> None:
