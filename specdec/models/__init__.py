@@ -1,4 +1,4 @@
-"""Causal language models that score a tree of continuations in one forward.
+"""Causal language models that score a tree of continuations in one forward pass.
 
 Names are imported when they are first used, so that `MarkovModel` does not import transformers. The modules
 write `transformers.PreTrainedModel` in full, because transformers imports its modelling code when such a name

@@ -1,6 +1,6 @@
-"""Attention of the forward in `lean`: each text attends to its own cache, with its own mask.
+"""Attention in the forward pass of `lean`: each text attends to its own cache, with its own mask.
 
-`TextTable` is the input of a forward in a CUDA graph, whose attention is in `fused`.
+`TextTable` describes the texts to a forward pass in a CUDA graph; `fused` has the attention of that pass.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 MOST_ROWS = 512
-"""The most rows of a graph, over all its texts, and the most pending nodes of a text. A GPU computes a wider
-forward for longer than the host launches it."""
+"""The most tokens (rows) that one CUDA graph reads over all its texts, and the most pending nodes of a text.
+With more, the GPU computes longer than the host needs to launch kernels, so that a graph gains nothing."""
 ALIGNED = 16
-"""Columns of a mask begin at a multiple of this place, so that a kernel reads many of them at once."""
+"""Columns of a mask begin at a multiple of this place in the cache, so that a kernel loads many together."""
 
 
 class Heads(NamedTuple):
-    """Numbers of query heads and key-value heads, the size of a head, and the factor of scores."""
+    """Numbers of query heads and of key-value heads, the size of a head, and the factor of the scores."""
 
     queries: int
     keys: int
@@ -29,7 +29,7 @@ class Heads(NamedTuple):
 
 
 class TextRows(NamedTuple):
-    """The n new tokens of one text in a forward.
+    """The n new tokens of one text in a forward pass.
 
     kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
     places: the new tokens' places in kv.
@@ -44,13 +44,13 @@ class TextRows(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """What a captured forward reads about its texts; all are tensors at fixed addresses.
+    """What a forward pass in a CUDA graph reads about its texts. The tensors lie at fixed addresses.
 
     numbers: int64 [texts, 6], for each text the address of its cache's buffer, the buffer's capacity, the
     length of the prefix, the number of tokens with all pending nodes, the number of nodes that are computed,
     and the address of the table of rotations. masks: [texts, rows, MOST_ROWS + ALIGNED], 0 where a node sees
     a pending node; the first of these has column `length of the prefix % ALIGNED`. depths: int64 [texts,
-    rows], the nodes' positions relative to the end of the prefix. size: of a head.
+    rows], the nodes' positions relative to the end of the prefix. size: the size of a head.
     """
 
     numbers: Tensor
@@ -60,7 +60,7 @@ class TextTable(NamedTuple):
 
 
 class Attention:
-    """Attention of one forward, called once per layer. The rows of several texts lie text by text."""
+    """Attention of one forward pass, called once per layer. Tokens of several texts are grouped by text."""
 
     def __init__(self, heads: Heads, texts: Sequence[TextRows]):
         self._counts = [text.n for text in texts]
@@ -78,7 +78,7 @@ class Attention:
 
 
 class _TextAttention:
-    """One text's attention. The mask, and views of the cache for each layer, are made once per forward."""
+    """Attention of one text. Its mask and its views of the cache are made once for all layers."""
 
     def __init__(self, heads: Heads, text: TextRows):
         self._heads = heads

@@ -1,7 +1,7 @@
 """The interface of a language model for decoding: `Model`, and `Session`, the cache of one run.
 
-`PreparedModel` is a model of transformers after its self-check, and `SessionKind` one way to open sessions on
-it.
+`PreparedModel` is a model of transformers after its self-check. A `SessionKind` is one of several ways to
+open sessions on such a model.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
-"""The shapes of drafts that a model can score in one forward, by its self-check: trees of continuations,
-sequences, or single tokens."""
+"""The shapes of drafts that a model scored correctly in one forward pass of its self-check: trees of
+continuations, sequences, or single tokens."""
 
 
 class Session(Protocol):
@@ -37,7 +37,7 @@ class Session(Protocol):
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing, so that all tokens that it reads are accepted.
+        """Whether the next round should draft nothing, so that every token of its forward pass is accepted.
 
         Always False where a cache can drop rejected tokens (`Model.most_repeated` is 0).
         """
@@ -64,8 +64,8 @@ class Session(Protocol):
 class Model(Protocol):
     """A causal language model.
 
-    most_repeated: the most accepted tokens that a forward over drafted tokens reads again; 0 where a cache
-    can drop rejected tokens.
+    most_repeated: the most accepted tokens that a forward pass over drafted tokens must compute again; 0
+    where a cache can drop rejected tokens.
     """
 
     name: str
@@ -85,9 +85,9 @@ class SessionKind:
     """One way to run a model of transformers.
 
     open: opens a session. control: opens a session with a deliberate mistake that a check must notice, a
-    wrong mask or a state that is not restored; None where there is neither. decoder: builds the forward of
-    ours that the sessions run on, or raises an error if that does not fit the module; None where sessions
-    call the module. most_repeated: that of `Model`.
+    wrong mask or a state that is not restored; None where there is neither. decoder: builds our own forward
+    pass for these sessions, or raises an error if it does not fit the module; None where sessions call the
+    module itself. most_repeated: see `Model`.
     """
 
     name: str
@@ -98,7 +98,7 @@ class SessionKind:
     most_repeated: int = 0
 
     def on(self, model: PreparedModel) -> PreparedModel:
-        """The model with this kind of session. Raises the errors of building its decoder."""
+        """The model with sessions of this kind. Raises the error of `decoder` if that does not fit."""
         return replace(model, kind=self, decoder=self.decoder and self.decoder(model.module))
 
 
@@ -107,9 +107,9 @@ class PreparedModel:
     """A model of transformers with the results of its self-check; sessions are opened on it.
 
     It never changes: changed weights need a new one, and open sessions keep the one that they began with.
-    module: where the matrices lie in a file, an `Outline`. config: that of the text decoder. device: that of
-    input tokens and logits. vocab_size: the width of the logits. capability_reason: tells the user why the
-    self-check found that the model can score trees, sequences or neither. note: further facts, or "".
+    module: an `Outline` if the matrices stay in a file. config: the configuration of the text decoder.
+    device: the device of input tokens and logits. vocab_size: the width of the logits. capability_reason:
+    tells the user why the model can or can't score trees, by the self-check. note: further facts, or "".
     """
 
     name: str
@@ -126,12 +126,12 @@ class PreparedModel:
 
     @property
     def capability(self) -> Capability:
-        """The shapes that its sessions can score: trees, sequences or single tokens."""
+        """The shapes of drafts that sessions of this model can score: trees, sequences or single tokens."""
         return self.kind.capability
 
     @property
     def most_repeated(self) -> int:
-        """The most accepted tokens that a forward over drafted tokens reads again."""
+        """The most accepted tokens that a forward pass over drafted tokens must compute again."""
         return self.kind.most_repeated
 
     def session(self) -> Session:

@@ -1,11 +1,11 @@
-"""Answers many requests in one forward, where their model has a forward of ours.
+"""Answers many requests in one forward pass, where their model runs on a forward pass of ours.
 
-The rows of all texts lie in one [rows, width] matrix for every product, and each text attends to its own
-cache. Requests of other sessions are answered one by one.
+The hidden states of all texts' tokens are the rows of one [rows, width] matrix, and each text attends to its
+own cache. Requests to models without such a pass are answered one by one.
 
 Noise is keyed by seed and position, so a run's text does not depend on the runs beside it. The last bits of
-its logits may depend on them, because a product over more rows can add in another order. On the compiled
-forward they do not.
+its logits may depend on them, because a product over more rows can add in another order. In the compiled
+forward pass they do not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Answer = Tensor | Exception | None
 
 
 class _Part(NamedTuple):
-    """One request's share of a forward. number: its place among the requests. pended: the value of `pend`."""
+    """A request's share of a forward pass. number: its place among the requests. pended: `pend`'s result."""
 
     number: int
     request: Request
@@ -44,15 +44,15 @@ class _Part(NamedTuple):
 
 
 def answers(requests: Sequence[Request]) -> list[Answer]:
-    """The answers to requests of different sessions, in order.
+    """The answers to requests of different sessions, in the order of the requests.
 
-    The answer to a failed request is its error.
+    The answer to a failed request is the error that it raised.
     """
     result: list[Answer] = [None] * len(requests)
     shared: dict[tuple[type, PreparedModel], list[int]] = {}
     for number, request in enumerate(requests):
         session = request.session
-        # a subclass may have a forward of its own
+        # a subclass may have a forward pass of its own
         if type(session) in (LeanSession, CompiledSession):
             shared.setdefault((type(session), cast(TreeSession, session).model), []).append(number)
         else:
@@ -74,7 +74,7 @@ def _alone(request: Request) -> Answer:
 
 @torch.inference_mode()
 def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result: list[Answer]) -> None:
-    """Answers the requests with these numbers in one forward. All must belong to sessions of one model."""
+    """Answers the requests with these numbers in one forward pass. All must be for sessions of one model."""
     parts = []
     # Requests for logits come first: theirs are the first rows.
     for number in sorted(numbers, key=lambda number: requests[number].parents is None):
@@ -94,9 +94,9 @@ def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result
 
 
 def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
-    """The logits of each part [n, vocabulary], None for a piece of a prompt.
+    """The logits of each part, [n, vocabulary]; None for a piece of a prompt, whose logits nobody needs.
 
-    If the common forward fails, each part gets a forward of its own.
+    If the common forward pass fails, each part gets a forward pass of its own.
     """
     if not parts:
         return []

@@ -1,7 +1,7 @@
-"""The key-value cache of one run, and the masks that make a forward over it attend along a tree.
+"""The key-value cache of one run, and the masks with which a forward pass over it attends along a tree.
 
 Every layer has one buffer: first the committed prefix, then the pending nodes in the order in which they were
-added. Attention gets views of it, so nothing is copied per forward, and `commit` moves the accepted nodes to
+added. Attention gets views of it, so nothing is copied per forward pass. `commit` moves the accepted nodes to
 the end of the prefix in place.
 
     buffer   [ committed prefix ........ | pending nodes ... | free ...... ]
@@ -24,15 +24,15 @@ from transformers.cache_utils import Cache, DynamicLayer
 from specdec.devices import upload
 
 CHUNK = 256
-"""Tokens of room that a buffer gets beyond its need, so that it is copied once in so many tokens."""
+"""Whenever a buffer grows, it gets room for so many further tokens, so that it is copied rarely."""
 LARGEST_STACK = 1 << 28
-"""The most bytes of one stack of layers. While a stack is made, its memory is needed twice."""
+"""The most bytes of one stack of layers. While a stack is made, the memory of its layers is needed twice."""
 
 
 def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
-    """The first place to which committed nodes must be moved, and the present places of those nodes.
+    """The first place to which committed nodes must be moved, and the present places of the nodes to move.
 
-    If the committed nodes begin with 0, 1, ..., these lie directly behind the prefix already.
+    Nodes 0, 1, ... at the start of the list lie directly behind the prefix already and are left out.
     """
     in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
     return prefix + in_place, [prefix + node for node in nodes[in_place:]]
@@ -49,7 +49,7 @@ class StackedCache:
         self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
 
     def reserved(self, used: int, end: int) -> Tensor:
-        """The places of the first `end` tokens, of which `used` are filled; the buffer grows if necessary."""
+        """A view of the first `end` places, `used` of which are filled. A buffer that is too small grows."""
         if end > self.buffer.shape[2]:
             layers, heads, _, size = self.buffer.shape
             larger = self.buffer.new_empty(layers, heads, end + CHUNK, size)
@@ -65,7 +65,7 @@ class StackedCache:
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
 
     def commit_all(self, length: int) -> None:
-        """Does nothing, because the next forward overwrites the tokens behind the prefix."""
+        """Does nothing: the next forward pass overwrites whatever lies behind the prefix."""
 
 
 class BufferLayer(DynamicLayer):
@@ -94,7 +94,7 @@ class BufferLayer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        """Append [1, heads, n, head size] and return views of all that the new nodes may attend to."""
+        """Append keys and values [1, heads, n, head size]; return views of all that new nodes may see."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         first, end = self.used, self.used + key_states.shape[2]
@@ -111,7 +111,7 @@ class BufferLayer(DynamicLayer):
         return self.used
 
     def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
-        """(length, offset) of the view that the next `update` returns: for masks made by the model."""
+        """(length, offset) of the view that the next `update` returns, for models that make masks."""
         if isinstance(query_length, Tensor):  # older transformers hand over the positions
             query_length = query_length.shape[0]
         start = self._start()
@@ -134,7 +134,7 @@ class BufferLayer(DynamicLayer):
 
 
 class TreeCache(Cache):
-    """A `BufferLayer` per attention layer of the model, made when the layer first asks for it.
+    """A cache with one `BufferLayer` per attention layer of the model, made when the layer first needs it.
 
     windows: the window of each layer; layers beyond the end of this list have none.
     """
@@ -159,7 +159,7 @@ class TreeCache(Cache):
             layer.committed = layer.used = length
 
     def _gather(self, first: int, rows: list[int]) -> None:
-        """Move these rows of every layer to first, first + 1, ..."""
+        """Move the keys and values at these places to the places first, first + 1, ..., in every layer."""
         if any(layer.moved for layer in self.layers):
             self._restack()
         indices: dict[torch.device, Tensor] = {}
@@ -169,7 +169,7 @@ class TreeCache(Cache):
             stack[:, :, :, first : first + len(rows)] = stack.index_select(3, indices[stack.device])
 
     def _restack(self) -> None:
-        """Places the buffers of equal layers one after the other, so that one gather serves them all."""
+        """Places the buffers of equal layers in one tensor, so that one gather moves nodes in all layers."""
         self._stacks = []
         groups: dict[tuple, list[tuple[BufferLayer, str]]] = {}
         for layer in self.layers:
@@ -184,7 +184,10 @@ class TreeCache(Cache):
                 self._stack(members[start : start + size])
 
     def _stack(self, members: list[tuple[BufferLayer, str]]) -> None:
-        """One tensor [buffers, 1, heads, capacity, head size]. The layers' buffers become views of it."""
+        """Copies these buffers to one tensor [buffers, 1, heads, capacity, head size].
+
+        The layers' buffers become views of that tensor.
+        """
         stack = torch.stack([getattr(layer, name) for layer, name in members])
         for i, (layer, name) in enumerate(members):
             setattr(layer, name, stack[i])
@@ -199,8 +202,8 @@ class TreeCache(Cache):
 class Masks:
     """The attention masks of the last n of m pending nodes, for a prefix of any length.
 
-    Counted from the end of the prefix, a mask does not depend on the prefix's length. So it is built once,
-    right-aligned, and a forward only fits it to its prefix.
+    If columns are counted from the end of the prefix, a mask does not depend on the prefix's length. So it is
+    built once, right-aligned, and each forward pass only cuts or pads it to its prefix.
 
           prefix columns | pending nodes (m of them)
         .. 0 0 0 0 0 0 0 | 0 x x        x = finfo.min
@@ -219,7 +222,7 @@ class Masks:
     is fastest without a mask."""
 
     def at(self, length: int, window: int | None) -> Tensor | None:
-        """The mask [1, 1, n, visible prefix + m] behind a prefix of `length` tokens."""
+        """The mask [1, 1, n, visible part of the prefix + m] for a prefix of `length` tokens."""
         mask = self.by_window[window]
         if mask is None:
             return None
@@ -229,7 +232,7 @@ class Masks:
 
 
 class PendingText(NamedTuple):
-    """A text's last n pending nodes: their masks, the text's cache with room for them, and its prefix."""
+    """The last n pending nodes of one text: their masks, the cache with room for them, the prefix length."""
 
     masks: Masks
     cache: StackedCache
@@ -237,7 +240,7 @@ class PendingText(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """n, the number of nodes that a forward computes."""
+        """n, the number of nodes that a forward pass computes."""
         return self.masks.depths.shape[1]
 
 
@@ -252,8 +255,8 @@ def tree_masks(
 ) -> Masks:
     """Masks of the pending nodes first, first + 1, ... of a tree given by its parents.
 
-    columns: the most prefix columns of a windowed mask. ancestors_only=False lets every node see all nodes
-    before it, a wrong mask that the self-check must notice.
+    columns: the most prefix columns of a windowed mask. ancestors_only=False lets every node see all earlier
+    nodes: a wrong mask, which the self-check must notice.
     """
     depths, visible = _depths_and_ancestors(parents)
     if not ancestors_only:
@@ -268,11 +271,11 @@ def tree_masks(
 
 
 cached_tree_masks = lru_cache(maxsize=64)(tree_masks)
-"""`tree_masks`, remembered: decoding uses the same few shapes in every round."""
+"""`tree_masks` with a memory of its results, because decoding uses the same few shapes in every round."""
 
 
 def _depths_and_ancestors(parents: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Depths [m], and bool [m, m]: whether node j is node i or an ancestor of it."""
+    """Depths of the nodes, [m]; and bool [m, m], whether node j is node i itself or an ancestor of it."""
     depths: list[int] = []
     visible = torch.eye(len(parents), dtype=torch.bool)
     for node, parent in enumerate(parents):

@@ -26,14 +26,14 @@ VERSION = 4
 LIST = "files.json"
 """Names, sizes and checksums of all files of a folder, written last."""
 PACKED = "packed"
-"""The form with the matrices in the file's own bits, in the blocks of the compiled forward."""
+"""The form in which matrices keep the file's own bits, in blocks for the compiled forward pass."""
 
 
 def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
-    """The place of a model's converted folder: its name has a part for path and form, and one for content.
+    """The path of a model's converted folder. One part of its name stands for path and form, one for content.
 
-    form: `PACKED`; "int4" or "int8" for packed matrices of at most 4 or 8 bits; or "" for safetensors.
-    files: those with the model's weights. A changed file gives another name, even if its size and time of
+    form: `PACKED`; "int4" or "int8" for packed matrices of at most 4 or 8 bits; or "" for safetensors. files:
+    those with the model's weights. A changed file gives another name, even if its size and time of
     modification are the same, because no program can set `st_ctime_ns`.
     """
     states = [file.stat() for file in files]
@@ -43,10 +43,10 @@ def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
 
 
 def made(folder: Path, write: Callable[[Path], None]) -> Path:
-    """This folder, as it is in its cache or made now.
+    """The folder at this path of its cache; if it is missing or damaged, `write` makes it now.
 
     write: writes its files into an empty folder. If several processes ask for one folder at the same time,
-    one writes and the others wait. All other folders whose names begin alike, up to the "-", are removed.
+    one writes and the others wait. Other folders of the model, with the same name up to the "-", are removed.
     """
     cache, of_model = folder.parent, folder.name.split("-")[0]
     with FileLock(cache / f"{of_model}.lock", mode=0o600):
@@ -66,7 +66,7 @@ def made(folder: Path, write: Callable[[Path], None]) -> Path:
 
 
 def whole(folder: Path) -> bool:
-    """Whether a folder exists and holds exactly the files that were written."""
+    """Whether a folder exists and its files match its list, which was written when it was complete."""
     try:
         return json.loads((folder / LIST).read_text()) == _listed(folder)
     except (OSError, ValueError):
@@ -84,6 +84,6 @@ def _cache() -> Path:
 
 
 def _listed(folder: Path) -> dict[str, list[Any]]:
-    """Size and checksum of each file of a folder, except the list of these."""
+    """Size and checksum of each file of a folder, except the file that stores this list."""
     files = [file for file in folder.iterdir() if file.is_file() and file.name != LIST]
     return {file.name: [file.stat().st_size, quick_checksum(file)] for file in files}

@@ -18,7 +18,7 @@ MOST_LAYERS = 1024
 MOST_EXPERTS = 1 << 16
 """The most experts in all layers together; the largest models have some 25,000."""
 MOST_LABELS = 1 << 15
-"""The most labels of a classifier: transformers writes a name for each. A language model has none."""
+"""The most labels of a classifier, because transformers writes a name for each. A language model has none."""
 _REPEATED = re.compile(
     r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
     r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"
@@ -26,7 +26,7 @@ _REPEATED = re.compile(
 """Names of entries that say how often a part is repeated, also in nested ones such as `audio_config`."""
 _EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
 _ROWS = ("doge",)
-"""Types whose experts are rows of one table."""
+"""Types of models whose experts are rows of one table, so that many of them cost little."""
 _IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 
 
@@ -92,7 +92,7 @@ def check_quantisation(config: Any, name: str) -> None:
 
 
 def all_entries(entries: Any) -> Iterator[tuple[str, Any]]:
-    """All keys and values, also of the dictionaries in them, such as the parts of a composite model."""
+    """All (key, value) pairs, also those of nested dictionaries, such as the parts of a composite model."""
     if not isinstance(entries, Mapping):
         return
     for key, value in entries.items():

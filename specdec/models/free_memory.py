@@ -17,7 +17,7 @@ gives back on demand: cgroups of version 2 and version 1."""
 
 
 def place(device: str) -> str:
-    """Where a model is loaded: "cpu", "cuda:0", ...; "auto" if accelerate spreads it.
+    """The device on which a model is loaded: "cpu", "cuda:0", ...; "auto" if accelerate spreads the model.
 
     accelerate spreads a model over the GPUs and the CPU. Without accelerate, "auto" is the first GPU.
     """
@@ -28,7 +28,7 @@ def place(device: str) -> str:
 
 
 def free(where: str) -> int:
-    """Bytes of memory that are free at a `place`."""
+    """Bytes of memory that are free on a device; `place` returns its name."""
     if where == "cpu":
         return min(psutil.virtual_memory().available, container_limit())
     if where == "auto":

@@ -1,8 +1,8 @@
-"""The lean forward for CUDA graphs, written in Triton, with fewer kernels.
+"""The forward pass of `lean` for CUDA graphs, written in Triton, with fewer kernels.
 
-A GPU takes some three microseconds even for a kernel that computes almost nothing. A layer of the lean
-forward has some twenty kernels, which take longer than reading the weights of a small model. Here the steps
-between two products of matrices are one or two kernels:
+A GPU takes some three microseconds even for a kernel that computes almost nothing. A layer of `lean` has some
+twenty kernels, which take longer than reading the weights of a small model. Here the steps between two
+products of matrices are one or two kernels:
 
     add_norm          the residual sum and its RMSNorm
     rotate            rotary embedding of queries and keys, and writing keys and values to the caches
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from specdec.models.lean import LeanDecoder, LeanLayer
 
 SILU = {"SiLU", "SiLUActivation"}
-"""The names of its classes in torch and in transformers."""
+"""The names of the SiLU activation's classes in torch and in transformers."""
 WIDEST = 1 << 14
 """The most numbers in a hidden state, which one program keeps in registers."""
 PROGRAMS = 256
-"""Keys are cut into pieces until attention has this many programs, twice the processors of a large GPU."""
+"""Keys are cut into pieces until attention has so many programs: twice the processors of a large GPU."""
 SUMMED = 16
-"""Pieces that are added at once, so few that they stay in a processor's registers."""
+"""The number of pieces that are added at once: so few that they stay in a processor's registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
-"""Keys that one step of attention reads, so few that two steps fit into a small GPU's shared memory."""
+"""How many keys one step of attention reads: two steps must fit into a small GPU's shared memory."""
 QUERIES, MANY_QUERIES = 16, 64
-"""Queries of one program of attention: the fewest that a GPU multiplies at once; and more, which share the
-keys that are read, if there are `ENOUGH` programs of them."""
+"""The number of queries that one program of attention computes. 16 is the fewest that a GPU multiplies at
+once. 64 queries share the keys that are read; they are used if there are still at least `ENOUGH` programs."""
 ENOUGH = 64
 
 
@@ -68,9 +68,9 @@ class FusedForward:
         self.decoder = decoder
 
     def hidden(self, token_ids: Tensor, texts: TextTable) -> Tensor:
-        """Hidden states [texts x rows, width] of these tokens, as `LeanDecoder.hidden`.
+        """Hidden states [texts x rows, width] of these tokens; compare `LeanDecoder.hidden`.
 
-        token_ids: [texts x rows]. Keys and values of a text's nodes are written to its cache.
+        token_ids: [texts x rows]. The keys and values of each text's nodes are written to that text's cache.
         """
         decoder = self.decoder
         x: Tensor = F.embedding(token_ids, decoder.embedding)
@@ -84,7 +84,7 @@ class FusedForward:
         return x if added is None else x + added
 
     def _qkv(self, layer: LeanLayer, x: Tensor) -> Tensor:
-        """Queries, keys and values [n, (heads + 2 x kv_heads) x head size]."""
+        """Queries, keys and values in one tensor, [n, (heads + 2 x kv_heads) x head size]."""
         decoder, qkv = self.decoder, layer.qkv(x)
         if layer.q_norm is None or layer.k_norm is None:
             return qkv
@@ -94,7 +94,7 @@ class FusedForward:
 
 
 def add_norm(x: Tensor, added: Tensor | None, norm: Any) -> Tensor:
-    """RMSNorm of x + added, [n, width]; the sum replaces x. added: None for nothing."""
+    """RMSNorm of x + added, [n, width]. The sum x + added is written to x. added: None adds nothing."""
     n, width = x.shape
     normed = torch.empty_like(x)
     block = triton.next_power_of_2(width)
@@ -108,9 +108,9 @@ def add_norm(x: Tensor, added: Tensor | None, norm: Any) -> Tensor:
 
 
 def rotate(qkv: Tensor, texts: TextTable, layer: int, heads: int, kv_heads: int) -> Tensor:
-    """The rotated queries, [texts, heads, rows, head size]; keys and values go to the caches.
+    """The rotated queries, [texts, heads, rows, head size]. Rotated keys, and values, go to the caches.
 
-    qkv: [texts x rows, (heads + 2 x kv_heads) x head size]. layer: its number.
+    qkv: [texts x rows, (heads + 2 x kv_heads) x head size]. layer: the number of the layer.
     """
     (count, rows), size = texts.depths.shape, texts.size
     queries = qkv.new_empty(count, heads, rows, size)
@@ -128,7 +128,7 @@ def rotate(qkv: Tensor, texts: TextTable, layer: int, heads: int, kv_heads: int)
 def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: float) -> Tensor:
     """Attention of each text's nodes to its prefix and its tree, [texts x rows, heads x head size].
 
-    queries: [texts, heads, rows, head size]. layer: its number.
+    queries: [texts, heads, rows, head size]. layer: the number of the layer.
     """
     count, heads, rows, size = queries.shape
     group = heads // kv_heads * rows  # queries of the heads that share their keys
@@ -165,7 +165,7 @@ def attend(queries: Tensor, texts: TextTable, layer: int, kv_heads: int, scale: 
 
 
 def gate(gate_up: Tensor) -> Tensor:
-    """silu(gate) x up, [n, inner] of [n, 2 x inner]."""
+    """silu(gate) x up, [n, inner], computed from both side by side, [n, 2 x inner]."""
     n, width = gate_up.shape
     gated = gate_up.new_empty(n, width // 2)
     _gate[n, triton.cdiv(width // 2, 1024)](gate_up, gated, width // 2, block=1024, num_warps=4)

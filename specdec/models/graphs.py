@@ -1,9 +1,9 @@
-"""CUDA graphs: a GPU starts a forward over a few nodes at once, not kernel by kernel.
+"""CUDA graphs: the host launches a forward pass over a few nodes as a whole, not kernel by kernel.
 
-A forward of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host launches
-them. A graph replays them all on the tensors that it was captured with. Its inputs are such tensors: tokens,
-depths, masks, and for each text the address of its cache. So one graph serves all texts, several of them at
-once. There is one for 1, 2, 4, ... texts with each of 27 numbers of rows per text.
+A forward pass of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host
+launches them. A graph replays them all on the tensors with which it was captured: tokens, depths, masks, and
+for each text the address of its cache. These are filled anew before each replay. So one graph serves any
+texts, several of them at once. There are graphs for 1, 2, 4, ... texts, with 27 numbers of tokens per text.
 
     texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      states of 3 and 2 nodes
              b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from specdec.models.fused import FusedForward
 
 NUMBERS = 6
-"""Columns of `TextTable.numbers`."""
+"""The number of columns of `TextTable.numbers`."""
 
 
 def graphed_decoder(model: transformers.PreTrainedModel) -> LeanDecoder:
-    """The lean forward of a model; on a GPU with graphs, if Triton's kernels fit the model. Errors are those
-    of `LeanDecoder`."""
+    """The `LeanDecoder` of a model, and on a GPU its CUDA graphs if Triton's kernels fit the model. Raises
+    the errors of `LeanDecoder`."""
     on_gpu = next(model.parameters()).device.type == "cuda"
     decoder = LeanDecoder(model, joins=on_gpu)
     if on_gpu:
@@ -45,9 +45,9 @@ def graphed_decoder(model: transformers.PreTrainedModel) -> LeanDecoder:
 
 
 def graphs_of(decoder: LeanDecoder, weights: Sequence[Tensor]) -> Graphs | None:
-    """The graphs of a decoder; None without Triton, or with parts that our kernels do not compute.
+    """The CUDA graphs of a decoder; None without Triton, or if our kernels lack parts of the decoder.
 
-    weights: all tensors that its forward reads. Graphs read them where they are, so they stay there.
+    weights: all tensors that a forward pass reads. They must not move, because graphs hold their addresses.
     """
     try:
         from specdec.models.fused import FusedForward  # Triton is only there with a torch for CUDA
@@ -59,9 +59,9 @@ def graphs_of(decoder: LeanDecoder, weights: Sequence[Tensor]) -> Graphs | None:
 
 
 class Graphs:
-    """The graphs of one decoder, each captured when it is first needed.
+    """The CUDA graphs of one decoder, each captured when it is first needed.
 
-    All sessions on a GPU, also those of other models, must use the same stream.
+    All sessions on a GPU, also sessions of other models, must use the same stream.
     """
 
     def __init__(self, forward: FusedForward, weights: Sequence[Tensor]):
@@ -72,9 +72,9 @@ class Graphs:
         self._fails = False  # whether no graph can be captured here
 
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
-        """Logits [nodes, vocabulary] of the nodes of all texts, text by text.
+        """Logits [nodes, vocabulary] of the nodes of all texts, one text after the other.
 
-        token_ids: int64 [nodes]. None where there is no graph for them.
+        token_ids: int64 [nodes]. Returns None if there is no graph for so many nodes.
         """
         count, rows = _power_of_two(len(texts)), _rows(max(text.rows for text in texts))
         if self._fails or max(rows, *(text.masks.pending for text in texts)) > MOST_ROWS:
@@ -88,7 +88,7 @@ class Graphs:
             return None if graph is None else self._forward.decoder.logits(graph(token_ids, texts))
 
     def _halved(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
-        """As `logits`, by one forward over half of the texts and one over the others."""
+        """`logits` by two forward passes: one over the first half of the texts, one over the others."""
         half = len(texts) // 2
         first = sum(text.rows for text in texts[:half])
         parts = [
@@ -98,7 +98,7 @@ class Graphs:
         return None if any(part is None for part in parts) else torch.cat(parts)  # type: ignore[arg-type]
 
     def _captured(self, count: int, rows: int) -> GraphedForward | None:
-        """A new graph; None if it cannot be captured. If it would be the first one, none can be."""
+        """A new graph; None if its capture fails. If no graph exists yet, further ones are not tried."""
         try:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
@@ -112,9 +112,9 @@ class Graphs:
 
 
 class GraphedForward:
-    """The lean forward of a fixed number of texts, with a fixed number of rows for each, as one graph.
+    """A CUDA graph of the forward pass for fixed numbers of texts and of rows (tokens) per text.
 
-    Rows beyond a text's nodes compute numbers that nothing reads.
+    If a text has fewer nodes than rows, the other rows compute numbers that nothing reads.
     """
 
     def __init__(self, forward: FusedForward, count: int, rows: int, pool: Any):
@@ -137,7 +137,7 @@ class GraphedForward:
         self._replay = captured(launched, device, pool)
 
     def __call__(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor:
-        """Hidden states [nodes, width] of the nodes of all texts, at most as many as the graph has."""
+        """Hidden states [nodes, width] of the nodes of all texts, which must fit into the graph."""
         numbers, masks, depths, _ = self._texts
         rows = self._token_ids.shape[1]
         rotations = self._decoder.rotations(max(text.length for text in texts) + MOST_ROWS)
@@ -157,17 +157,17 @@ class GraphedForward:
 
 
 def _numbers(text: PendingText, rotations: Tensor) -> Sequence[int]:
-    """A row of `TextTable.numbers`."""
+    """One text's row of `TextTable.numbers`."""
     (_, _, capacity, _), length = text.cache.buffer.shape, text.length
     end = length + text.masks.pending
     return text.cache.buffer.data_ptr(), capacity, length, end, text.rows, rotations.data_ptr()
 
 
 def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> Callable[[], Tensor]:
-    """A function that replays all that `forward` launches into one result; on a CPU, `forward` itself.
+    """A function that replays all kernels of `forward` and returns its result; on a CPU, `forward` itself.
 
     pool: the memory pool of the graph. Graphs may share one, because each result is copied before another
-    graph runs. RuntimeError if it cannot be captured.
+    graph runs. RuntimeError if the capture fails.
     """
     if device.type != "cuda":
         forward()  # as a capture does, so that an error comes now
@@ -195,12 +195,12 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
 
 @lru_cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream in which graphs are captured: one for each GPU, because each keeps a workspace."""
+    """The stream in which graphs are captured. There is one per GPU, as each stream keeps a workspace."""
     return torch.cuda.Stream(device)
 
 
 def _rows(nodes: int) -> int:
-    """Rows of the graph for this number of nodes: a few numbers, so that few graphs are captured."""
+    """The rows per text of the graph for so many nodes. Few numbers occur, so that few graphs are needed."""
     step = 1 if nodes <= 8 else max(8, 1 << (nodes.bit_length() - 3))
     return -(-nodes // step) * step
 

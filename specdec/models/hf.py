@@ -1,4 +1,4 @@
-"""Causal language models of Hugging Face transformers, scoring a tree of continuations in one forward."""
+"""Causal language models of transformers that score a tree of continuations in one forward pass."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from specdec.models.session_kinds import LEAN
 
 
 class HFModel:
-    """A causal language model of transformers. Its module stays in training or evaluation mode, as it is.
+    """A causal language model of transformers. Its module stays in its mode, training or evaluation.
 
-    Weights are packed and checked once. After a change of the module call `refresh`. It can be pickled where
-    its module can; unpickling checks it again.
+    Weights are packed and checked once. After a change of the module call `refresh`. It can be pickled if its
+    module can; unpickling checks it again.
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 
-    files: the checksum (`passed_checks.files_checksum`) of the files that the module was read from, if it
-    was not changed since. With it, a model that passed the self-check here before is not checked again.
+    files: the checksum (`passed_checks.files_checksum`) of the files that the module was read from, if it is
+    unchanged since. With a checksum, a model that once passed the self-check here is not checked again.
     capability: the shapes of drafts that it can score. capability_reason: tells the user why. note: further
     facts for the user, such as that it was not checked on longer texts; else "".
-    decoder: our own forward on its weights; None where sessions call the module.
-    vocab_size: the width of its logits. device: that of input tokens and logits.
+    decoder: our own forward pass on its weights; None where sessions call the module.
+    vocab_size: the width of its logits. device: the device of input tokens and logits.
     """
 
     config: transformers.PretrainedConfig
@@ -63,7 +63,7 @@ class HFModel:
 
     @property
     def generation_config(self) -> Any:
-        """The module's settings of generation; None where it has none."""
+        """The module's `generation_config`, with its settings for generation; None where it has none."""
         return getattr(self._prepared.module, "generation_config", None)
 
     @property
@@ -78,7 +78,7 @@ class HFModel:
 
     @property
     def numbers(self) -> str:
-        """The numbers that are multiplied, in words: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
+        """In words, which numbers are multiplied: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
         decoder = self.decoder
         plain = str(self.dtype).removeprefix("torch.")
         return decoder.rounded if isinstance(decoder, CompiledDecoder) else plain
@@ -88,7 +88,7 @@ class HFModel:
         """A description of how logits are computed.
 
         On one machine, equal weights and an equal description give equal logits, bit for bit. With CUDA
-        graphs, the last bits also depend on the other texts that the same forward evaluates.
+        graphs, the last bits also depend on the other texts in the same forward pass.
         """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.numbers}, float32 sums, cpu"
@@ -98,9 +98,9 @@ class HFModel:
         return ", ".join([*parts, self.numbers, self.device.type])
 
     def to(self, device: str | torch.device) -> HFModel:
-        """Moves the model to another device without repeating the self-check of its forwards.
+        """Moves the model to another device without repeating the self-check.
 
-        It is for GPUs that are lent only for the time of a run: the self-check can't run on them in advance.
+        It is for GPUs that are lent only for the time of a run, so that no self-check can run there before.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))
@@ -112,8 +112,8 @@ class HFModel:
     def refresh(self) -> None:
         """Packs and checks the module again, after a change of its weights, dtype, device, parts or hooks.
 
-        Sessions that are open must end first. ValueError if the module can't be run any more, or scores
-        another number of tokens: wrap it again then.
+        Open sessions must end first. ValueError if the module can't be run any more, or has another
+        vocabulary size; then make a new `HFModel`.
         """
         prepared = prepare(self.module, self.name)
         if prepared.vocab_size != self.vocab_size:

@@ -1,15 +1,15 @@
-"""The forward of Llama-like decoders in fewer calls: the same mathematics on the same weights.
+"""The forward pass of Llama-like decoders in fewer calls: the same mathematics on the same weights.
 
-A forward of a small model over a few tokens spends most of its time in calls of modules. `LeanDecoder` takes
-the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about twenty
-operations per layer. The self-check compares it with the model's own forwards like every other session. Where
-it can't be built or fails, the model's own forward is used.
+A forward pass of a small model over a few tokens spends most of its time in calls of modules. `LeanDecoder`
+takes the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about
+twenty operations per layer. The self-check compares it with forward passes of the model itself, as for all
+sessions. If it can't be built or fails, sessions call the model itself.
 
-On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
-costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
-small matrices of float32 are only transposed. The copies take the memory of the weights once more, so they
-are left out where there is no room. On a GPU the weights of these layers may become parts of one matrix.
-Neither follows a weight that is replaced later: `HFModel.refresh` packs and joins again.
+On a CPU the matrices are packed for oneDNN, query, key and value as one: five tokens then cost little more
+than one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices of float32
+are only transposed. The copies take the memory of the weights once more, so they are left out where there is
+no room. On a GPU the weights of these layers may become parts of one matrix. Copies and joined matrices miss
+later changes of the weights; `HFModel.refresh` makes them again.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from specdec.models.cache import PendingText
 from specdec.models.partial_head import PartialHead, spread
 
 KNOWN = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-"""Names of transformers' classes whose forward is the one below."""
+"""Names of the classes in transformers that `LeanDecoder` can replace."""
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
-"""Rotary embeddings whose angles depend on the position alone, not on the length of the text."""
+"""Types of rotary embeddings whose angles depend on the position alone, not on the length of the text."""
 PACKED_DTYPES = ("float32", "bfloat16")
 """Dtypes whose matrices are packed for oneDNN; bfloat16 only where the processor multiplies it."""
 LARGEST_TRANSPOSED = 1 << 20
-"""Matrices of at most so many entries are transposed, not packed: a call of oneDNN costs them too much."""
+"""Matrices with at most so many entries are transposed, not packed: a call of oneDNN is too slow for them."""
 
 Project = Callable[[Tensor], Tensor]
 
 
 class LeanLayer(NamedTuple):
-    """One block: its norms, its projections and the norms of queries and keys (Qwen 3)."""
+    """One decoder layer as functions: norms, projections, activation, query and key norms (Qwen 3)."""
 
     attention_norm: Project
     qkv: Project
@@ -54,24 +54,24 @@ class LeanLayer(NamedTuple):
 
 
 class GraphedLogits(Protocol):
-    """The forward as CUDA graphs, see `graphs`."""
+    """CUDA graphs of the forward pass; see `graphs`."""
 
     def logits(self, token_ids: Tensor, texts: Sequence[PendingText]) -> Tensor | None:
-        """Logits [nodes, vocabulary] of the nodes of all texts, text by text; None without a graph for them.
+        """Logits [nodes, vocabulary] of the nodes of all texts, text by text; None if no graph fits.
 
         token_ids: int64 [nodes].
         """
 
 
 class LeanDecoder:
-    """A decoder's weights, and its forward over nodes under a mask.
+    """A decoder's weights, and its forward pass over nodes of a tree under a mask.
 
     kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
-    has copies of the weights, in oneDNN's order or transposed. joins: whether the weights of layers with one
-    input become parts of one matrix, which changes where the module's own weights lie. embedding: [ids,
-    width]. blocks: the model's own layers, and layers: their parts as functions. graphs: the forward as
-    CUDA graphs, which `graphs` adds on a GPU; None for launching kernel by kernel.
-    Raises ValueError where the model is not one of `KNOWN`, or has parts that its class does not make.
+    has copies of the weights, in oneDNN's order or transposed. joins: whether the weights of layers with the
+    same input become parts of one matrix, which moves the module's own weights in memory. embedding: [ids,
+    width]. blocks: the model's own layers, and layers: their parts as functions. graphs: CUDA graphs of the
+    forward pass, which `graphs` adds on a GPU; None: kernels are launched one by one.
+    Raises the errors of `check_known`.
     """
 
     def __init__(self, model: transformers.PreTrainedModel, joins: bool = False):
@@ -96,8 +96,8 @@ class LeanDecoder:
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
         """Hidden states [n, width] of the new tokens of several texts, one text after the other.
 
-        All rows share each product with a matrix; each text has its own attention. Keys and values are
-        written to the caches. token_ids: [n]. rotation: [n, 2, 1, head size], from the method `rotation`.
+        All tokens share each matrix product; each text has its own attention. Keys and values are written to
+        the caches. token_ids: [n]. rotation: [n, 2, 1, head size], from the method `rotation`.
         """
         n, width = len(token_ids), self.heads + self.kv_heads
         cos, sin = rotation.unbind(1)
@@ -114,7 +114,7 @@ class LeanDecoder:
         return x
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """[n, vocabulary] of hidden states [n, width]."""
+        """Logits [n, vocabulary] from the last layer's hidden states [n, width]."""
         return spread(self._head(self._norm(hidden)), self._output)
 
     def rotation(self, positions: Tensor, last: int) -> Tensor:
@@ -122,7 +122,7 @@ class LeanDecoder:
         return self.rotations(last).index_select(0, positions)
 
     def rotations(self, last: int) -> Tensor:
-        """Cosines and signed sines of all positions up to `last` and some more, [t, 2, 1, head size]."""
+        """Cosines and signed sines of positions from 0 to at least `last`, [t, 2, 1, head size]."""
         table = self._rotation
         if last >= len(table):
             # Another thread may replace the table by a shorter one, so the attribute is not read again.
@@ -138,7 +138,7 @@ class LeanDecoder:
 
 
 def _norm(module: Any, pack: bool) -> Project:
-    """An RMSNorm with as few operations as possible."""
+    """A function that computes this RMSNorm with as few operations as possible."""
     weight, eps = module.weight, module.variance_epsilon
     if weight.dtype == torch.float64:
         return module  # the model's own norm, which rounds to float32
@@ -151,13 +151,13 @@ def _norm(module: Any, pack: bool) -> Project:
 
 
 def is_known(model: nn.Module) -> bool:
-    """Whether a model's class is one of `KNOWN`; a subclass may do something else."""
+    """Whether a model's class is in `KNOWN`. A subclass does not count, as it may compute something else."""
     name = type(model).__name__
     return name in KNOWN and type(model) is getattr(transformers, name)
 
 
 def check_known(model: transformers.PreTrainedModel) -> None:
-    """ValueError where a model is not one of `KNOWN`, or has parts that its class does not make."""
+    """ValueError if a model's class is not in `KNOWN`, or a part is not one that its class makes."""
     if not is_known(model):
         raise ValueError(f"{type(model).__name__} has no lean forward")
     check_rope(model.config)
@@ -179,7 +179,7 @@ def check_rope(config: transformers.PretrainedConfig) -> None:
 
 
 def _packs(model: transformers.PreTrainedModel) -> bool:
-    """Whether the weights are packed for oneDNN."""
+    """Whether copies of the weights are made that are packed for oneDNN."""
     weight = model.lm_head.weight
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
@@ -212,7 +212,7 @@ def _lean_layer(layer: Any, pack: bool, joins: bool) -> LeanLayer:
 
 
 def _projection(linears: Sequence[nn.Linear], pack: bool, joins: bool = False) -> Project:
-    """All of these layers applied to one input, their outputs side by side."""
+    """A function that applies all these layers to one input and concatenates their outputs."""
     first, *others = linears
     if not pack and not others:  # by the weights, because a call of a `PartialHead` would spread its logits
         return lambda x: F.linear(x, first.weight, first.bias)
@@ -230,7 +230,7 @@ def _projection(linears: Sequence[nn.Linear], pack: bool, joins: bool = False) -
 
 
 def _share(linears: Sequence[nn.Linear], name: str, joined: Tensor) -> None:
-    """Makes these parameters parts of the joined tensor, so that they take no memory twice."""
+    """Makes these parameters parts of the joined tensor, so that they take no memory of their own."""
     for each, part in zip(linears, joined.split([len(each.weight) for each in linears]), strict=True):
         parameter = getattr(each, name)
         if not parameter.is_inference():  # such a parameter can't be replaced
@@ -239,11 +239,11 @@ def _share(linears: Sequence[nn.Linear], name: str, joined: Tensor) -> None:
 
 
 def better_transposed(shape: Sequence[int], dtype: torch.dtype) -> bool:
-    """Whether a matrix of this shape is only transposed, not packed, which is faster for a few tokens.
+    """Whether it is faster for a few tokens to transpose a matrix of this shape than to pack it for oneDNN.
 
-    It depends on shape and dtype alone: a choice by measurement would vary, and with it the last bits of the
-    logits. Measured with AVX2 and AVX-512, on one thread and two, for 1 and 5 tokens: in float32 0.9 to 12
-    times as fast up to this size, in bfloat16 0.3 to 1 times (64 x 64: 1.5).
+    Only shape and dtype decide: a choice by measurement would vary, and with it the last bits of the logits.
+    Measured with AVX2 and AVX-512, on one thread and two, for 1 and 5 tokens: in float32 0.9 to 12 times as
+    fast up to this size, in bfloat16 0.3 to 1 times (64 x 64: 1.5).
     """
     return dtype == torch.float32 and shape[0] * shape[1] <= LARGEST_TRANSPOSED
 
@@ -262,7 +262,7 @@ def _transposed(weight: Tensor, bias: Tensor | None) -> Project:
 
 
 def _normed(layer: LeanLayer, qkv: Tensor, heads: int, width: int) -> Tensor:
-    """Queries and keys [n, heads, head size], normalised where the model does so (Qwen 3)."""
+    """Queries and keys [n, heads, head size], normalised if the model has query and key norms (Qwen 3)."""
     if layer.q_norm is None or layer.k_norm is None:
         return qkv[:, :width]
     return torch.cat([layer.q_norm(qkv[:, :heads]), layer.k_norm(qkv[:, heads:width])], 1)

@@ -1,4 +1,4 @@
-"""Loads models from folders and hubs: safetensors only, never remote code; errors name the cause."""
+"""Loads models from folders and hubs: only safetensors, never remote code. Errors name the cause."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""Errors that transformers and the file formats raise for unfit files; those of a `report` are others."""
+"""Errors that transformers and file formats raise for unfit files. Errors of a `report` are not included."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
 """Matrices rounded to eight or four bits, with inputs rounded to int8 (docs/kernels.md).
 
-Where the compiled forward can't decode a model so, `ROUNDED` is float32 with matrices that are rounded to 255
-multiples of one step per row.
+If the compiled forward pass does not support this for a model, `ROUNDED` is float32, with each row of a
+matrix rounded to 255 multiples of one step.
 """
 NAMES = (PACKED, *ROUNDED_KINDS, *DTYPES)
-"""All names of dtypes but "auto"."""
+"""All names of dtypes except "auto"."""
 
 
 def load_hf_model(
@@ -58,7 +58,7 @@ def load_hf_model(
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `PACKED`, `ROUNDED`, `FOUR_BITS` or a
     torch dtype.
     report: is called with the progress of loading; if it raises, loading ends.
-    output_ids: the only ids that it scores, as `draft_ids` of `load_pair`; None for all.
+    output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all.
     ValueError names the argument or file that does not fit.
     """
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path)
@@ -87,7 +87,7 @@ def load_hf_model(
 
 
 def convert(source: Source, device: str | torch.device, dtype: str | torch.dtype, report: Report) -> None:
-    """Converts a GGUF file that is decoded in few bits, which `load_hf_model` would otherwise do later."""
+    """Converts a GGUF file that is decoded in few bits, so that `load_hf_model` need not do so later."""
     if isinstance(source, GGUFSource) and packed_bytes(source, device, dtype) is not None:
         source.fetch(report, _form(dtype))
 
@@ -95,8 +95,8 @@ def convert(source: Source, device: str | torch.device, dtype: str | torch.dtype
 def packed_bytes(source: Source, device: str | torch.device, dtype: str | torch.dtype) -> int | None:
     """Bytes of a model's matrices, if it is decoded in few bits; None if it is not.
 
-    That is so on a CPU with the compiled forward, for `PACKED`, `ROUNDED` and `FOUR_BITS`, and for a GGUF
-    file with "auto". ValueError where `PACKED` or `FOUR_BITS` was asked for and can't be had.
+    Few bits are used on a CPU with the compiled forward pass, for `PACKED`, `ROUNDED` and `FOUR_BITS`, and
+    for a GGUF file with "auto". ValueError if `PACKED` or `FOUR_BITS` was asked for but is not supported.
     """
     size: int | None = None
     if on_cpu(device) and dtype in ("auto", PACKED, ROUNDED, FOUR_BITS):
@@ -118,7 +118,7 @@ _TAKES = {
 
 
 def _form(dtype: str | torch.dtype) -> str:
-    """The form of `converted_folder` for a dtype that keeps few bits."""
+    """The `form` argument of `converted_folder` for a dtype with few bits."""
     return PACKED if dtype == "auto" else str(dtype)
 
 
@@ -139,7 +139,7 @@ def _whole(path: Path) -> transformers.PreTrainedModel:
 
 
 def checked_device(device: str | torch.device, argument: str = "device") -> torch.device | None:
-    """The device to load to; None to spread the model over all GPUs.
+    """The device on which the model is loaded; None if it is spread over all GPUs.
 
     ValueError names the argument if this machine lacks the device.
     """
@@ -162,15 +162,16 @@ def checked_device(device: str | torch.device, argument: str = "device") -> torc
 
 
 def on_cpu(device: str | torch.device) -> bool:
-    """Whether a model is loaded to the CPU with this `device`; ValueError as for `checked_device`."""
+    """Whether this `device` means that a model is loaded to the CPU. Errors as for `checked_device`."""
     placement = checked_device(device)
     return placement is not None and placement.type == "cpu"
 
 
 def checked_dtype(dtype: str | torch.dtype, argument: str = "dtype") -> str | torch.dtype:
-    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`, "auto" for `PACKED` and `FOUR_BITS`.
+    """The dtype in which weights are read: "auto" or one of `DTYPES`.
 
-    ValueError names the argument and lists the valid ones.
+    `ROUNDED` is read in float32, `PACKED` and `FOUR_BITS` in "auto". ValueError names the argument and
+    lists the valid ones.
     """
     if dtype == ROUNDED:
         return torch.float32
@@ -207,7 +208,7 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
 def _placed(
     name: str, folder: Path, device: torch.device | None, dtype: str | torch.dtype, report: Report
 ) -> transformers.PreTrainedModel:
-    """The model in a folder, on this device; on all GPUs if it is None."""
+    """Loads the model in a folder to this device; if it is None, to all GPUs."""
     with READING, _weights_reported(name, report):
         model = _read(name, folder, dtype=dtype, **({"device_map": "auto"} if device is None else {}))
     if device is not None:

@@ -1,8 +1,8 @@
 """The self-check on longer texts: a small copy of a model is run over its whole context.
 
 Windows, chunks and rotary embeddings change the logits beyond some length. The copy (`shrink`) has the same
-switches after fewer tokens. Its sessions cross all of them, once token by token from the start and once
-behind a prefill, and every row of logits is compared with ordinary forwards, as in `selfcheck`.
+switches after fewer tokens. Sessions on it cross all of these lengths, once in small steps from the first
+token and once after a prefill. All logits are compared with ordinary forward passes, as in `selfcheck`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ STRIDES: dict[Capability, Script] = {
     ),
     "ar": (ScriptedForward((-1,), (0,)),),
 }
-"""Forwards that are repeated from the first token on. Their trees are deeper than what is committed, so that
-each length is crossed by a tree. One tree's committed nodes move in the cache, the other's lie in place."""
+"""Forward passes that are repeated from the first token on. Their trees are deeper than their committed
+paths, so that a tree crosses each length. Only the first tree's committed nodes must move in the cache."""
 LIMIT = 1e-4
-"""Relative error that passes on a small copy in float32: rounding gives 1e-6, one token too many 1e-2."""
+"""The largest relative error that passes on a small copy in float32. Rounding gives 1e-6, a wrong token at
+least 1e-2."""
 BEHIND = 12
-"""Tokens at the end of the text for the script that runs after a long prefill."""
+"""The number of tokens at the end of the text that a script reads after a long prefill."""
 PADS_AT = (7, 9)
-"""Places of padding tokens in the text: one of them is committed, whatever the strides."""
+"""Places of padding tokens in the text: at least one of them is committed, whatever the strides are."""
 CHECKED = 20
-"""The length of the text in the check on the model itself, in tokens."""
+"""The length in tokens of the text in the check on the model itself, not the copy."""
 MOST_COPIES = 8
-"""Copies that are kept in memory at once."""
+"""The most small copies that are kept in memory."""
 
 _checks: dict[tuple, LongContextCheck] = {}
 
 
 class LongContextCheck:
-    """Checks kinds of sessions on a small copy of a model, over its whole context.
+    """Checks kinds of sessions on a small copy of a model, over the copy's whole context.
 
     missing: why there is no copy, in words; None if there is one. Without a copy the check finds no fault.
     """
@@ -57,7 +58,7 @@ class LongContextCheck:
         self.missing = in_words(self._check) if isinstance(self._check, Exception) else None
 
     def fault(self, kind: SessionKind) -> str | None:
-        """The fault of a kind of session on longer texts, in words; None if it passes."""
+        """What is wrong with a kind of session on longer texts, in words; None if it passes."""
         if isinstance(self._check, Check) and kind.name not in self._faults:
             fault = self._check.tried(kind)
             self._faults[kind.name] = f"{fault} on longer texts" if isinstance(fault, str) else None
@@ -65,7 +66,7 @@ class LongContextCheck:
 
 
 def long_context_check(module: transformers.PreTrainedModel) -> LongContextCheck:
-    """The check of a module; modules of one class and configuration share it, whatever their weights."""
+    """The long-context check of a module. Modules of one class and configuration share one check."""
     config = module.config
     text = json.dumps(config.to_dict(), sort_keys=True, default=str)
     key = type(module), config._attn_implementation, text
@@ -89,7 +90,7 @@ def _check_of(original: transformers.PreTrainedModel) -> Check:
 
 
 def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:
-    """A script of forwards from the first token to the end of a text of `end` tokens."""
+    """A script of forward passes over a text of `end` tokens, from its first token to its end."""
     length = 0
     for step in cycle(STRIDES[capability]):
         if length + len(step.parents) > end:

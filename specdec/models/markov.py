@@ -1,4 +1,4 @@
-"""A table of next-token probabilities, where everything can be computed exactly."""
+"""A language model that is a table of probabilities, on which everything can be computed exactly."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class MarkovModel:
     """A table of next-token probabilities: the exact model of the tests and laboratories.
 
     table: probabilities [V] * order + [V], a tensor, an array or lists; `table[x_{n-m+1}, ..., x_n]` is the
-    distribution of x_{n+1}. Before `order` tokens are there, the missing ones count as token 0. Logits are
-    on the table's device. ValueError for any other table.
+    distribution of x_{n+1}. At the start of a text, missing tokens of the context count as token 0. Logits
+    are on the table's device. ValueError for any other table.
     """
 
     capability: Capability = "tree"
@@ -53,7 +53,7 @@ def _tensor(table: Tensor | np.ndarray | Sequence) -> Tensor:
 
 
 class MarkovSession:
-    """A session of a Markov model; its cache is the text."""
+    """A session of a Markov model. Its only cache is the text itself."""
 
     must_catch_up = False
 
@@ -64,7 +64,7 @@ class MarkovSession:
 
     @property
     def length(self) -> int:
-        """Committed tokens."""
+        """The number of committed tokens."""
         return len(self.prefix)
 
     def prefill(self, token_ids: Sequence[int]) -> None:
@@ -73,7 +73,7 @@ class MarkovSession:
         self.prefix += token_ids
 
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending nodes; log-probabilities [n, vocabulary] of what follows each."""
+        """Add n pending nodes; return the log-probabilities [n, vocabulary] of the token after each."""
         first = len(self.pending)
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
             line = self.pending[parent] if parent >= 0 else []

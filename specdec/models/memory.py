@@ -3,8 +3,8 @@
 weights    every parameter once, in its dtype
 packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
 run        keys and values of `TOKENS` tokens, twice: a buffer that grows is copied. Recurrent and
-           convolution states, twice: a forward runs on a copy of them. Logits, probabilities and noise of
-           one target call over `ROWS` tokens
+           convolution states, twice: a forward pass runs on a copy. Logits, probabilities and noise of a
+           call over `ROWS` tokens
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from specdec.models.hf import HFModel
 
 TOKENS = 2048
-"""Tokens of prompt and answer for which there must be room."""
+"""The number of tokens of prompt and answer for which there must be room."""
 ROWS = 65
-"""The most rows of a target call on the page: the root and 64 drafted tokens."""
+"""The most tokens of one target call on the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
-"""For logits in the model's dtype and in float32, probabilities, and races in float64 (measured)."""
+"""Measured bytes per token of the vocabulary: logits in two dtypes, probabilities, and races in float64."""
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 """Types of layers whose caches hold only keys and values."""
 
 
 class Sizes(NamedTuple):
-    """The sizes of an architecture that its memory depends on.
+    """The sizes of a model from which its memory is computed.
 
-    parameters: their number; shared ones count once. matrices: the number of parameters that are packed on a
-    CPU, 0 for a model without a forward of ours. cached: the number of keys and values of a token in all
-    layers. states: bytes of a run's recurrent and convolution states.
+    parameters: their number; shared ones count once. matrices: how many of them `lean` packs on a CPU; 0 for
+    a model that it does not support. cached: the number of keys and values of a token in all layers. states:
+    bytes of a run's recurrent and convolution states.
     """
 
     parameters: int
@@ -55,7 +55,7 @@ class Sizes(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Bytes that a model takes, by their use."""
+    """Bytes of memory that a model takes: for weights, for packed copies of them, and for one run."""
 
     weights: int
     packed: int
@@ -63,19 +63,19 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The sum of all parts, in bytes."""
+        """The sum of all three parts, in bytes."""
         return sum(self)
 
     @property
     def least(self) -> int:
-        """Bytes that the model needs if its weights are not packed once more."""
+        """Bytes that the model takes without packed copies of its weights."""
         return self.total - self.packed
 
 
 class Placement(NamedTuple):
-    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: its name.
+    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1". dtype: the name of the dtype.
 
-    weights: bytes of the weights if they are decoded in few bits; None if they are in this dtype.
+    weights: bytes of the weights if the model is decoded in few bits; None if `dtype` determines them.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Placement(NamedTuple):
 
     @property
     def need(self) -> Need:
-        """The memory that the model needs at this place."""
+        """The memory that the model takes on this device."""
         if self.weights is not None:
             return need_of(self.shape, "float32", on_cpu=False)._replace(weights=self.weights)
         return need_of(self.shape, self.dtype, on_cpu=free_memory.place(self.device) == "cpu")
@@ -95,7 +95,7 @@ class Placement(NamedTuple):
 def shape_of(config: PreTrainedConfig) -> Sizes:
     """The sizes of a causal language model, which is built without memory for its weights.
 
-    ValueError where transformers knows no such model, or its config contradicts itself.
+    ValueError if transformers does not know the model, or its config contradicts itself.
     """
     try:
         model = without_weights(config)
@@ -116,14 +116,14 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
 
 
 def sizes_of_run(config: PreTrainedConfig) -> Sizes:
-    """The sizes that a run's memory depends on, of a model with layers of attention only; 0 parameters."""
+    """The `Sizes` for a run of a model that has only attention layers. The number of parameters is left 0."""
     text = config.get_text_config(decoder=True)
     context = max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS
     return Sizes(0, 0, _cached_per_token(text), getattr(text, "vocab_size", 0), context)
 
 
 def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
-    """Shapes of the tensors in a model's files, by transformers' names: a tied output matrix is not there."""
+    """Shapes of the tensors in a model's files, by transformers' names. A tied output matrix is left out."""
     shapes = {name: tuple(value.shape) for name, value in without_weights(config).state_dict().items()}
     if config.tie_word_embeddings:
         shapes.pop("lm_head.weight", None)
@@ -133,7 +133,7 @@ def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
 def without_weights(config: PreTrainedConfig) -> transformers.PreTrainedModel:
     """A causal language model on the device "meta", in torch's default dtype.
 
-    It does not take the config's dtype: transformers would change the default dtype of all threads for that.
+    It ignores the config's dtype: for that, transformers would change the default dtype of all threads.
     """
     with torch.device("meta"):
         # transformers writes the dtype into the config that it is given
@@ -143,7 +143,7 @@ def without_weights(config: PreTrainedConfig) -> transformers.PreTrainedModel:
 
 
 def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
-    """Bytes that a model of this shape takes in this dtype, by its name."""
+    """Bytes that a model of these sizes takes. dtype: the name of the dtype."""
     size = getattr(torch, dtype).itemsize
     weights = shape.parameters * size
     run = _of_run(shape.cached, shape.states, shape.vocab_size, shape.context_length, size)
@@ -152,7 +152,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
 
 
 def need_of_run(model: HFModel, vocab_size: int) -> int:
-    """Bytes that one more run of a loaded model needs: its cache and its rounds."""
+    """Bytes that one more run of a loaded model takes: its cache, and the logits of its rounds."""
     cached = _cached_per_token(model.config)
     states = 0
     if model.capability == "sequence":
@@ -165,13 +165,13 @@ def need_of_run(model: HFModel, vocab_size: int) -> int:
 def _of_run(cached: int, states: int, vocab_size: int, context_length: int, size: int) -> int:
     """Bytes of a run's cache and of the logits of its rounds.
 
-    cached: cached numbers per token. size: bytes per number. states: bytes of the model's states.
+    cached: numbers in the cache per token. size: bytes per number. states: bytes of the model's states.
     """
     return 2 * min(TOKENS, context_length) * cached * size + 2 * states + ROWS * vocab_size * BYTES_PER_LOGIT
 
 
 def _state_bytes(model: transformers.PreTrainedModel) -> int:
-    """Bytes of a run's states, of a model on the device "meta"; 0 if it has none or can't be run there.
+    """Bytes of one run's recurrent states. The model is on "meta"; 0 if it has no states or can't run there.
 
     It is an upper bound: every number of a state counts four bytes.
     """
@@ -189,7 +189,7 @@ def _state_bytes(model: transformers.PreTrainedModel) -> int:
 
 
 def stored_dtype(config: PreTrainedConfig) -> str:
-    """The dtype that "auto" loads: the one that the config names, else float32."""
+    """The name of the dtype that "auto" loads: the one in the config, else float32."""
     return str(config.dtype or torch.float32).removeprefix("torch.")
 
 
@@ -211,7 +211,7 @@ def check_fits(plans: Iterable[Placement]) -> None:
 
 
 def gigabytes(number: int) -> str:
-    """A number of bytes in GB of 10^9 bytes, as text."""
+    """A number of bytes in words, such as "1.5 GB" (of 10^9 bytes) or "20 MB"."""
     return f"{number / 1e9:,.1f} GB" if number >= 1e8 else f"{number / 1e6:,.0f} MB"
 
 
@@ -225,7 +225,7 @@ def _named(where: str) -> str:
 
 
 def _cached_per_token(config: PreTrainedConfig) -> int:
-    """Numbers in the cache per token. Layers with a window, and states that do not grow, count in full."""
+    """Numbers in the cache per token. Layers with a window count in full, and so do constant states."""
     if getattr(config, "is_heterogeneous", False):  # Gemma 4 has layers of different sizes
         return sum(_cached_per_layer(layer) for layer in config.per_layer_config)
     return getattr(config, "num_hidden_layers", 0) * _cached_per_layer(config)

@@ -1,4 +1,4 @@
-"""The parts of a model whose matrices lie in a file, made without transformers' modelling code.
+"""The parts of a model whose matrices stay in a file, made without transformers' modelling code.
 
 Importing that code takes two seconds. The self-check compares the logits with those of transformers' parts.
 """
@@ -16,13 +16,13 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from specdec.models.lean import check_rope
 
 TYPES = ("llama", "mistral", "qwen2", "qwen3")
-"""The `model_type` of the models of `lean.KNOWN`."""
+"""The `model_type` of the classes in `lean.KNOWN`."""
 
 
 class Outline(nn.Module):
-    """A Llama, Mistral, Qwen 2 or Qwen 3 that can't be called: its parts, with matrices on the device "meta".
+    """The modules of a Llama, Mistral, Qwen 2 or Qwen 3. It can't be called: its matrices are on "meta".
 
-    small: norms and biases, by their names. ValueError for other models.
+    small: weights of norms and biases, by their names. ValueError for other models.
     """
 
     def __init__(self, config: PretrainedConfig, small: Mapping[str, Tensor]):
@@ -47,7 +47,7 @@ class Outline(nn.Module):
         self.eval()
 
     def get_input_embeddings(self) -> nn.Module:
-        """The embedding, without its numbers."""
+        """The embedding module, whose matrix has no numbers."""
         return self.model["embed_tokens"]
 
 
@@ -76,7 +76,7 @@ def _norm(config: PretrainedConfig) -> nn.Module:
 
 
 class _Rotary(nn.Module):
-    """The rotary angles of positions, bit for bit those of transformers."""
+    """The rotary angles of positions; they have the same bits as those of transformers."""
 
     def __init__(self, config: PretrainedConfig):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A model whose weights have few bits, mapped into memory: those of its GGUF file, or rounded ones."""
+"""A model whose weights have few bits and lie in a file, mapped into memory: a GGUF file, or rounded ones."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from specdec.models.shrink import context_length
 
 
 class PackedError(ValueError):
-    """The logits of the compiled forward on packed weights are too far from those of the model's weights."""
+    """The compiled forward pass on packed weights gives logits too far from those of the exact weights."""
 
 
 class PackedModel(HFModel):
-    """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU, on the matrices that `packed_file` wrote to a folder.
+    """A Llama, Mistral, Qwen 2 or Qwen 3 on a CPU. It reads the matrices that `packed_file` wrote.
 
-    whole: makes the same model in memory, from the same file, in bfloat16. output_ids: the only ids that it
-    scores, as `draft_ids` of `load_pair`; None for all. Raises PackedError if the model does not pass its
-    self-check.
+    folder: the folder of that file. whole: makes the same model in memory, from the same file, in bfloat16.
+    output_ids: the only ids that it scores (see `draft_ids` of `load_pair`); None for all. Raises PackedError
+    if the self-check fails.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PackedModel(HFModel):
 
     @property
     def matrices(self) -> PackedMatrices:
-        """The matrices of the file."""
+        """The model's matrices, mapped into memory."""
         decoder = self._prepared.decoder
         assert isinstance(decoder, PackedDecoder)
         return decoder.matrices
@@ -83,7 +83,7 @@ class PackedModel(HFModel):
             self.score_frequent_first()
 
     def to(self, device: str | torch.device) -> HFModel:
-        """Return the model itself for a CPU; ValueError for other devices."""
+        """Return the model itself if the device is a CPU; ValueError for other devices."""
         if torch.device(device).type != "cpu":
             raise ValueError(f"{self.name} is packed for a CPU; load it with dtype='bfloat16' for {device}")
         return self
@@ -92,7 +92,7 @@ class PackedModel(HFModel):
         """Does nothing: the weights lie in a file that does not change."""
 
     def score_frequent_first(self) -> None:
-        """From now on, score a large vocabulary in two parts (`FrequentFirst`). This is for drafts."""
+        """From now on, score a large vocabulary in two parts, as `FrequentFirst` does. Only for drafts."""
         outline: Any = self._prepared.module
         if FrequentFirst.fits(outline.lm_head):
             decoder = FrequentFirst(outline, self.matrices)
@@ -100,7 +100,7 @@ class PackedModel(HFModel):
 
 
 def _scoring(model: PreparedModel, output_ids: int | Sequence[int]) -> PreparedModel:
-    """The checked model with the rows of these ids as its output matrix."""
+    """The checked model with an output matrix that scores only these ids."""
     assert isinstance(model.decoder, PackedDecoder)
     outline: Any = model.module
     ids = chosen_ids(output_ids, model.vocab_size, ends_of(outline))

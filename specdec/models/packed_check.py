@@ -2,8 +2,8 @@
 
 Its logits are compared with those of the same weights as float32 numbers, computed by transformers' own
 layers without any rounding of their inputs. A matrix is unpacked piece by piece, so the comparison takes
-little memory. A forward in a tree must then give the bits that each of its paths gives alone, and a wrong
-mask must give others.
+little memory. A forward pass over a tree must then give the same bits as each path of the tree alone, and a
+wrong mask must give others.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from specdec.models.selfcheck import (
 from specdec.theory import total_variation
 
 TOKENS = 24
-"""Tokens whose logits are compared with the exact model's. One token before them is not compared."""
+"""The number of tokens whose logits are compared. One token before them is not compared."""
 LARGEST_ERROR, LARGEST_VARIATION = 0.25, 0.1
-"""The largest relative error of the logits, and the largest mean total variation of the distributions, that
-pass. On the models that were measured, rounding gives less than a third of either: .02 and .02 for
-Qwen2.5-Coder-0.5B, .07 and .02 for the 1.5B. Matrices in a wrong place give more than both."""
+"""What passes at most: the relative error of the logits, and the mean total variation of the distributions.
+On the models that were measured, rounding gives less than a third of each: .02 and .02 for
+Qwen2.5-Coder-0.5B, .07 and .02 for the 1.5B. A wrong place of a matrix exceeds both."""
 _AT_ONCE = 1 << 20
-"""Numbers of a matrix that are unpacked at once: they fit in a processor's cache."""
+"""The number of a matrix's entries that are unpacked at once: they fit into a processor's cache."""
 
 
 def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
-    """The fault of a model on a `PackedDecoder`, as the end of a sentence; None if it passes."""
+    """What is wrong with a model on a `PackedDecoder`, as the end of a sentence; None if it passes."""
     tokens = ordinary_tokens(model.module)
 
     def text_fault() -> str | None:
@@ -60,7 +60,7 @@ def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:
-    """The fault of logits [n, vocabulary], as the end of a sentence; None if they are near the exact ones."""
+    """The fault of logits [n, vocabulary], as the end of a sentence; None if they are near `want`."""
     error = relative_error(have, want)
     variation = total_variation(have.softmax(-1), want.softmax(-1)).mean().item()
     if error <= LARGEST_ERROR and variation <= LARGEST_VARIATION:
@@ -72,7 +72,7 @@ def deviation(have: Tensor, want: Tensor) -> str | None:
 
 
 class _Paths(dict[Line, Tensor]):
-    """The model's own logits [1, vocabulary] after a line of tokens, computed alone; for `session_fault`."""
+    """The model's own logits [1, vocabulary] after a path of tokens, computed alone, for `session_fault`."""
 
     def __init__(self, model: PreparedModel, tokens: list[int]):
         self._model, self.tokens = model, tokens
@@ -90,7 +90,7 @@ class _Paths(dict[Line, Tensor]):
 
 @torch.inference_mode()
 def exact_logits(config: PreTrainedConfig, matrices: PackedMatrices, token_ids: Sequence[int]) -> Tensor:
-    """Logits [tokens, vocabulary] of a text, in float32, by transformers' layers on unpacked weights."""
+    """Logits [tokens, vocabulary] of a text in float32, by transformers' layers on unpacked weights."""
     model = skeleton(config, matrices)
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for name, part in model.named_modules():
@@ -104,7 +104,7 @@ def exact_logits(config: PreTrainedConfig, matrices: PackedMatrices, token_ids: 
 def _product(
     matrices: PackedMatrices, name: str, linear: nn.Linear, pool: ThreadPoolExecutor, x: Tensor
 ) -> Tensor:
-    """A linear layer applied to x [..., inputs], with its unpacked matrix."""
+    """What a linear layer gives for x [..., inputs], computed from its matrix unpacked piece by piece."""
     step = max(1, _AT_ONCE // LANES // x.shape[-1])
 
     def piece(first: int) -> Tensor:
@@ -117,7 +117,7 @@ def _product(
 
 
 def skeleton(config: PreTrainedConfig, matrices: PackedMatrices) -> transformers.PreTrainedModel:
-    """A model in evaluation mode with its norms, biases and rotary angles, but without matrices."""
+    """A transformers model in evaluation mode with norms, biases and rotary angles, but no matrices."""
     model = without_weights(config).eval()
     model.load_state_dict(matrices.small(), strict=False, assign=True)
     # rotary angles are computed, not stored

@@ -1,4 +1,4 @@
-"""Decoders whose matrices lie in a file as the compiled forward reads them. Each matrix has its own kind."""
+"""Decoders whose matrices lie in a file, packed for the compiled forward pass, each in a type of its own."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from specdec.models.outline import Outline
 from specdec.models.packed_file import EMBEDDING, PackedMatrices
 
 FIRST = 1 << 15
-"""Tokens that a `FrequentFirst` scores first. Tokenizers of byte pairs number their strings in the order in
-which they were merged, the most frequent first. Vocabularies of fewer than twice as many tokens are scored at
+"""The number of tokens that a `FrequentFirst` scores first. Tokenizers of byte pairs number their strings in
+the order in which they were merged, the most frequent first. A vocabulary below twice that is scored at
 once."""
 SURE = 0.9
 """A token stands out if it has at least this probability among the first tokens."""
 
 
 class PackedDecoder(CompiledDecoder):
-    """A `CompiledDecoder` on the matrices of a file, and on an outline with the model's other parts."""
+    """A `CompiledDecoder` that reads matrices from a file, and an outline with the model's other parts."""
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
         self._names = {module: name for name, module in model.named_modules()}
@@ -36,7 +36,7 @@ class PackedDecoder(CompiledDecoder):
         return self._records([self._matrix(linear) for linear in linears], gated)
 
     def _matrix(self, linear: nn.Linear) -> tuple[Packed, str, int]:
-        """A linear layer's matrix, its kind, and the number of its outputs that are used."""
+        """A linear layer's matrix, the type of its weights, and the number of outputs that are used."""
         name = f"{self._names[linear]}.weight"
         weights = self.matrices.tensors[name]
         outputs, bias = len(weights) * at.LANES, None
@@ -55,15 +55,15 @@ class PackedDecoder(CompiledDecoder):
 
     @property
     def rounded(self) -> str:
-        """The numbers that are multiplied, in words."""
+        """In words, which numbers are multiplied."""
         return f"{self.kind} weights, int8 inputs"
 
 
 class FrequentFirst(PackedDecoder):
-    """A draft that scores frequent tokens first, and the others only in rows where none of these stands out.
+    """A draft that scores frequent tokens first. It scores the others only if no frequent token stands out.
 
-    Where one of the first tokens stands out, the logits of the other tokens are -inf. That is another q. It
-    changes the speed of decoding, not the text's distribution. A row's logits do not depend on other rows.
+    Otherwise the logits of the other tokens are -inf. This changes q, and so the speed of decoding, but not
+    the text's distribution. The decision is made for each node of the draft tree alone.
     """
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
@@ -78,7 +78,7 @@ class FrequentFirst(PackedDecoder):
 
     @staticmethod
     def fits(output: nn.Module) -> bool:
-        """Whether an output layer can be scored in two parts: it is ordinary and has a large vocabulary."""
+        """Whether an output layer can be scored in two parts: it is ordinary, its vocabulary large."""
         if type(output) is not nn.Linear or getattr(output, "bias", None) is not None:
             return False
         return output.out_features >= 2 * FIRST
@@ -88,7 +88,7 @@ class FrequentFirst(PackedDecoder):
         return FIRST
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:
-        """The logits of the first tokens, and those of the others of each row in which none stands out."""
+        """Logits of the first tokens; in rows where none of these stands out, of all other tokens too."""
         full = logits.new_full((len(logits), super()._columns), -torch.inf)
         full[:, :FIRST] = logits
         unsure = (logits.amax(-1) - logits.logsumexp(-1) < math.log(SURE)).nonzero()[:, 0]

@@ -1,4 +1,4 @@
-"""A file of safetensors with a model's matrices in the blocks that the compiled forward reads.
+"""A safetensors file with a model's matrices in the blocks that the compiled forward pass reads.
 
 A matrix keeps all its bits, or is rounded to four or eight. The file is written matrix after matrix, so that
 never more than one of them is in memory.
@@ -30,22 +30,22 @@ from specdec.models.kernels.quantised import blocks_of, chosen_outputs, fields_o
 FILE, KINDS = "packed.safetensors", "kinds"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 ROUNDED_KINDS = {"int8": "Q8_0", "int4": "Q4_0"}
-"""The kind to which matrices of more bits are rounded, by the name of `dtype`."""
+"""The type to which matrices of more bits are rounded, by the name that `dtype` has for it."""
 AT_ONCE = 1 << 22
-"""Numbers of a matrix that are packed at once."""
+"""The number of entries of a matrix that are packed at once."""
 SMALLEST_SCALE = 2.0**-20
-"""The largest scale of rows packed at once must be at least this: smaller float16 numbers have few digits."""
+"""When rows are packed, the largest scale must be at least this: smaller float16 numbers have few digits."""
 ROOM = 512
-"""Bytes for each entry in the table of tensors. The table is written last, and the numbers begin behind its
-room, at a multiple of 64 bytes: from there, matrices are read 3% faster."""
+"""Bytes reserved for each entry of the table of tensors, which is written last. So the numbers begin at a
+multiple of 64 bytes: from there, matrices are read 3% faster."""
 _DTYPES = {torch.uint8: "U8", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 class PackedMatrices:
-    """The matrices of a model as they lie in a file, by transformers' names.
+    """The matrices of a model as they are in the file, by transformers' names.
 
-    tensors: of each matrix the blocks of a `Packed`, of the embedding its rows as the GGUF file has them, and
-    norms and biases in float32. kinds: of each matrix; a type of GGUF for the embedding's rows.
+    tensors: for each matrix the blocks of a `Packed`, for the embedding its rows as in the GGUF file, and
+    norms and biases in float32. kinds: the type of each matrix, for the embedding a type of GGUF.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], kinds: Mapping[str, str]):
@@ -53,19 +53,19 @@ class PackedMatrices:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of weights that a forward reads: all but the rows of the embedding."""
+        """Bytes of weights that a forward pass reads: all matrices except the embedding."""
         return sum(tensor.nbytes for name, tensor in self.tensors.items() if name != EMBEDDING)
 
     def small(self) -> dict[str, Tensor]:
-        """Norms and biases."""
+        """The weights of norms and biases, by their names."""
         return {name: tensor for name, tensor in self.tensors.items() if name not in self.kinds}
 
     def embedded(self, token_ids: Tensor) -> Tensor:
-        """float32 [n, width], rows of the embedding."""
+        """The embeddings of these tokens, float32 [n, width]."""
         return torch.from_numpy(rows_of(self.tensors[EMBEDDING][token_ids].numpy(), self.kinds[EMBEDDING]))
 
     def with_rows(self, name: str, ids: Tensor) -> PackedMatrices:
-        """The same matrices, one of them with only these outputs, in this order, padded to whole blocks."""
+        """The same matrices, but matrix `name` has only these outputs, in this order, padded to blocks."""
         blocks, kind = self.tensors[name], self.kinds[name]
         ids = torch.nn.functional.pad(ids[None], (0, -len(ids) % LANES), mode="replicate")[0]
         if kind in QUANTISED:
@@ -75,7 +75,7 @@ class PackedMatrices:
         return PackedMatrices({**self.tensors, name: rows}, self.kinds)
 
     def values(self, name: str, first: int = 0, end: int | None = None) -> Tensor:
-        """float32 [outputs, inputs] of a matrix, or of its blocks from `first` to `end`.
+        """A matrix as float32 [outputs, inputs], or only its blocks from `first` to `end`.
 
         Outputs are padded to whole blocks.
         """
@@ -89,7 +89,7 @@ def write_packed(folder: Path, tensors: Iterable[Stored], kind: str | None, repo
     """Writes the file with all matrices of a model into a folder.
 
     kind: a value of `ROUNDED_KINDS`, or None to keep all bits. report(done, total): called with the number of
-    written tensors. BrokenFileError where weights are not numbers, or can't be rounded.
+    written tensors. BrokenFileError if weights are NaN or infinite, or can't be rounded.
     """
     tensors, end = list(tensors), 0
     tied = all(tensor.name != HEAD for tensor in tensors)
@@ -115,7 +115,7 @@ def write_packed(folder: Path, tensors: Iterable[Stored], kind: str | None, repo
 
 
 def read_packed(folder: Path) -> PackedMatrices:
-    """The matrices in a folder, mapped into memory."""
+    """The matrices in the file of a folder, mapped into memory."""
     with safe_open(folder / FILE, "pt") as file:
         kinds = json.loads(file.metadata()[KINDS])
     return PackedMatrices(load_file(folder / FILE), kinds)
@@ -124,9 +124,10 @@ def read_packed(folder: Path) -> PackedMatrices:
 def _parts(
     tensor: Stored, tied: bool, kind: str | None, kinds: dict[str, str], pool: Executor
 ) -> Iterator[tuple[str, Iterable[Tensor]]]:
-    """Names in the new file of a tensor, and pieces of its rows; a tied embedding is also the output matrix.
+    """Yields the name of a tensor in the new file, and its rows in pieces. A tied embedding is yielded twice,
+    once as the output matrix.
 
-    The kinds of matrices are written to `kinds`.
+    The types of matrices are written to `kinds`.
     """
     name = tensor.name
     if len(tensor.shape) == 1:
@@ -147,13 +148,13 @@ def _parts(
 
 
 def _pieces(tensor: Stored) -> Iterator[slice]:
-    """The rows of a matrix, in pieces of whole blocks."""
+    """Slices of a matrix's rows; each slice is some whole blocks."""
     step = max(1, AT_ONCE // tensor.shape[1] // LANES) * LANES
     return (slice(first, first + step) for first in range(0, tensor.shape[0], step))
 
 
 def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
-    """Some rows of a matrix in blocks; BrokenFileError where a scale is no number."""
+    """Some rows of a matrix, packed in blocks; BrokenFileError if a scale is NaN or infinite."""
     places: Any = rows
     if tensor.heads:
         places = rows_in_halves(torch.arange(tensor.shape[0]), tensor.heads).numpy()[rows]
@@ -175,7 +176,7 @@ def _packed(tensor: Stored, kind: str, name: str, rows: slice) -> Tensor:
 
 
 def _checked(tensor: Stored, rows: slice) -> Tensor:
-    """Some rows as they are in the file; BrokenFileError where a scale is no number."""
+    """Some rows as the file stores them; BrokenFileError if a scale is NaN or infinite."""
     raw = np.ascontiguousarray(tensor.raw[rows])
     quantised = tensor.type in QUANTISED
     _check_finite(fields(raw, tensor.type).factors if quantised else rows_of(raw, tensor.type), tensor.name)

@@ -1,4 +1,4 @@
-"""A draft that scores only a part of its target's ids, and reads the target's own embedding.
+"""A draft model that scores only a part of its target's ids, and uses the target's own embedding.
 
 It scores the ids that the target uses most. All other ids have the logit -inf, so that q is zero there. Its
 input is the target's embedding times a small matrix. The target is in memory anyway, so the draft's file
@@ -28,16 +28,16 @@ from specdec.models.passed_checks import files_checksum
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
 """Files of such a draft: the configuration of a Llama, and its weights."""
 IDS, PROJECTION = "output_ids", "projection.weight"
-"""The ids that it scores, int32 in rising order, and the matrix [its width, the target's width]."""
+"""Entries of its weights: the ids that it scores, int32, rising; and the matrix [width, target's width]."""
 
 _TOGETHER = 192
-"""Numbers of an embedding that are multiplied and added at once, as torch does on most processors."""
+"""The number of columns that are multiplied and added at once, as torch does on most processors."""
 
 
 def partial_model(
     config: transformers.LlamaConfig, weights: dict[str, Tensor], embedding: Tensor, dtype: torch.dtype
 ) -> transformers.LlamaForCausalLM:
-    """The draft with these weights. embedding: the target's, [vocabulary, its width]."""
+    """The draft with these weights. embedding: the target's embedding, [vocabulary, the target's width]."""
     projection, output_ids = weights.pop(PROJECTION), weights.pop(IDS).long()
     head = weights.pop("lm_head.weight")
     with torch.device("meta"):
@@ -55,7 +55,7 @@ def partial_model(
 def _projected(embedding: Tensor, projection: Tensor) -> Tensor:
     """embedding [vocabulary, width] times the transposed projection [narrow, width], float32.
 
-    The compiled product is used where there is one, because torch's has other bits on other processors.
+    The compiled product is used if available, because the bits of torch's depend on the processor.
     """
     embedding, projection = embedding.float(), projection.float()
     if crew() is None:
@@ -67,14 +67,14 @@ def _projected(embedding: Tensor, projection: Tensor) -> Tensor:
 
 
 def is_partial(folder: Path) -> bool:
-    """Whether a folder holds such a draft."""
+    """Whether a folder contains a draft of this form."""
     return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, this accepts any text as a path
 
 
 def load_partial(folder: Path, target: HFModel, device: str = "auto", dtype: str = "auto") -> HFModel:
     """The draft in a folder, for this target.
 
-    device and dtype: as for `load_pair`; "auto", "packed" and "int4" are the target's dtype.
+    device, dtype: as for `load_pair`. For "auto", "packed" and "int4", dtype is the target's.
     ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])

@@ -12,9 +12,9 @@ from specdec.checks import integer, integers, whole
 
 
 class PartialHead(nn.Linear):
-    """An output layer over some ids; logits [..., vocabulary] are -inf for all others.
+    """An output layer that scores some ids; its logits [..., vocabulary] are -inf for all others.
 
-    output_ids: int64, in rising order.
+    output_ids: these ids, int64, in rising order.
     """
 
     output_ids: Tensor
@@ -26,15 +26,15 @@ class PartialHead(nn.Linear):
         self.register_buffer("output_ids", output_ids, persistent=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Logits of hidden states [..., width]."""
+        """Logits [..., vocabulary] from hidden states [..., width]."""
         return spread(super().forward(hidden), self)
 
 
 def chosen_ids(wanted: int | Sequence[int], vocab_size: int, ends: Iterable[int]) -> Tensor:
     """The ids of `load_pair(draft_ids=wanted)`, int64 in rising order; ValueError names a bad one.
 
-    wanted: the ids; or a number of them, which are the first ones and those that end a text. Tokenizers of
-    byte pairs number their strings in the order in which they were merged, the most frequent first.
+    wanted: the ids, or a number n: the first n ids, and those that end a text. Tokenizers of byte pairs
+    number their strings in the order in which they were merged, the most frequent first.
     """
     if integer(wanted) is not None:
         ids = {
@@ -49,13 +49,13 @@ def chosen_ids(wanted: int | Sequence[int], vocab_size: int, ends: Iterable[int]
 
 
 def ends_of(model: transformers.PreTrainedModel) -> list[int]:
-    """The ids that end a text, as the model's settings of generation say."""
+    """The ids that end a text, by the model's generation settings."""
     ends = getattr(model.generation_config, "eos_token_id", None)
     return [] if ends is None else [ends] if isinstance(ends, int) else [*ends]
 
 
 def restrict(model: transformers.PreTrainedModel, output_ids: Tensor) -> None:
-    """Make a model score only these ids. ValueError where its output is not an ordinary linear layer."""
+    """Make a model score only these ids. ValueError if its output is not a linear layer without bias."""
     head = model.get_output_embeddings()
     if type(head) is not nn.Linear or getattr(head, "bias", None) is not None:
         raise ValueError(f"draft_ids need an output layer without a bias, which {type(model).__name__} lacks")
@@ -64,7 +64,7 @@ def restrict(model: transformers.PreTrainedModel, output_ids: Tensor) -> None:
 
 
 def spread(logits: Tensor, head: nn.Module) -> Tensor:
-    """Logits over the whole vocabulary, from logits [..., n] over the ids of an output layer."""
+    """Logits over the whole vocabulary, made from logits [..., n] over the ids that `head` scores."""
     if not isinstance(head, PartialHead):
         return logits
     full = logits.new_full((*logits.shape[:-1], head.vocab_size), -torch.inf)

@@ -1,15 +1,14 @@
 """Remembers which models have passed the self-check, so that a later start need not repeat it.
 
-A passed check holds for the files of the weights, the code of the forward, the versions of the libraries and
-the processor. It is a folder (`cached_folders`), named by checksums of all of these. It holds a checksum of
-the logits that the checked forward gave. A start compares it with that of the present logits. Where anything
-differs, the model is checked again.
+A passed check is valid for the same weight files, code of the forward pass, versions of libraries, and
+processor. It is a folder (`cached_folders`), named by checksums of all of these. The folder has a checksum of
+the logits that were computed in the check. A later start computes these logits again and compares checksums.
+If anything differs, the model is checked again.
 
-The folder also holds the weights as the forward reads them. A start maps them into memory instead of packing
-them, so that they take no memory of their own and the model's own weights are not read.
+The folder also has the packed weights. A start maps them into memory instead of packing the weights again, so
+that they take no memory of their own and the model's own weights are not read.
 
-Only checks of the compiled forward are remembered, because its logits are the same bits on any number of
-threads.
+Only checks of the compiled forward pass are remembered, because its logits' bits do not depend on threads.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ LIBRARIES = ("torch", "transformers", "numpy", "numba", "llvmlite")
 
 
 def files_checksum(folder: Path) -> str:
-    """A checksum of names and contents of a model's files."""
+    """A checksum of the names and contents of a model's files."""
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
     return _checksum("\n".join(f"{file.name} {quick_checksum(file)}" for file in files))
 
@@ -48,7 +47,7 @@ def files_checksum(folder: Path) -> str:
 def folder_of(files: str, *more: str) -> Path | None:
     """The folder of a model's passed check; None without a private cache.
 
-    files: the checksum of the files that it was read from. more: how they were read, as class and dtype.
+    files: the checksum of the model's files. more: how they are read, such as class and dtype.
     """
     cache = private_folder(CACHE)
     names = (_checksum(json.dumps(part))[:32] for part in ([files, *more], conditions()))
@@ -56,7 +55,7 @@ def folder_of(files: str, *more: str) -> Path | None:
 
 
 def holds(passed: Path, model: PreparedModel) -> bool:
-    """Whether the model still gives the logits whose checksum this folder holds."""
+    """Whether the model still gives the logits whose checksum is in this folder."""
     try:
         return (passed / LOGITS).read_text() == fingerprint(model)
     except (OSError, ValueError):
@@ -64,17 +63,16 @@ def holds(passed: Path, model: PreparedModel) -> bool:
 
 
 def stored_weights(passed: Path) -> dict[str, Tensor] | None:
-    """The packed weights in this folder, mapped into memory; None where it is missing or damaged."""
+    """The packed weights in this folder, mapped into memory; None if the folder is missing or damaged."""
     return load_file(passed / WEIGHTS) if whole(passed) else None
 
 
 def remember(passed: Path, model: PreparedModel) -> None:
-    """Writes that a model passed its check, and the model's packed weights. They replace what earlier
-    versions wrote.
+    """Records that a model passed its check, and writes the model's packed weights. Earlier records are
+    replaced.
 
-    Weights that are used as the model's own file stores them are not written again. Nothing is written where
-    the weights would take more than half of the disk's free room, or where the disk is full: the next start
-    checks again.
+    Weights that the model's own file stores in the same form are not written again. Nothing is written if the
+    weights would take more than half of the free disk space. Then the next start checks again.
     """
 
     def write(folder: Path) -> None:
@@ -89,7 +87,7 @@ def remember(passed: Path, model: PreparedModel) -> None:
 
 
 def fingerprint(model: PreparedModel) -> str:
-    """SHA-256 of the logits that the model's session gives for a prefix and a tree."""
+    """SHA-256 of the logits that the model gives for a fixed prefix and a tree of tokens."""
     tokens = ordinary_tokens(model.module)
     parents = SCRIPTS["tree"][0].parents
     session = model.session()
@@ -99,7 +97,7 @@ def fingerprint(model: PreparedModel) -> str:
 
 
 def conditions() -> list[str]:
-    """Everything besides the weights on which the bits of a compiled forward depend."""
+    """Everything besides the weights on which the bits of the compiled forward pass's logits depend."""
     from specdec.models.kernels.processor import description
 
     versions = [f"{name} {version(name)}" for name in LIBRARIES]

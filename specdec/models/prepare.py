@@ -1,7 +1,7 @@
-"""The check at load: it finds the kind of session that gives the logits of plain forwards.
+"""The check at load: it finds a kind of session that gives the same logits as plain forward passes.
 
-The kinds are tried from the most capable and fastest on. Each is tried on a small copy of the model along a
-whole context (`long_context`), and on the model itself behind a few tokens (`selfcheck`).
+The most capable and fastest kinds are tried first. Each is tried on a small copy of the model over a whole
+context (`long_context`), and on the model itself over a few tokens (`selfcheck`).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from specdec.models.session_kinds import (
 from specdec.models.weights import check_sound, evaluating
 
 OWN = (COMPILED, LEAN)
-"""Kinds of sessions on forwards of ours, the fastest first."""
+"""Kinds of sessions that run our own forward passes, the fastest first."""
 TREES = "scores a tree of drafts in one forward, as plain forwards do"
-"""Why a model is used for trees, in words."""
+"""The reason, in words, why a model is used for trees."""
 SEQUENCES = (
     "takes single sequences as drafts: its cache also holds states, so each forward runs on a copy, and a "
     "copy that has read a rejected token is dropped"
 )
-"""Why a model with a recurrent, convolution or compressed state takes sequences, in words."""
+"""The reason why a model with a recurrent, convolution or compressed state takes sequences only."""
 
 
 def prepare(module: transformers.PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
-    """Checks a module and chooses its kind of session.
+    """Checks a module and chooses the kind of session that it gets.
 
-    files: the checksum of the files that it was read from; a remembered check of them replaces a new one.
+    files: the checksum of the module's files. If a check of them is remembered, no new one is made.
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
@@ -68,9 +68,9 @@ def prepare(module: transformers.PreTrainedModel, name: str, files: str | None =
 
 
 def _remembered(module: transformers.PreTrainedModel, name: str, passed: Path) -> PreparedModel | None:
-    """The module on the compiled forward, if this folder says that it passed the self-check.
+    """The module with the compiled forward pass, if this folder shows that it once passed the self-check.
 
-    None where there is no such folder, or where the forward gives other logits than the one that was checked.
+    None if there is no such folder, or if the logits differ from those of the check.
     """
     stored = passed_checks.stored_weights(passed)
     if stored is None:
@@ -109,12 +109,12 @@ def _checked(module: transformers.PreTrainedModel, name: str) -> PreparedModel:
 
 
 def _compiles(module: transformers.PreTrainedModel, device: torch.device) -> bool:
-    """Whether the compiled forward may fit a module with inputs on this device."""
+    """Whether the compiled forward pass may support a module with inputs on this device."""
     return is_known(module) and device.type == "cpu" and crew() is not None
 
 
 def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
-    """The kinds of sessions that may fit, the best first."""
+    """Kinds of sessions that may suit the model, the best first."""
     if not getattr(model.module, "_is_stateful", False):
         if is_known(model.module):
             yield from OWN if _compiles(model.module, model.device) else (LEAN,)
@@ -124,7 +124,7 @@ def _kinds(model: PreparedModel) -> Iterator[SessionKind]:
 
 
 def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
-    """Why the model has its kind of session. faults: those of better kinds, by their names."""
+    """Why the model has its kind of session, in words. faults: what was wrong with better kinds, by name."""
     if model.capability == "tree":
         return TREES
     if model.kind in (STATES, STATES_AT):
@@ -143,7 +143,7 @@ def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
 
 
 def explained_model(model: PreparedModel, reason: str) -> PreparedModel:
-    """The model with a sentence on what it can do."""
+    """The model with a sentence that says what it can do."""
     return replace(model, capability_reason=f"{model.name} {reason}.")
 
 

@@ -1,4 +1,4 @@
-"""Progress of the loading of a model, and the function that is called with it."""
+"""The progress of loading a model, and the type of the function that is called with it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 READING = threading.Lock()
-"""Held while transformers reads the weights of a model. Only one model is read at a time: transformers has
-one progress hook for all, and changes torch's default dtype for the whole process while it reads, so that a
+"""A lock for reading the weights of a model by transformers. Only one model is read at a time: transformers
+has one progress hook for all, and changes torch's default dtype for the whole process while it reads. A
 second load would restore the dtype of the first.
 """
 
@@ -29,4 +29,4 @@ Report = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Ignores the progress."""
+    """A `Report` that ignores the progress."""

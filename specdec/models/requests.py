@@ -1,4 +1,4 @@
-"""Requests: the forwards that decoding needs, and the code that answers them.
+"""Requests: the forward passes that decoding needs, and the code that answers them.
 
 Drafting and rounds are generators. They yield the `Request` that they need next and are sent its answer. So
 the same code decodes one run alone (`decoding.engine`) and many runs at once (`batching`).
@@ -16,10 +16,11 @@ from specdec.models.base import Session
 
 
 class Request(NamedTuple):
-    """A request for one forward or one prefill of a session.
+    """A request for one forward pass or one prefill of a session.
 
-    For a forward, token_ids is int64 [n], parents is as in `Session.forward`, and the answer is the logits
-    [n, vocabulary] of the new nodes. For a prefill, token_ids is a list, and parents and the answer are None.
+    For a forward pass, token_ids is int64 [n], parents is as in `Session.forward`, and the answer is the
+    logits [n, vocabulary] of the new nodes. For a prefill, token_ids is a list, and parents and the answer
+    are None.
     """
 
     session: Session
@@ -37,11 +38,11 @@ class Request(NamedTuple):
 
 _T = TypeVar("_T")
 Requesting = Generator[Request, Any, _T]
-"""Work that yields requests, is sent their answers, and returns its result."""
+"""A generator that yields requests, is sent their answers, and returns its result."""
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Answers the requests that this work yields. Returns its first other value, or else its result."""
+    """Runs a generator and answers its requests. Returns its first other value, else its result."""
     answer = None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A folder of safetensors for the compiled forward, with its matrices rounded to four or eight bits."""
+"""A folder with a model's matrices rounded to four or eight bits, for the compiled forward pass."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _TYPES = {getattr(torch, name): kind for kind, name in PLAIN.items()}
 
 
 def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
-    """Bytes of a model's matrices, rounded; None if the compiled forward can't read this model so.
+    """Bytes of a model's rounded matrices; None if the compiled forward pass does not support the model.
 
-    form: a name of `ROUNDED_KINDS`.
+    form: a key of `ROUNDED_KINDS`.
     """
     window = getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", None)
     if not expected() or window or getattr(config, "hidden_act", "silu") != "silu":
@@ -55,8 +55,8 @@ def rounded_bytes(config: PreTrainedConfig, form: str) -> int | None:
 def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
     """The folder with the rounded matrices of a model, from the cache or made now.
 
-    name: the model's, in messages. form: a name of `ROUNDED_KINDS`. ValueError where a file is broken, the
-    weights are not those of the configuration, or the disk is full.
+    name: the model's name in messages. form: a key of `ROUNDED_KINDS`. ValueError if a file is broken, the
+    weights do not fit the configuration, or the disk is full.
     """
     files = [folder / file for file in named_files(folder, name)]
     texts = [file for file in (folder / "config.json", folder / "generation_config.json") if file.is_file()]
@@ -86,7 +86,7 @@ def rounded_folder(name: str, folder: Path, form: str, report: Report) -> Path:
 
 
 def _stored(files: list[Path], config: PreTrainedConfig) -> Iterator[Stored]:
-    """The tensors of these files that a model of this configuration has, mapped into memory."""
+    """The tensors in these files that belong to a model of this configuration, mapped into memory."""
     tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
     if not any(name.startswith("model.") for name in tensors):  # saved from the model without its head
         tensors = {name if name == HEAD else f"model.{name}": tensor for name, tensor in tensors.items()}

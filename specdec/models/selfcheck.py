@@ -1,12 +1,12 @@
-"""The self-check: a session must give the logits of plain forwards of the model.
+"""The self-check: a session must give the same logits as plain forward passes of the model.
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
-script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
-model, without a cache, on that row's own line of tokens. A model in half precision is compared with its own
-code in float32 (`widened`): a session passes if its error is not much larger than that of the model's own
-decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a session that restores states
-must fail when it does not restore them. Where it does not fail, the model ignores masks, or its logits do not
-depend on earlier tokens, and the comparison has proved nothing.
+script of forward passes and commits. For every token, the logits after it are compared with an ordinary call
+of the model, without a cache, on the tokens from the start of the text down to it. A model in half precision
+is compared with its own code in float32 (`widened`): a session passes if its error is not much larger than
+that of the model's own decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a
+session that restores states must fail when it does not restore them. If it passes, the model ignores masks,
+or its logits do not depend on earlier tokens, and the comparison proves nothing.
 
 `short_check` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
 the length act on longer texts only: `long_context` checks those on a small copy.
@@ -37,16 +37,15 @@ LIMITS = {
     torch.float16: (5e-3, 0.3),
     torch.bfloat16: (3e-2, 0.3),
 }
-"""Two relative errors: one up to the first always passes, one above the second never. Between them an error
+"""Two relative errors. An error up to the first passes; above the second it never passes. Between them it
 passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""The factor, by whether the reference is in float32, so that both errors are distances from equal numbers.
-Each is the largest error of a few rows. Between forwards that round alike it differed by up to 2.2 times."""
+"""The factor if the reference is not (False) or is (True) in float32. Both errors are the largest of a few
+tokens. Between forward passes that round alike, they differed by a factor of up to 2.2."""
 NOT_CAUSAL = 0.1
-"""Relative change of a logit by later tokens above which a model is not causal."""
+"""If later tokens change a logit by more than this relative error, a model is not causal."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask or state must give at least this many times the error of the right one, and an error that does
-not pass."""
+"""A wrong mask or state must give an error that does not pass, and so many times that of the right one."""
 
 NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]
@@ -54,7 +53,7 @@ _Result = TypeVar("_Result")
 
 
 class ScriptedForward(NamedTuple):
-    """One forward of a script, and the nodes to commit after it; None leaves all nodes pending."""
+    """One forward pass of a script, and the nodes to commit afterwards; None: all nodes stay pending."""
 
     parents: Sequence[int]
     committed: Sequence[int] | None
@@ -80,23 +79,22 @@ SCRIPTS: dict[Capability, Script] = {
 
 
 class Rows(Protocol):
-    """The correct logits, with which a session's are compared. tokens: the ids of the texts."""
+    """The correct logits, with which those of a session are compared. tokens: the ids of the test text."""
 
     tokens: list[int]
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, vocabulary] after each line, float32 or wider."""
+        """Logits [lines, vocabulary], float32 or wider, of the token after each sequence of tokens."""
         ...
 
 
 class PlainForwards:
-    """The model called in the ordinary way: whole sequences, without a cache.
+    """Logits from ordinary calls of the model on whole sequences, without a cache.
 
     in_float32: whether a model in half precision is computed in float32 here. Some code can't be, such as
     that of quantised weights.
 
-    Raises ValueError where it is no causal language model: no logits, or logits that change with
-    the tokens after them.
+    Raises ValueError for a model that is not causal: it gives no logits, or later tokens change them.
     """
 
     def __init__(self, module: transformers.PreTrainedModel, device: torch.device):
@@ -107,10 +105,9 @@ class PlainForwards:
         self._rows: dict[Line, Tensor] = {}
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, vocabulary] after each line, float32 or wider.
+        """Logits [lines, vocabulary], float32 or wider, of the token after each sequence of tokens.
 
-        Only lines of one length share a forward, because the length may change the rotary embedding of all
-        tokens.
+        Only sequences of one length share a forward pass, because the length may change all rotary angles.
         """
         new = sorted({line for line in lines if line not in self._rows}, key=len)
         for _, same in groupby(new, key=len):
@@ -119,23 +116,23 @@ class PlainForwards:
         return torch.stack([self._rows[line] for line in lines])
 
     def own_error(self, model: PreparedModel, prefix_length: int) -> float:
-        """The larger relative error of the model's own forward and of its own cached decoding."""
+        """The relative error of the model's own forward pass or of its cached decoding: the larger one."""
         line = tuple(self.tokens[: prefix_length + 6])
         error = relative_error(_widened(self._own([line]).logits), self._right([line]))
         cached = tried(lambda: session_error(SteppingSession(model), self, SCRIPTS["ar"], prefix_length))
         return error if isinstance(cached, Exception) else max(error, cached)
 
     def _right(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, tokens, vocabulary] of lines of one length, computed in float32 where possible."""
+        """Logits [lines, tokens, vocabulary] of sequences of one length, in float32 if possible."""
         with Widened() if self.in_float32 else nullcontext():
             return _widened(self._own(lines).logits)
 
     def _own(self, lines: Sequence[Line]) -> Any:
-        """The model's output for lines of one length, logits [lines, tokens, vocabulary] in its own dtype."""
+        """The model's own output for sequences of one length; logits [lines, tokens, vocabulary]."""
         return self.module(input_ids=torch.tensor(lines, device=self.device), use_cache=False)
 
     def _runs_in_float32(self) -> bool:
-        """Whether the model's code runs in float32, and then gives the model's own logits up to rounding."""
+        """Whether the model's code runs in float32 and then gives the same logits up to rounding."""
         line = tuple(self.tokens[:4])
         own = self._own([line]).logits
         try:
@@ -169,7 +166,7 @@ class PlainForwards:
 
 
 def session_error(session: Session, plain: Rows, script: Script, prefix_length: int) -> float:
-    """Largest relative error of a session's logits in a script, against plain forwards."""
+    """The largest relative error of a session's logits in a script, compared with plain forward passes."""
     rows, lines = [], []
     tokens = iter(plain.tokens)
     prefix = tuple(next(tokens) for _ in range(prefix_length))
@@ -207,7 +204,7 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 class Check(NamedTuple):
     """A check of kinds of sessions on one model.
 
-    model: the model before a kind is set. scripts: lists of test forwards for a capability, each with the
+    model: the model before it gets a kind. scripts: lists of test passes for a capability, each with the
     length of the text that is prefilled before it. limit: the largest error that passes.
     """
 
@@ -217,7 +214,7 @@ class Check(NamedTuple):
     limit: float
 
     def tried(self, kind: SessionKind) -> PreparedModel | str:
-        """The model with this kind of session; if it does not pass, its fault as the end of a sentence."""
+        """The model with this kind of session; if that fails, its fault as the end of a sentence."""
         model = tried(lambda: kind.on(self.model))  # a module with foreign parts may lack attributes
         if isinstance(model, Exception):
             return f"raises {in_words(model)}"
@@ -227,7 +224,7 @@ class Check(NamedTuple):
 def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
     """The check on the model itself, after a few tokens.
 
-    Its limit is `ROUNDING` times the error of the model's own decoding, but between the two of `LIMITS`.
+    Its limit is `ROUNDING` times the error of the model's own decoding, clamped between the two `LIMITS`.
     """
     prefix = max(1, min(PREFIX_LENGTH, model.context_length - 12))
     always, most = LIMITS.get(model.dtype, LIMITS[torch.bfloat16])
@@ -236,9 +233,9 @@ def short_check(model: PreparedModel, plain: PlainForwards) -> Check:
 
 
 def session_fault(model: PreparedModel, plain: Rows, scripts: Scripts, limit: float) -> str | None:
-    """The fault of the model's sessions, as the end of a sentence; None if they pass.
+    """What is wrong with the model's sessions, as the end of a sentence; None if they pass.
 
-    The kind's control, with a wrong mask or state, must fail the first script.
+    The kind's control, a session with a wrong mask or state, must fail the first script.
     """
     error = tried(lambda: max(session_error(model.session(), plain, *script) for script in scripts))
     if isinstance(error, Exception):
@@ -260,7 +257,7 @@ def in_words(exception: Exception) -> str:
 
 
 def ordinary_tokens(module: transformers.PreTrainedModel) -> list[int]:
-    """Token ids spread over the vocabulary, without the special ones; the same on every run."""
+    """Token ids spread over the vocabulary, without special tokens; the same ids on every run."""
     special: set[Any] = set()
     for key, ids in module.config.to_dict().items():
         if key.endswith(("token_id", "token_index")):
@@ -276,7 +273,7 @@ def _widened(logits: Tensor) -> Tensor:
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Turn every error of a model's code into a ValueError that names the model."""
+    """Turns every error in the block into a ValueError that names the model."""
     try:
         yield
     except (ValueError, *NO_MEMORY):
@@ -286,8 +283,8 @@ def explained(name: str) -> Iterator[None]:
 
 
 def tried(work: Callable[[], _Result]) -> _Result | Exception:
-    """The result of a model's code, or the error that it raises. A lack of memory is raised, because it says
-    nothing about the model."""
+    """Calls `work` and returns its result, or the error that it raises. A lack of memory is raised, because
+    it says nothing about the model."""
     try:
         return work()
     except NO_MEMORY:

@@ -1,4 +1,4 @@
-"""Kinds of sessions over a model of transformers. A model gets the first that passes the self-check."""
+"""Kinds of sessions over a model of transformers. A model gets the first one that passes the self-check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specdec.models.sessions.switching import SwitchingSession
 from specdec.models.shrink import context_length
 
 WINDOWED = {"full_attention": False, "sliding_attention": True}
-"""Types of layers whose masks are known here; a model with any other type fails the self-check."""
+"""Types of layers for which masks can be built; a model with any other type fails the self-check."""
 
 COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
@@ -41,14 +41,14 @@ PLAIN = SessionKind("plain", "ar", PlainSession)
 def unchecked(
     module: transformers.PreTrainedModel, name: str, device: torch.device, vocab_size: int
 ) -> PreparedModel:
-    """The model before its self-check, on sessions without a cache."""
+    """The model before its self-check; its sessions have no cache."""
     config = module.config.get_text_config(decoder=True)
     context = context_length(config)
     return PreparedModel(name, module, config, device, module.dtype, vocab_size, context, PLAIN)
 
 
 def tree_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
-    """Kinds of tree sessions: first with the configuration's masks, then with masks without windows.
+    """Kinds of tree sessions: first with masks as the configuration states, then without windows.
 
     Some models ignore the windows that their configuration states.
     """
@@ -58,16 +58,16 @@ def tree_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
 
 
 def sequence_kinds(config: transformers.PretrainedConfig) -> Iterator[SessionKind]:
-    """Kinds of sequence sessions with the model's own masks.
+    """Kinds of sequence sessions, which use the model's own masks.
 
-    The first ones have a cache that is cut at windows, the last one has a whole cache.
+    The first ones have a cache that is cut at windows, the last one keeps the whole cache.
     """
     for name in layouts(config):
         yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
 
 
 def layouts(config: transformers.PretrainedConfig) -> dict[str, Layout]:
-    """The masks that a model may need, by name, the most probable first."""
+    """Layouts of masks that the model may need, by name, the most probable first."""
     window = getattr(config, "sliding_window", None)
     layer_types = getattr(config, "layer_types", None)
     if layer_types is None:
@@ -84,8 +84,8 @@ def layouts(config: transformers.PretrainedConfig) -> dict[str, Layout]:
 
 
 def switch_length(config: transformers.PretrainedConfig) -> int | None:
-    """The tokens up to which longrope embeddings use their short factors. None if there are no such
-    embeddings, or if their numbers differ."""
+    """The text length up to which longrope embeddings use their short factors. None if there are no such
+    embeddings, or if they differ in this length."""
     parameters = getattr(config, "rope_parameters", None) or {}
     ropes = [rope for rope in (parameters, *parameters.values()) if isinstance(rope, Mapping)]
     longropes = [rope for rope in ropes if rope.get("rope_type") == "longrope"]

@@ -2,14 +2,14 @@
 
 The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
 embedding it uses; its weights do not. So a copy has the same classes and switches, a layer of each kind,
-narrow matrices and random weights. Lengths at which something changes are made small; their order is kept,
-and equal lengths stay equal.
+narrow matrices and random weights. The text lengths at which something changes are made small. They keep
+their order, and equal lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
 
-`NAMES` says what an integer counts. Integers that it does not name stay as they are, so a check does not
-reach a large length among them.
+`NAMES` says what each integer counts. Other integers stay as they are, so a check misses large lengths among
+them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import transformers
 from transformers import PretrainedConfig
 
 ENDLESS = 1 << 20
-"""Context length of models that name none."""
+"""The context length of models whose configuration states none."""
 SMALL = 16
 """Integers up to this one stay as they are: a check from the first token on crosses them anyway."""
 STEP, ROOM = 2, 14
-"""Tokens from one length of a copy to the next (an even number, because some lengths must be even), and
-tokens of its context beyond its largest length."""
+"""The difference between successive lengths of a copy (even, because some lengths must be even), and the
+number of tokens of its context beyond the largest length."""
 VOCABULARY, EXPERTS, MLP = 160, 16, 64
-"""Largest sizes of a copy."""
+"""The largest sizes that a copy may have."""
 
 NAMES = {
     "context": "max_position_embeddings n_positions max_seq_len seq_length",
@@ -66,24 +66,24 @@ NAMES = {
     "experts": "num_experts n_routed_experts num_local_experts moe_num_experts zero_expert_num",
     "chosen": "num_experts_per_tok num_experts_per_token moe_topk moe_top_k moe_k experts_per_token",
 }
-"""Names of a configuration's integers by what they count.
+"""Names of a configuration's integers, grouped by what they count.
 
 The heads that score tokens for sparse attention are left out and stay as they are. With few of them many
-scores are 0, and the choice between equal scores depends on the length of a forward.
+scores are 0, and the choice between equal scores depends on the length of a forward pass.
 """
 KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
 TOKENS = ("_id", "_ids", "_token_index")
-"""Ends of names of token ids."""
+"""Endings of the names of token ids."""
 IGNORED = ("quantization_config", "id2label", "label2id", "task_specific_params")
 AFTER_PADDING = (
     *("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),
     *("data2vec-text", "xmod"),
 )
-"""Types whose positions start after the number of the padding token."""
+"""Model types whose positions start after the id of the padding token."""
 
 
 def context_length(config: PretrainedConfig) -> int:
-    """The number of tokens that a text may have by a configuration; `ENDLESS` where it states none."""
+    """The most tokens that a text may have by a configuration; `ENDLESS` if it states no number."""
     stated = _first("context", {name: getattr(config, name, None) for name in NAMES["context"].split()})
     if stated and config.model_type in AFTER_PADDING:
         stated -= (config.pad_token_id or 0) + 1
@@ -91,12 +91,12 @@ def context_length(config: PretrainedConfig) -> int:
 
 
 def lengths(config: PretrainedConfig) -> set[int]:
-    """All integers above `SMALL` in a configuration at which something may change."""
+    """All integers above `SMALL` in a configuration that are text lengths at which something may change."""
     return {v for part in _parts(config) for _, key, v in _entries(part) if _is_length(key, v)}
 
 
 def shrunken(config: PretrainedConfig) -> PretrainedConfig:
-    """A small configuration with the same switches after fewer tokens."""
+    """A small configuration with the same switches, which act after fewer tokens."""
     small = copy.deepcopy(config)
     vars(small).pop("quantization_config", None)
     context = _first("context", vars(config.get_text_config(decoder=True))) or ENDLESS
@@ -111,7 +111,7 @@ def shrunken(config: PretrainedConfig) -> PretrainedConfig:
 def small_model(
     kind: type[transformers.PreTrainedModel], config: PretrainedConfig
 ) -> transformers.PreTrainedModel:
-    """A model of this class by a shrunken configuration, in float32 on the CPU; raises what the class raises.
+    """A model of this class with a shrunken configuration, in float32 on the CPU. Raises the class's errors.
 
     The global random state stays as it was.
     """
@@ -125,7 +125,7 @@ def small_model(
 
 @torch.no_grad()
 def draw_matrices(model: transformers.PreTrainedModel) -> None:
-    """Draws matrices so large that the logits depend strongly on the tokens that are attended to."""
+    """Draws matrices large enough that logits depend strongly on the tokens that are attended to."""
     for name, parameter in model.named_parameters():
         # a state space model's own parameters keep their scales
         if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
@@ -152,7 +152,7 @@ def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
 
 
 def _entries(holder: PretrainedConfig | dict) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """(holder, key, value) for a configuration and the dictionaries in it, without configurations in it."""
+    """(holder, key, value) for all entries of a configuration, also in dictionaries in it."""
     items = vars(holder) if isinstance(holder, PretrainedConfig) else holder
     for key, value in list(items.items()):
         if isinstance(value, dict) and key not in IGNORED:
@@ -162,8 +162,8 @@ def _entries(holder: PretrainedConfig | dict) -> Iterator[tuple[dict[str, Any], 
 
 
 def _narrow(config: PretrainedConfig, new_lengths: dict[int, int]) -> None:
-    """Replaces lengths, divides heads and widths by one number, and makes vocabulary, experts and token ids
-    fewer. new_lengths: the small length for each length."""
+    """Replaces lengths, divides heads and widths by one number, and reduces vocabulary, experts and token
+    ids. new_lengths: for each length, the small length that replaces it."""
     own, entries = vars(config), list(_entries(config))
     factor = _factor(config)
     chosen = max((v for _, key, v in entries if type(v) is int and KINDS.get(key) == "chosen"), default=1)
@@ -201,7 +201,7 @@ def _factor(config: PretrainedConfig) -> int:
 
 
 def _shorten(config: PretrainedConfig) -> None:
-    """Keeps a layer of each kind, two at least, and shortens all lists with an entry for each layer."""
+    """Keeps a layer of each kind, at least two, and shortens all lists with one entry per layer."""
     own = vars(config)
     count, shared = _first("layers", own), own.get("num_kv_shared_layers") or 0
     if count < 2:
@@ -228,7 +228,7 @@ def _shorten(config: PretrainedConfig) -> None:
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]]) -> list[int]:
-    """The first layer of each kind, at least two in all. lists: each has an entry for each layer."""
+    """The numbers of the first layer of each kind, at least two. lists: each has one entry per layer."""
     first: dict[str, int] = {}
     for i, row in enumerate(zip(*lists, strict=True)):
         first.setdefault(repr(row), i)

@@ -1,4 +1,4 @@
-"""Finds a model's files: in a local folder, or on the hub, from where they are fetched into its cache.
+"""Finds a model's files in a local folder, or on the hub, from which they are fetched into the hub's cache.
 
 Loading then reads local files only. A missing network therefore costs one short request instead of retries
 for each of twenty files. Only safetensors and small text files are fetched.
@@ -28,30 +28,30 @@ from specdec.models.progress import Progress, Report, silent
 from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, indexed_files
 
 TIMEOUT = 5
-"""Seconds that the hub may take to begin an answer."""
+"""Seconds within which the hub must begin to answer."""
 _UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError)
-"""Errors of the hub's client without a network; its versions use different HTTP libraries."""
+"""Errors of the hub's client without a network. Its versions use different HTTP libraries."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
 
 @runtime_checkable
 class Source(Protocol):
-    """A model's files. name: the name that was asked for; messages give no other name."""
+    """A model's files. name: the name by which the user asked for it; messages use no other name."""
 
     name: str
 
     def config(self) -> PreTrainedConfig:
-        """The model's configuration, from config.json alone."""
+        """The model's configuration, read from config.json alone."""
         ...
 
     def fetch(self, report: Report = silent) -> Path:
-        """The local folder with all files of the model."""
+        """The local folder with all files of the model; they are fetched if necessary."""
         ...
 
 
 def checked_name(name_or_path: str | os.PathLike[str]) -> str:
-    """The name of a model as text. ValueError for anything that is neither text nor a path of text."""
+    """The name of a model as a string. ValueError if it is neither a string nor a path."""
     name = os.fspath(name_or_path) if isinstance(name_or_path, os.PathLike) else name_or_path
     if not isinstance(name, str):
         raise ValueError(
@@ -61,7 +61,7 @@ def checked_name(name_or_path: str | os.PathLike[str]) -> str:
 
 
 def find_source(name_or_path: str | os.PathLike[str]) -> Source:
-    """The model with this name: a folder or GGUF file, else a model on the hub, else its copy in the cache.
+    """The model of this name: a folder or a GGUF file, else a model on the hub, else its copy in the cache.
 
     ValueError names what is missing.
     """
@@ -114,8 +114,8 @@ class FolderSource:
 class HubSource:
     """A model on the hub at one commit. Only the files that loading needs are fetched.
 
-    commit: the newest one at this moment. sizes: bytes of every file on the hub. ValueError if the model has
-    no safetensors weights.
+    commit: the newest commit now. sizes: bytes of each file. ValueError if the model has no safetensors
+    weights.
     """
 
     def __init__(self, name: str, commit: str | None, sizes: Mapping[str, int]):
@@ -133,7 +133,7 @@ class HubSource:
         self.sizes = {file: sizes[file] for file in texts + weights}
 
     def config(self) -> PreTrainedConfig:
-        """The model's configuration; ValueError if config.json can't be fetched, or is broken or unknown."""
+        """The model's configuration; ValueError if config.json can't be fetched, is broken or unknown."""
         # Asked for without the commit: the cache then remembers the commit for days without a network.
         return _read_config(_downloaded(self.name, "config.json").parent, self.name)
 
@@ -174,7 +174,7 @@ class HubSource:
 def fetch_file(repository: str, file: str, sha256: str, report: Report = silent) -> Path:
     """One file of a repository of the hub, in the hub's cache. A download that was interrupted goes on.
 
-    ValueError if the hub or the disk prevents it, or if the content is not the one of this checksum.
+    ValueError if the hub or the disk prevents it, or if the content does not have this checksum.
     """
     path = try_to_load_from_cache(repository, file)
     if isinstance(path, str):
@@ -203,7 +203,7 @@ def _downloaded(name: str, file: str, bar: type[tqdm] | None = None, commit: str
 
 
 def _cached(name: str, error: BaseException) -> FolderSource:
-    """The copy of an earlier download, for when the hub is out of reach."""
+    """The model's copy from an earlier download. It is used if the hub is out of reach."""
     config = try_to_load_from_cache(name, "config.json")
     if isinstance(config, str):
         return FolderSource(name, Path(config).parent)
@@ -216,7 +216,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, err
 
 
 def _obstacle(error: BaseException) -> str:
-    """Why the hub or the disk failed, in plain words: the libraries' own messages help few users."""
+    """Why the hub or the disk failed, in plain words, because the libraries' messages help few users."""
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"the disk says {error.strerror!r}"
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -226,8 +226,7 @@ def _obstacle(error: BaseException) -> str:
 
 
 def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
-    """A progress bar for the hub's client. It draws nothing; it calls `show` with a file's bytes so far and
-    in all."""
+    """A progress bar for the hub's client. It only calls `show` with a file's bytes so far and in all."""
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any):
@@ -240,10 +239,10 @@ def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
             show(self.bytes, self.whole)
 
         def update_transfer(self, n: float | None = 1) -> None:
-            """Ignores the bytes on the wire, which some downloads count separately."""
+            """Ignores the bytes sent over the network, which some downloads count separately."""
 
         def set_transfer_postfix_str(self, *args: Any, **kwargs: Any) -> None:
-            """Ignores the speed of these bytes."""
+            """Ignores the download speed."""
 
     return Bar
 
@@ -263,7 +262,7 @@ def _read_config(folder: Path, name: str) -> PreTrainedConfig:
 
 
 def config_problem(name: str, folder: Path, error: Exception) -> str:
-    """Why a config was refused, without the path of the folder on this machine."""
+    """Why a config was refused, as a message without the path of the folder on this machine."""
     # The first line of many errors names an entry, and the second line says what is wrong with it.
     text = " ".join(" ".join(str(error).splitlines()[:2]).split())[:300] or type(error).__name__
     text = text.replace(str(folder), name)

@@ -1,8 +1,8 @@
-"""Loads the tokenizer of a model's folder, as its `tokenizer.json` states it.
+"""Loads the tokenizer in a model's folder as the file `tokenizer.json` describes it.
 
 A folder may also name a class of the library transformers (`tokenizer_class`). This class builds another
-tokenizer from the same vocabulary. Where class and file cut a text into different tokens, the file is right:
-the model's makers saved it, and other engines read it. The class is used where there is no such file.
+tokenizer from the same vocabulary. If class and file cut a text into different tokens, the file is right: the
+model's makers saved it, and other engines read it. The class is used only if there is no such file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ FILE = "tokenizer.json"
 
 
 def load_tokenizer(source: Source, folder: Path) -> Any:
-    """The tokenizer of a model; ValueError if there is none or a broken one.
+    """The tokenizer of a model; ValueError if it is missing or broken.
 
-    folder: where the source's files lie.
+    folder: the local folder with the source's files.
     """
     kind = transformers.PreTrainedTokenizerFast if (folder / FILE).is_file() else transformers.AutoTokenizer
     try:
@@ -31,7 +31,7 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
 
 
 def same_tokenizers(first: Path, second: Path) -> bool:
-    """Whether two folders hold identical tokenizer files, tokenizer.json among them."""
+    """Whether two folders have the same tokenizer files, with equal contents, and tokenizer.json is one."""
     contents = [
         {file.name: file.read_bytes() for file in folder.glob("*token*.json")} for folder in (first, second)
     ]

@@ -1,4 +1,4 @@
-"""The files of a model's weights, found and checked before any of them is opened: only safetensors.
+"""Finds a model's weight files, and checks before any is opened that all of them are safetensors.
 
 An index or a configuration may lead transformers to pickled files, which run code when they are read. So a
 folder is refused unless its weights are `model.safetensors`, or files with plain names of this kind in
@@ -19,7 +19,7 @@ _DISTRIBUTED = "shard-*-model-*-of-*.safetensors"
 
 
 def check_weight_files(folder: Path, name: str) -> None:
-    """ValueError unless all weights of this folder are safetensors in it.
+    """ValueError unless all weights of this folder are safetensors files inside it.
 
     name: the folder's name in messages.
     """
@@ -37,7 +37,7 @@ def check_weight_files(folder: Path, name: str) -> None:
 
 
 def named_files(folder: Path, name: str) -> list[str]:
-    """The names of a folder's files of weights; ValueError where it has none in safetensors."""
+    """The names of a folder's weight files; ValueError if it has no safetensors weights."""
     if (folder / WEIGHTS).is_file():
         return [WEIGHTS]
     if (folder / INDEX).is_file():
@@ -52,7 +52,7 @@ def named_files(folder: Path, name: str) -> list[str]:
 
 
 def indexed_files(index: Path, name: str) -> list[str]:
-    """The files that an index names; ValueError where one is no plain name of a safetensors file."""
+    """The file names in an index; ValueError if one is not a plain name of a safetensors file."""
     try:
         entries = json.loads(index.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

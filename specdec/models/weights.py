@@ -1,4 +1,4 @@
-"""A model in memory: whether its weights are sound, and its mode, training or not."""
+"""Checks that the weights of a model in memory are sound; switches it between training and evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def check_sound(module: transformers.PreTrainedModel) -> None:
-    """ValueError where weights are NaN or infinite, or where an embedding matrix is all zero."""
+    """ValueError if a weight is NaN or infinite, or if an embedding matrix is all zero."""
     kind = type(module).__name__
     for name, weight in module.named_parameters():
         if not _is_finite(weight):
@@ -33,7 +33,7 @@ def _is_finite(weight: Tensor) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Sets evaluation mode inside the block, and restores training mode afterwards."""
+    """Sets evaluation mode inside the block; afterwards, the parts that were in training mode are again."""
     training = [part for part in module.modules() if part.training] if module.training else []
     for part in training:
         part.training = False

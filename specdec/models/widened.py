@@ -1,8 +1,8 @@
 """Runs a model in float32 although its weights have half precision: the reference of its self-check.
 
-A model in half precision rounds the result of every operation. A forward that rounds less must not be refused
-for being closer to the truth. So the reference computes every operation of the model's own code in float32.
-A weight is widened for the operation that reads it, so only one is in memory twice at any time.
+A model in half precision rounds the result of every operation. A forward pass that rounds less must not be
+refused for being closer to the truth. So the reference computes every operation of the model's own code in
+float32. A weight is widened for the operation that reads it, so only one is in memory twice at any time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ HALF = (torch.float16, torch.bfloat16)
 
 
 class Widened(TorchFunctionMode):
-    """Within it, torch's functions compute in float32 where they are given tensors of half precision."""
+    """Inside this block, torch's functions compute in float32 if they get tensors of half precision."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Calls a function of torch on tensors of the wider dtype. Attributes such as dtype stay those of the
-        narrow tensor."""
+        """Calls a torch function on tensors widened to float32. Reading an attribute such as dtype still
+        gives that of the narrow tensor."""
         kwargs = kwargs or {}
         if func is embedding:  # the rows that are read, not the whole matrix
             return widened(func(*args, **kwargs))
@@ -33,5 +33,5 @@ class Widened(TorchFunctionMode):
 
 
 def widened(value: Any) -> Any:
-    """A tensor of half precision as float32; anything else as it is."""
+    """A tensor of half precision as float32; any other value unchanged."""
     return value.float() if isinstance(value, Tensor) and value.dtype in HALF else value

@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16. Those in 32 bits are
-kept, and so are those in 16 bits of an architecture of `CONFIGS`.
+The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16, except those stored
+in 32 bits and, for architectures of `CONFIGS`, those in 16 bits.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from specdec.models.progress import READING
 from specdec.models.weight_files import INDEX
 
 SHARD = 1 << 30
-"""The most bytes of a file of weights, unless a single tensor is larger."""
+"""The most bytes of one file of weights, unless a single tensor is larger."""
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of the model in a file; BrokenFileError if a key is neither used nor ignored."""
+    """The configuration of the model in a file. BrokenFileError for metadata that it cannot express."""
     with _explained(header):
         if header.architecture in CONFIGS:
             config = config_of(path, header)
@@ -58,11 +58,11 @@ def read_config(path: Path, header: Header) -> PreTrainedConfig:
 
 
 def converted(path: Path, report: Any, form: str = "", header: Callable[[], Header] | None = None) -> Path:
-    """The folder of a file's model, from the cache or made now.
+    """The folder with the converted model of a GGUF file, from the cache or made now.
 
-    form: as for `converted_folder`. header: reads the file's header; it is called if the folder is made now.
-    report(done, total): called with the number of converted tensors. BrokenFileError if the file's content
-    does not match its header.
+    form: see `converted_folder`. header: reads the file's header; it is called only if the folder is made
+    now. report(done, total): called with the number of converted tensors. BrokenFileError if the file's
+    content does not match its header.
     """
 
     def write(folder: Path) -> None:
@@ -72,7 +72,7 @@ def converted(path: Path, report: Any, form: str = "", header: Callable[[], Head
 
 
 def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -> None:
-    """Writes the files of a model into an empty folder."""
+    """Converts a model and writes its weights, configuration and tokenizer into an empty folder."""
     config = read_config(path, header)
     if header.architecture in CONFIGS:
         if form:
@@ -101,7 +101,7 @@ def _convert(path: Path, header: Header, folder: Path, report: Any, form: str) -
 def _write_weights(
     folder: Path, weights: Iterator[tuple[str, torch.Tensor]], count: int, report: Any
 ) -> None:
-    """Writes tensors to files of at most `SHARD` bytes, or of one larger tensor, and their index."""
+    """Writes tensors to files of at most `SHARD` bytes, or of one larger tensor, and writes the index."""
     files: dict[str, str] = {}
     held: dict[str, torch.Tensor] = {}
 

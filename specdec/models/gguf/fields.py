@@ -1,6 +1,6 @@
-"""The rows of a GGUF file's matrices as numbers: whole numbers of few bits with their scales, or float32.
+"""Reads matrices of a GGUF file: as small whole numbers with their scales, or as float32.
 
-The layouts of the blocks are those of ggml (`ggml-common.h`).
+The block layouts are those of ggml (`ggml-common.h`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from specdec.models.kernels.layout import QUANTISED
 from specdec.models.kernels.quantised import Fields
 
 PLAIN = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-"""Types that store one number after the other, and the names of their numbers in torch."""
+"""Types that store numbers without quantisation, one after the other, and torch's names of these types."""
 
 
 def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
-    """float32 [rows, numbers] of rows as a file has them, uint8 [rows, bytes].
+    """Matrix rows as float32 [rows, numbers], from the bytes of these rows in the file, uint8 [rows, bytes].
 
-    kind: one of `PLAIN` or `QUANTISED`.
+    kind: the type of the tensor in the file, one of `PLAIN` or `QUANTISED`.
     """
     if kind in QUANTISED:
         return fields(raw, kind).values(kind)
@@ -31,7 +31,10 @@ def rows_of(raw: np.ndarray, kind: str) -> np.ndarray:
 
 
 def fields(raw: np.ndarray, kind: str) -> Fields:
-    """The numbers of rows of blocks, uint8 [outputs, bytes of a row]."""
+    """The quantised numbers and the scales of a matrix, from its bytes in the file.
+
+    raw: uint8 [outputs, bytes of a row]; each row consists of blocks. kind: one of `QUANTISED`.
+    """
     blocks = raw.reshape(len(raw), -1, BLOCKS[kind][2])
     q, factors, wholes = _READERS[kind](blocks)
     if wholes is not None:
@@ -43,18 +46,18 @@ Read = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 def _halves(blocks: np.ndarray, first: int, count: int) -> np.ndarray:
-    """float16 numbers [outputs, units, count] from byte `first` of each block on."""
+    """The `count` float16 numbers that begin at byte `first` of each block, [outputs, units, count]."""
     return np.ascontiguousarray(blocks[..., first : first + 2 * count]).view(np.float16)
 
 
 def _nibbles(stored: np.ndarray, width: int) -> np.ndarray:
-    """The low four bits of the first `width` bytes, then their high four bits; then the next bytes."""
+    """The low four bits of the first `width` bytes, then their high four bits; then the next bytes' bits."""
     parts = stored.reshape(*stored.shape[:-1], -1, 1, width)
     return np.concatenate([parts & 15, parts >> 4], -2).reshape(*stored.shape[:-1], -1)
 
 
 def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
-    """The reader of Q4_0, Q4_1, Q5_0 or Q5_1."""
+    """A function that reads blocks of Q4_0, Q4_1, Q5_0, Q5_1. minima: 1 for "_1" types. more: for "Q5"."""
 
     def read(blocks: np.ndarray) -> Read:
         first = 2 * (1 + minima)
@@ -68,7 +71,7 @@ def _legacy(minima: int, more: bool) -> Callable[[np.ndarray], Read]:
 
 
 def _with_minima(blocks: np.ndarray) -> Read:
-    """The reader of Q4_K, and of Q5_K, whose blocks have 32 bytes more."""
+    """Reads blocks of Q4_K, and of Q5_K, whose blocks have 32 bytes more for a fifth bit of each number."""
     low, high, more = (blocks[..., first : first + 4] for first in (4, 8, 12))
     scales = np.concatenate([low & 63, more & 15 | (low >> 6) << 4], -1)
     minima = np.concatenate([high & 63, more >> 4 | (high >> 6) << 4], -1)

@@ -2,8 +2,8 @@
 
     "GGUF" | version | tensors | keys | key, type, value ... | name, shape, type, offset ... | padding | data
 
-All numbers are little-endian. Before memory is taken for a length, the length is compared with the number of
-bytes that remain in the file. So reading takes no more memory than a small multiple of the header.
+All numbers are little-endian. Before memory is allocated for an array or a text, its length is compared with
+the bytes that remain in the file. So reading takes no more memory than a small multiple of the header.
 Arrays of arrays are refused; no model uses them.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""Types of values by their number, as `struct` writes them."""
+"""The types of metadata values: the number in the file, and the letter of `struct`'s format."""
 _TEXT, _ARRAY = 8, 9
 BLOCKS = {
     "F32": (0, 1, 4),
@@ -39,10 +39,10 @@ BLOCKS = {
     "Q6_K": (14, 256, 210),
     "BF16": (30, 1, 2),
 }
-"""Types of tensors that are read: number, values in a block, and bytes of a block."""
+"""The types of tensors that can be read: number of the type, values in a block, and bytes of a block."""
 _BY_NUMBER = {number: (name, values, size) for name, (number, values, size) in BLOCKS.items()}
 ALIGNMENT = 32
-"""The alignment of the data in bytes, where the file names no other one."""
+"""The alignment of the data in bytes, if the file states no other."""
 
 
 class Tensor(NamedTuple):
@@ -57,26 +57,26 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a GGUF file. keys: values by name. tensors: all tensors; each lies within the file."""
+    """The header of a GGUF file. keys: metadata values by name. tensors: all tensors, with their places."""
 
     keys: dict[str, Any]
     tensors: tuple[Tensor, ...]
 
     @property
     def architecture(self) -> str:
-        """The architecture, under llama.cpp's name."""
+        """The name of the model's architecture, as llama.cpp writes it."""
         return str(self.keys["general.architecture"])
 
 
 class BrokenFileError(ValueError):
     """A model's file is damaged, or holds something that is not supported.
 
-    The message continues a sentence that begins with the file's name.
+    The message is the rest of a sentence that begins with the file's name.
     """
 
 
 def read_header(path: Path) -> Header:
-    """The header of the file at this path; BrokenFileError names the fault of a broken one."""
+    """The header of the file at this path. Raises BrokenFileError, with the fault, if the file is damaged."""
     with path.open("rb") as file:
         if file.read(4) != MAGIC:
             raise BrokenFileError("is no GGUF file: it does not begin with the letters GGUF")
@@ -85,7 +85,7 @@ def read_header(path: Path) -> Header:
 
 
 def _type_name(number: int) -> str:
-    """The package gguf's name of a type of tensors, or its number in words."""
+    """The name of a type of tensors in the package gguf; if there is none, a phrase with the number."""
     with suppress(ImportError, ValueError):
         from gguf import GGMLQuantizationType
 
@@ -94,7 +94,7 @@ def _type_name(number: int) -> str:
 
 
 class _Reader:
-    """Reads a header from its first byte on. at: the position of the next byte."""
+    """Reads a file's header from the first byte to the last. at: the position of the next byte."""
 
     def __init__(self, data: mmap.mmap):
         self.data, self.size, self.at = data, len(data), 4
@@ -147,7 +147,7 @@ class _Reader:
         return numbers
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
-        """The name, the shape, the type and the offset of a tensor."""
+        """Reads the next tensor's entry in the table: its name, shape, number of the type, and offset."""
         name = self._text()
         (dimensions,) = self._unpack("I")
         shape = self._unpack(f"{dimensions}Q")
@@ -157,9 +157,9 @@ class _Reader:
     def _placed(
         self, table: list[tuple[str, tuple[int, ...], int, int]], alignment: Any
     ) -> tuple[Tensor, ...]:
-        """The tensors with their places in the file.
+        """The tensors with their positions in the file.
 
-        BrokenFileError if one exceeds the file or two overlap.
+        BrokenFileError if a tensor exceeds the file or two tensors overlap.
         """
         if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
             raise BrokenFileError(f"has the alignment {alignment!r:.40}, which is no power of two")

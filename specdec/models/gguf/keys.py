@@ -49,7 +49,7 @@ ENTRIES: dict[str, tuple[str, ...]] = {
     "residual_scale": ("residual_multiplier",),
     "embedding_scale": ("embedding_multiplier",),
 }
-"""Names in a configuration under which a key's value may stand."""
+"""For each GGUF key, the names under which a configuration may have its value."""
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.causal": (True,),
     "attention.head_count": (0,),  # of models without attention
@@ -66,9 +66,9 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "rope.scaling.yarn_ext_factor": (1.0,),
     "rope.scaling.yarn_log_multiplier": (0.0,),
 }
-"""Values with which a model computes as if the file did not have the key."""
+"""For each GGUF key, the values with which the model computes as if the file did not have the key."""
 IGNORED = {"rope.scaling.finetuned": "says how the model was trained, not how it computes"}
-"""Keys that change nothing, and why."""
+"""Keys that never change what the model computes, each with the reason."""
 _OTHERS = tuple(key for key in ENTRIES if not key.startswith(("rope.", "attention.")))
 
 
@@ -94,7 +94,7 @@ def check_keys(header: Header, config: PreTrainedConfig) -> None:
 def _expressed(
     key: str, value: Any, entries: list[tuple[str, Any]], config: PreTrainedConfig, header: Header
 ) -> bool:
-    """Whether the configuration has the key's value."""
+    """Whether the configuration has an entry with the value of this GGUF key."""
     if key == "attention.sliding_window" and value >= config.max_position_embeddings:
         return True  # no text is longer
     if key == "attention.sliding_window_pattern":
@@ -116,7 +116,7 @@ def _expressed(
 
 
 def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
-    """The possible numbers of rotated dimensions of a head, for these entries of a configuration."""
+    """The numbers of rotated dimensions per head that follow from these entries of a configuration."""
     shares = {entry for name, entry in entries if name == "partial_rotary_factor" and entry} or {1.0}
     heads = {entry for name, entry in entries if name == "head_dim" and entry}
     whole = {entry for name, entry in entries if name in ("rotary_dim", "global_head_dim") and entry}
@@ -124,10 +124,10 @@ def _rotary_sizes(entries: list[tuple[str, Any]]) -> set[int]:
 
 
 def _same(value: Any, entry: Any) -> bool:
-    """Whether a key's value equals an entry's, up to the rounding of a file's numbers to 32 bits.
+    """Whether the value of a GGUF key equals that of a configuration's entry, up to rounding to 32 bits.
 
-    A list equals a number if all its numbers do, zeros left out: LFM2's layers without attention have 0
-    heads, and lists are padded with zeros.
+    A list equals a number if all its non-zero elements do. Zeros don't count: LFM2's layers without attention
+    have 0 heads, and lists are padded with zeros.
     """
     if isinstance(value, np.ndarray | list):
         numbers = [number for number in np.ravel(value).tolist() if number]

@@ -1,7 +1,7 @@
 """The rules by which vocabularies of byte-level BPE cut a text into words before merging.
 
 A GGUF file only names its rule (`tokenizer.ggml.pre`); the model's `tokenizer.json` states it as patterns.
-Each pattern cuts the pieces that the earlier ones left. A name that is not in `RULES` is refused, because
+Each pattern cuts the pieces that the earlier patterns made. A name that is not in `RULES` is refused, because
 with another rule the model would read other tokens than it was trained on. Rules of architectures whose GGUF
 files transformers can't read are left out.
 """
@@ -14,7 +14,7 @@ from tokenizers import Regex, pre_tokenizers
 
 
 class Rule(NamedTuple):
-    """How a vocabulary cuts texts.
+    """The rule by which one vocabulary cuts texts into words.
 
     patterns: applied in this order to the text. on_bytes: patterns applied afterwards to the letters that
     byte-level BPE writes for bytes. nfc: whether the text is first normalised to NFC. whole: whether a word
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     begins: bool = False
 
     def pre_tokenizer(self) -> Any:
-        """The rule as an object of `tokenizers`. Its words are written in the letters of byte-level BPE."""
+        """The rule as a pre-tokenizer of `tokenizers`, which returns words in byte-level BPE's letters."""
         before, after = (
             [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
             for patterns in (self.patterns, self.on_bytes)
@@ -50,7 +50,7 @@ _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 
 
 def _cased(endings: str) -> str:
-    """Words that end where a capital letter follows a small one, each with one of `endings` after it."""
+    """A pattern for words that end where a capital letter follows a small one, and then `endings`."""
     start = r"[^\r\n\p{L}\p{N}]?"
     return rf"{start}[{_UPPER}]*[{_LOWER}]+{endings}|{start}[{_UPPER}]+[{_LOWER}]*{endings}"
 
@@ -90,4 +90,4 @@ _RULES: dict[Rule, str] = {
     Rule((_SENTENCE, _DIGIT)): "viking",
 }
 RULES: dict[str, Rule] = {name: rule for rule, names in _RULES.items() for name in names.split()}
-"""The rules by the names of llama.cpp."""
+"""The rules by their names in llama.cpp (`tokenizer.ggml.pre`)."""

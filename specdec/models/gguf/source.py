@@ -27,7 +27,7 @@ _OTHER_FOLDER = f"; {VARIABLE} can name another folder for converted files"
 
 
 class GGUFSource:
-    """A model in a GGUF file. name: the name that was asked for. ValueError if the file can't be read.
+    """A model in a GGUF file. name: the name by which the user asked for it. ValueError if it can't be read.
 
     The header is read once, or not at all if the cache already holds the file converted to packed matrices.
     The files of such a cached folder are compared with their checksums once.
@@ -55,16 +55,16 @@ class GGUFSource:
         return read_header(self.path)
 
     def _kept(self, form: str) -> Path | None:
-        """The folder of this form, if an earlier start has made it."""
+        """The folder in this form of `converted_folder`, if an earlier start of the program has made it."""
         if form not in self._folders and whole(folder := converted_folder(self.path, form, [self.path])):
             self._folders[form] = folder
         return self._folders.get(form)
 
     def packed_bytes(self, form: str) -> int | None:
-        """Bytes of the matrices in this form; None if the compiled forward can't read the file in it.
+        """Bytes of the model's matrices in this form; None if the compiled forward pass can't read the form.
 
-        form: as for `converted_folder`. Before the first conversion, it also starts the compilation of the
-        products that these matrices need.
+        form: see `converted_folder`. Before the first conversion, this call also starts the compilation of
+        the matrix products that the form needs.
         """
         if not expected():
             return None
@@ -80,9 +80,9 @@ class GGUFSource:
             return sum(tensor.nbytes for tensor in self._header.tensors)
 
     def fetch(self, report: Report = silent, form: str = "") -> Path:
-        """The folder into which the file is converted once; ValueError if the file is broken.
+        """The folder with the converted model; the first call converts it. ValueError if the file is broken.
 
-        form: as for `converted_folder`.
+        form: see `converted_folder`. report: called with the progress.
         """
 
         def tell(done: int, total: int) -> None:
@@ -97,7 +97,7 @@ class GGUFSource:
 def _can_be_packed(header: Header, form: str) -> bool:
     """Whether all matrices of a file can be packed in this form of `converted_folder`.
 
-    For `PACKED` at least one must have four to eight bits: otherwise packing saves nothing.
+    For `PACKED`, at least one matrix must have four to eight bits; otherwise packing saves nothing.
     """
     matrices = [tensor for tensor in header.tensors if len(tensor.shape) == 2]
     types = {tensor.type for tensor in matrices}
@@ -109,7 +109,7 @@ def _can_be_packed(header: Header, form: str) -> bool:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether this is a file that claims to be GGUF, by its ending or its first bytes."""
+    """Whether this is a file that claims to be in GGUF format, by its ending or its first bytes."""
     if not os.path.isfile(path):  # unlike `Path.is_file`, this accepts any text as a path
         return False
     if path.suffix.lower() == ".gguf":
@@ -120,7 +120,7 @@ def is_gguf(path: Path) -> bool:
 
 @contextmanager
 def _named(name: str) -> Iterator[Any]:
-    """Turns the errors of reading a file into a ValueError with a whole sentence about the file."""
+    """Turns an error while reading or converting a file into a ValueError whose message names the file."""
     try:
         yield
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""The tokenizer of a GGUF file: byte-level BPE or SentencePiece's BPE, from the keys `tokenizer.ggml.*`.
+"""The tokenizer of a GGUF file: byte-level BPE or SentencePiece's BPE, from keys `tokenizer.ggml.*`.
 
-Every key is used or refused. `IGNORED` lists the keys that change nothing here, with the reasons.
+A file with an unknown key is refused. `IGNORED` lists the keys that change nothing here, with the reasons.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from specdec.models.gguf.header import BrokenFileError, Header
 from specdec.models.gguf.pre_tokenizers import RULES, Rule
 
 BYTE_LEVEL, SENTENCEPIECE, GEMMA4 = "gpt2", "llama", "gemma4"
-"""The values of `tokenizer.ggml.model` that are read. Gemma 4 is SentencePiece with merges in the file."""
+"""Supported values of `tokenizer.ggml.model`. Gemma 4 is SentencePiece's BPE with merges in the file."""
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
-"""Types of tokens in `tokenizer.ggml.token_type`; ordinary and unused tokens are all the others."""
+"""Token types in `tokenizer.ggml.token_type` that matter here; all others are ordinary or unused tokens."""
 _IDS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 _USUAL_IDS = {"bos": 1, "eos": 2, "unk": 0}
-"""Ids of SentencePiece's control tokens in files that name none."""
+"""The ids of SentencePiece's control tokens in files that do not state them."""
 _ENDING = ("eos", "eot", "eom")
 _USED = {
     *("model", "pre", "tokens", "token_type", "scores", "merges", "eos_token_ids"),
@@ -38,22 +38,22 @@ IGNORED = {
     **dict.fromkeys((f"{part}_token_id" for part in ("prefix", "suffix", "middle")), _FILLING),
     **dict.fromkeys((f"fim_{part}_token_id" for part in _PARTS), _FILLING),
 }
-"""Keys below `tokenizer.ggml` that change nothing here, and why."""
+"""Keys below `tokenizer.ggml` that change nothing here, each with the reason."""
 _NEUTRAL = {f"add_{name}_token": False for name in ("sep", "cls", "mask", "unknown", "padding", "eot")}
-"""Keys that are accepted with this value only: then nothing is added to a text."""
+"""Keys that are accepted only with this value, with which they add nothing to a text."""
 _OF_TURNS = "<|im_end|> <|eot_id|> <|eom_id|> <|end|> <end_of_turn> <turn|> <|END_OF_TURN_TOKEN|>"
 _OF_TEXTS = "</s> <eos> <|endoftext|> <|end_of_text|> <｜end▁of▁sentence｜> <EOT> [EOT] [EOS]"
 _OF_OTHERS = "<|return|> <|call|> <end_of_utterance> [|endofturn|] [e~["
 ENDS = frozenset(f"{_OF_TURNS} {_OF_TEXTS} {_OF_OTHERS}".split(" "))
 """Control tokens that end a text or a turn, in the vocabularies of chat models."""
 _MARK = "\u2581"
-"""SentencePiece's letter for a space."""
+"""The letter that SentencePiece writes for a space."""
 _STRIPPED, _UNSTRIPPED = "phi3", ("<unk>", "<s>", "<|endoftext|>")
 """Phi-3's control tokens remove white space after them, except these; no key of the file says so."""
 
 
 def check_tokenizer(header: Header) -> None:
-    """BrokenFileError if the file's tokenizer is of another kind, or has a key that is not read."""
+    """BrokenFileError if the file's tokenizer is not supported, or has a key that this module can't read."""
     keys = _keys(header)
     kind = keys.get("model")
     if kind not in (BYTE_LEVEL, SENTENCEPIECE, GEMMA4):
@@ -79,7 +79,7 @@ def check_tokenizer(header: Header) -> None:
 
 
 def tokenizer_of(header: Header) -> PreTrainedTokenizerFast:
-    """The tokenizer that a file's keys describe; BrokenFileError as for `check_tokenizer`."""
+    """The tokenizer that a file's keys describe. Raises the errors of `check_tokenizer`."""
     check_tokenizer(header)
     keys = _keys(header)
     tokens = _tokens(keys)
@@ -104,7 +104,7 @@ def tokenizer_of(header: Header) -> PreTrainedTokenizerFast:
 
 
 def ends_of(header: Header) -> list[int]:
-    """Ids of all tokens that end a text: those that keys name, and the control tokens that are in `ENDS`."""
+    """Ids of all tokens that end a text: those that a key names, and control tokens that are in `ENDS`."""
     keys = _keys(header)
     named = [_id(keys, f"{name}_token_id") for name in _ENDING]
     ids = {token_id for token_id in named if token_id is not None}
@@ -125,7 +125,7 @@ def _keys(header: Header) -> dict[str, Any]:
 
 
 def _tokens(keys: dict[str, Any]) -> list[str]:
-    """The tokens; an empty one gets a name of its own. BrokenFileError if two are equal."""
+    """The vocabulary's tokens; an empty one gets a unique name instead. BrokenFileError if two are equal."""
     tokens = [token or f"[EMPTY_{token_id}]" for token_id, token in enumerate(keys["tokens"])]
     if len(set(tokens)) < len(tokens):
         twice = next(token for token in tokens if tokens.count(token) > 1)
@@ -138,7 +138,7 @@ def _types(keys: dict[str, Any]) -> Sequence[int]:
 
 
 def _rule(keys: dict[str, Any]) -> Rule:
-    """The rule of a byte-level vocabulary; BrokenFileError if the file names none or an unknown one."""
+    """How a byte-level vocabulary cuts words. BrokenFileError if the file names no rule or an unknown one."""
     name = keys.get("pre")
     if name not in RULES:
         raise BrokenFileError(
@@ -163,7 +163,7 @@ def _byte_level(keys: dict[str, Any], tokens: list[str]) -> Tokenizer:
 
 
 def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -> Tokenizer:
-    """BPE over characters, with bytes for unknown ones. Gemma's vocabularies add no space before a text."""
+    """BPE over characters; unknown ones become bytes. Gemma's vocabularies add no space before a text."""
     gemma = architecture.startswith("gemma")
     vocabulary = {token: token_id for token_id, token in enumerate(tokens)}
     merges = _split(keys["merges"]) if "merges" in keys else _merges(vocabulary, keys, gemma)
@@ -183,7 +183,7 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
 
 
 def _merges(vocabulary: dict[str, int], keys: dict[str, Any], by_position: bool) -> list[tuple[str, str]]:
-    """The merges that SentencePiece's scores imply: two tokens merge into a third, the best third one first.
+    """The merges that SentencePiece's scores imply: two tokens merge into a third, the best ones first.
 
     by_position: the best token is the earliest, as in Gemma's vocabularies, not the one of highest score.
     """
@@ -209,14 +209,14 @@ def _split(merges: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _special_ids(keys: dict[str, Any]) -> dict[str, int]:
-    """Ids of the tokens with a role, by transformers' names of the roles."""
+    """Ids of the special tokens, by the names of their roles in transformers: "bos", "eos", "unk", "pad"."""
     usual = _USUAL_IDS if keys["model"] == SENTENCEPIECE else {}
     ids = {name: _id(keys, f"{key}_token_id", usual.get(name)) for name, key in _IDS.items()}
     return {name: token_id for name, token_id in ids.items() if token_id is not None}
 
 
 def _id(keys: dict[str, Any], key: str, usual: int | None = None) -> int | None:
-    """The id at a key; BrokenFileError if it is no id of the vocabulary."""
+    """The token id that a key states; `usual` without the key. BrokenFileError if it is out of range."""
     count = len(keys["tokens"])
     if key not in keys:
         return usual if usual is not None and usual < count else None
@@ -227,7 +227,7 @@ def _id(keys: dict[str, Any], key: str, usual: int | None = None) -> int | None:
 
 
 def _post_processor(keys: dict[str, Any], ids: dict[str, int], tokens: list[str]) -> Any:
-    """The step that adds tokens at the ends of a text; BrokenFileError if the file names no such token."""
+    """The step that adds BOS and EOS to a text. BrokenFileError if it must add one that the file lacks."""
     kind = keys["model"]
     begins = RULES[keys["pre"]].begins if kind == BYTE_LEVEL else True
     wanted = {"bos": keys.get("add_bos_token", begins), "eos": keys.get("add_eos_token", False)}

@@ -1,7 +1,7 @@
 """A GGUF file's tensors under the names that transformers gives them, and the configuration.
 
-This module reads Llama, Mistral, Qwen 2 and Qwen 3. Other architectures go through transformers' own reader
-(`conversion`), which takes ten times as long.
+This module reads Llama, Mistral, Qwen 2 and Qwen 3. `conversion` reads other architectures with transformers'
+own reader, which takes ten times as long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specdec.models.gguf.header import BrokenFileError, Header
 from specdec.models.memory import tensor_shapes
 
 CONFIGS = {"llama": "LlamaConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config"}
-"""transformers' names of configurations by llama.cpp's name of the architecture; it calls Mistral "llama"."""
+"""transformers' names of configurations by llama.cpp's names of architectures; Mistral's is "llama" there."""
 _TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding"}
 _ROPE_FACTORS = "rope_freqs.weight"
 _YARN = {
@@ -32,11 +32,11 @@ _YARN = {
     "yarn_log_multiplier": "mscale_all_dim",
 }
 _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
-"""Settings of Llama 3.1 and 3.2. A file holds only the factors that follow from them."""
+"""Settings of Llama 3.1 and 3.2. A GGUF file has only the wavelength factors that follow from these."""
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration that a file's keys describe; BrokenFileError if a key is missing or no number."""
+    """The configuration that a file's keys describe. BrokenFileError if a key is missing or not a number."""
     keys, kind = header.keys, header.architecture
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
     number = partial(_number, header)
@@ -66,7 +66,7 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
 
 
 def _number(header: Header, name: str, default: Any = None) -> Any:
-    """The number at a key of the file's architecture; BrokenFileError if there is none."""
+    """The number at this key of the file's architecture. BrokenFileError if the value is no number."""
     key = f"{header.architecture}.{name}"
     value = header.keys.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -75,7 +75,7 @@ def _number(header: Header, name: str, default: Any = None) -> Any:
 
 
 def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
-    """BrokenFileError if the file has experts, no embedding, or sizes that no model can have."""
+    """BrokenFileError if the file has experts, lacks an embedding, or has sizes that no model can have."""
     layers, context = number("block_count"), number("context_length")
     heads, width = number("attention.head_count"), number("embedding_length")
     if header.keys.get(f"{header.architecture}.expert_count"):
@@ -92,13 +92,13 @@ def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
 
 
 def _check_positive(header: Header, name: str, value: float) -> None:
-    """BrokenFileError if the value of a key of the file's architecture is not a number above 0."""
+    """BrokenFileError if this value, of key `name` of the file's architecture, is not a number above 0."""
     if not 0 < value < math.inf:
         raise BrokenFileError(f"has {header.architecture}.{name} = {value}, where a number above 0 belongs")
 
 
 def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, Any]:
-    """The entries of a configuration's rotary embedding; BrokenFileError for an unsupported kind."""
+    """A configuration's entries for its rotary embedding. BrokenFileError if its type is not supported."""
     theta = float(number("rope.freq_base", 10_000.0))
     if not 1 <= theta < math.inf:
         raise BrokenFileError(
@@ -130,7 +130,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
 
 
 def _yarn(number: Any, factor: float) -> dict[str, Any]:
-    """The entries of YaRN. An attention factor that the file does not state follows from `factor`."""
+    """Configuration entries for YaRN. Without an attention factor here, transformers uses `factor`'s."""
     original = int(number("rope.scaling.original_context_length", number("context_length")))
     entries = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
     for key, name in _YARN.items():
@@ -142,10 +142,9 @@ def _yarn(number: Any, factor: float) -> dict[str, Any]:
 
 
 def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
-    """The rotary embedding of Llama 3.1 and 3.2.
+    """A configuration's entries for the rotary embedding of Llama 3.1 and 3.2.
 
-    factors: [head size / 2], the divisors of its wavelengths in the file. BrokenFileError if they are not
-    those of Llama 3.1 or 3.2.
+    factors: [head size / 2], from the file; each divides a frequency. BrokenFileError if no Llama 3 has them.
     """
     wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors), dtype=torch.float32) / len(factors))
     low, high = 1.0, 4.0
@@ -163,16 +162,16 @@ def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
 
 
 def dtype_of(header: Header) -> torch.dtype:
-    """The dtype of the converted matrices: their own if all share one of 16 or 32 bits, else bfloat16."""
+    """The dtype of converted matrices: the file's if all have one of 16 or 32 bits, else bfloat16."""
     types = {tensor.type for tensor in header.tensors if len(tensor.shape) > 1}
     own = {"F32": torch.float32, "F16": torch.float16}
     return own.get(next(iter(types)), torch.bfloat16) if len(types) == 1 else torch.bfloat16
 
 
 def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
-    """transformers' name of each tensor of a configuration's model, by the name in a file.
+    """transformers' names of all tensors of a model with this configuration, by their names in the file.
 
-    BrokenFileError if the file has a tensor that no such model has, or lacks one that it has.
+    BrokenFileError if the file has a tensor that such a model lacks, or lacks one that it has.
     """
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
@@ -190,7 +189,7 @@ def names_of(header: Header, config: PreTrainedConfig) -> dict[str, str]:
 
 
 def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) -> None:
-    """BrokenFileError if tensors of these names and shapes are not those of a configuration's model."""
+    """BrokenFileError if these tensors' names or shapes are not those of a model with this configuration."""
     wanted = tensor_shapes(config)
     for name in sorted(wanted.keys() | have.keys()):
         if name not in have:
@@ -203,10 +202,10 @@ def check_shapes(have: Mapping[str, tuple[int, ...]], config: PreTrainedConfig) 
 
 
 class Stored(NamedTuple):
-    """A tensor of a model's file.
+    """A tensor of a GGUF file, before its numbers are read.
 
-    name: transformers' name. type: its format, such as "F16" or "Q4_K". raw: its rows in the file, uint8
-    [outputs, bytes of a row]. heads: the number of heads whose rows must be reordered; None for none.
+    name: transformers' name. type: its format, such as "F16" or "Q4_K". raw: the bytes of its rows, uint8
+    [outputs, bytes of a row]. heads: the number of heads if `rows_in_halves` must reorder them, else None.
     """
 
     name: str
@@ -216,7 +215,7 @@ class Stored(NamedTuple):
     heads: int | None = None
 
     def values(self) -> torch.Tensor:
-        """The numbers as float32 in the tensor's shape, with rows in the file's order."""
+        """The tensor as float32 in its shape. Rows have the order of the file."""
         if self.type in PLAIN:
             return torch.from_numpy(rows_of(self.raw, self.type)).view(self.shape)
         import gguf
@@ -226,7 +225,7 @@ class Stored(NamedTuple):
 
 
 def stored(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[Stored]:
-    """The tensors of a file whose names transformers knows."""
+    """Yields the tensors of a file for which transformers has a name."""
     names, data = names_of(header, config), np.memmap(path, mode="r")
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     for tensor in header.tensors:
@@ -238,7 +237,7 @@ def stored(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[Sto
 
 
 def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields transformers' name and the value of each tensor, in the configuration's dtype."""
+    """Yields (transformers' name, values in the configuration's dtype) for each tensor of a file."""
     for each in stored(path, header, config):
         yield each.name, rows_in_halves(each.values(), each.heads).to(config.dtype).contiguous()
 

@@ -1,4 +1,4 @@
-"""Additions to Numba: access to numbers and records by address, and atomic operations on shared words."""
+"""Additions to Numba: access to numbers and records by address, and atomic operations on shared int64s."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numba.extending import intrinsic
 from specdec.models.kernels import layout
 
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of a function that only compiled code calls."""
+"""A decorator for functions that only compiled code calls."""
 _PAUSES = 1 << 10
-"""Reads of a word after which a waiting thread begins to yield the processor."""
+"""The number of reads after which a thread that waits for a word begins to yield the processor."""
 
 
 def _at_address(kind):
-    """A function that turns an address, int64, into a pointer or a record of this Numba type."""
+    """A compiled function that turns an address, int64, into a pointer or a record of this Numba type."""
 
     @intrinsic
     def read(typingctx, address):  # noqa: ARG001
@@ -35,7 +35,7 @@ plan_record, layer_record, matrix_record, call_record, row_record = (
     _at_address(from_dtype(dtype))
     for dtype in (layout.PLAN, layout.LAYER, layout.MATRIX, layout.CALL, layout.ROW)
 )
-"""Each turns an address into a record of `layout`."""
+"""Functions that turn an address, int64, into a record of `layout`."""
 
 
 @intrinsic
@@ -52,7 +52,7 @@ def scaled_by_two(typingctx, number, power):  # noqa: ARG001
 
 @intrinsic
 def add_to_word(typingctx, address, value):  # noqa: ARG001
-    """Add to an int64 that threads share; returns the value before."""
+    """Atomically add to an int64 that threads share; return the value before the addition."""
 
     def codegen(_context, builder, _signature, values):
         pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
@@ -63,7 +63,7 @@ def add_to_word(typingctx, address, value):  # noqa: ARG001
 
 @intrinsic
 def load_word(typingctx, address):  # noqa: ARG001
-    """The value of an int64 that threads share."""
+    """Atomically read an int64 that threads share."""
 
     def codegen(_context, builder, _signature, values):
         pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
@@ -74,7 +74,7 @@ def load_word(typingctx, address):  # noqa: ARG001
 
 @intrinsic
 def store_word(typingctx, address, value):  # noqa: ARG001
-    """Set an int64 that threads share."""
+    """Atomically write an int64 that threads share."""
 
     def codegen(_context, builder, _signature, values):
         pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
@@ -88,8 +88,8 @@ _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else
 
 
 def _call(_context, builder, _signature, values):
-    """Call the function at address `values[0]` with the other values, all int64. It is compiled separately,
-    so that LLVM does not optimise it again in each caller."""
+    """Call the function at address `values[0]` with the other values, all int64. The function is compiled
+    separately, so that LLVM does not optimise it again in each caller."""
     address, *numbers = values  # a pointer is passed like a number
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
     builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
@@ -98,19 +98,19 @@ def _call(_context, builder, _signature, values):
 
 @intrinsic
 def call_product(typingctx, address, weights, block_bytes, steps, x, x_stride, rows, out, blocks):  # noqa: ARG001
-    """Call `tiles.multiply` or `groups.multiply_groups`."""
+    """Call the compiled `tiles.multiply` or `groups.multiply_groups` at this address."""
     return types.void(*(types.int64,) * 9), _call
 
 
 @intrinsic
 def call_attention(typingctx, address, query, size, keys, values, prefix, line, count, scale, scores, out):  # noqa: ARG001
-    """Call `attention.attend`."""
+    """Call the compiled `attention.attend` at this address."""
     return types.void(*(types.int64,) * 11), _call
 
 
 @inner()
 def wait_for(address, value):
-    """Wait until a shared int64 has this value. After `_PAUSES` reads, each read yields the processor."""
+    """Wait until a shared int64 has this value. After `_PAUSES` reads, the thread yields at each read."""
     looks = 0
     while load_word(address) != value:
         looks += 1
@@ -119,7 +119,7 @@ def wait_for(address, value):
 
 
 def _array_at(kind, dtype):
-    """Makes a function (address, count) that returns the array of `count` numbers at this address.
+    """A compiled function (address, count) that returns the array of `count` numbers at this address.
 
     kind, dtype: the type of the numbers, in numba and in numpy.
     """
@@ -141,4 +141,4 @@ floats, ints, shorts, small_ints = (
         (types.int32, np.int32),
     )
 )
-"""Each takes an address and a count, and returns an array of float32, int64, int16 or int32."""
+"""Functions that take an address and a count, and return an array of float32, int64, int16 or int32."""

@@ -1,4 +1,4 @@
-"""Attention of one head of one row, as vector code for LLVM.
+"""Attention of one head of one token, as vector code for LLVM.
 
 The keys are processed in the order of the text, each by the same operations, wherever it lies in the cache.
 So the result has the same bits in every draft tree.
@@ -32,17 +32,17 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
 def head_type(size: int) -> types.Type:
-    """The type of the address of a query of this size. `attend` is compiled once for each size in use."""
+    """The Numba type of a query's address. It names the head size, for which `attend` is compiled."""
     return types.CPointer(types.UniTuple(types.float32, size))
 
 
 def attend(query, size, keys, values, prefix, line, count, scale, scores, out):
     """out [size] = the sum of a text's values, weighted by the softmax of its scores. Addresses are int64.
 
-    query: address, of type `head_type(size)`. keys, values: addresses of float32 [places, size]. The text
-    has the first `prefix` places and the places in `line`. line: address of int32 [count], which are counted
-    from the end of the prefix. scale: address of the positive factor of all scores. scores: scratch memory,
-    float32 [prefix + count].
+    query: address, of type `head_type(size)`. keys, values: addresses of float32 [places, size] in the cache.
+    The query attends to the first `prefix` places and to those in `line`. line: address of int32 [count],
+    places counted from the end of the prefix. scale: address of the positive factor of all scores. scores:
+    scratch memory, float32 [prefix + count].
     """
     further = small_ints(line, count)
     score_keys(query, keys, prefix, scores)
@@ -66,7 +66,7 @@ def _divide(head, number):
 
 @inner()
 def _softmax(scores, count, scale):
-    """Replace scores [count] by exp(scale * (score - largest)); returns their sum."""
+    """Replace scores [count] by exp(scale * (score - largest score)); return the sum of the results."""
     numbers = floats(scores, count)
     highest = numbers[0]
     for i in range(1, count):
@@ -88,7 +88,7 @@ def exp(x):
 
 @inner(inline="always")
 def _fused_exp(x):
-    """`exp` by fused multiply-add: its relative error has a further part of |x| / 2 ** 28."""
+    """`exp` with fused multiply-add. Its relative error is larger than that of `exp` by |x| / 2 ** 28."""
     x = min(max(x, _LOWEST), _HIGHEST)
     power = np.floor(fused(x, _LOG2E, _HALF))
     r = fused(-power, _LN2, x)
@@ -118,7 +118,7 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
 @intrinsic
 def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
-    """out [size] += weights [count] times heads [count, size], in order. The type of query gives the size."""
+    """out [size] += weights [count] times heads [count, size], in order. `query`'s type gives the size."""
 
     def codegen(_context, builder, signature, values):
         size, (_, heads, count, weights, out) = signature.args[0].dtype.count, values
@@ -139,7 +139,7 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
 
 
 def _pieces(builder, size, address):
-    """Addresses and types of the vectors of a head: as many of `LANES` numbers as fit, then smaller ones."""
+    """Addresses and types of a head's vectors: first those of `LANES` numbers, then smaller ones."""
     lanes, pieces = LANES, []
     while size:
         while size < lanes:
@@ -150,5 +150,5 @@ def _pieces(builder, size, address):
 
 
 def _head(builder, address, index, size):
-    """The address of the head with this index."""
+    """The address of the vector with this index in an array of vectors of `size` float32 numbers."""
     return builder.add(address, builder.mul(index, I64(4 * size)))

@@ -1,7 +1,7 @@
-"""The compiled forward of this process, where Numba is installed and the processor has fused multiply-add.
+"""Compiles the forward pass, where Numba is installed and the processor has fused multiply-add.
 
-`SPECDEC_KERNELS=0` turns it off. It is compiled once per machine and version and kept in a private folder
-(`specdec.private_cache`). Without such a folder, each process compiles it again.
+`SPECDEC_KERNELS=0` turns it off. The code is compiled once per machine and version, and kept in a private
+folder (`specdec.private_cache`). Without such a folder, each process compiles it again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SWITCH = "SPECDEC_KERNELS"
 
 
 def crew() -> Crew | None:
-    """The compiled forward and its threads; None if it is switched off, unsupported or fails to compile."""
+    """The compiled forward pass and its threads; None if it is switched off, unsupported or broken."""
     if not expected():
         return None
     with _compiling:
@@ -34,7 +34,7 @@ def crew() -> Crew | None:
 
 
 def expected() -> bool:
-    """Whether the compiled forward is switched on and supported here; the compiler may still fail."""
+    """Whether the compiled forward pass is switched on and supported here. Compilation may still fail."""
     if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
         return False
     from specdec.models.kernels.processor import multiplies_and_adds
@@ -43,9 +43,9 @@ def expected() -> bool:
 
 
 def compile_ahead(kinds: Sequence[str]) -> None:
-    """Start a thread that compiles the forward and the products for these kinds of weights.
+    """Start a thread that compiles the forward pass and the matrix products for these types of weights.
 
-    LLVM runs without Python's lock, so other threads go on.
+    LLVM does not hold Python's lock, so other threads go on meanwhile.
     """
 
     def work() -> None:
@@ -79,7 +79,7 @@ def _crew() -> Crew | None:
 
 
 def _product(kind: str) -> Any:
-    """The compiled functions that multiply with weights of this kind."""
+    """The compiled function that multiplies inputs with weights of this type."""
     from numba import types
 
     from specdec.models.kernels import groups, tiles
@@ -102,13 +102,13 @@ def _attention(size: int) -> Any:
 
 
 def _version() -> str:
-    """Name of the cache folder: a hash of the sources."""
+    """The name of the cache folder: a hash of these modules' source code."""
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     return hashlib.sha256(sources).hexdigest()[:16]
 
 
 def _loaded(function: Any, signature: Any) -> Any:
-    """A compiled function, from the cache if it is there.
+    """The compiled code of a function, from the cache if it is there.
 
     A cache that can't be read is removed and filled again. On a full disk the function is not cached.
     """
@@ -132,7 +132,7 @@ def _loaded(function: Any, signature: Any) -> Any:
 
 
 def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
-    """A function's compiled code, read from this folder, or compiled and written there unless it is None."""
+    """A function's compiled code, read from this folder, or compiled and written there if it is not None."""
     from numba import cfunc, config
 
     cached, usual = folder is not None, config.CACHE_DIR  # type: ignore[attr-defined]

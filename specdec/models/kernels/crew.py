@@ -1,4 +1,4 @@
-"""Helper threads of the compiled forward. While one forward uses them, another runs on its own thread."""
+"""Helper threads of the compiled forward pass. While one pass uses them, another runs without helpers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ MOST_LAYERS = 512
 
 
 class Crew:
-    """The helper threads of one process. They sleep between calls. A helper that wakes up late finds the call
-    finished.
+    """The helper threads of one process. They sleep between calls. A helper that wakes up late finds no work.
 
-    take_part: the compiled forward, called with the address of the shared words and that of a call, or 0 to
-    help with the running call. multiply: returns the address of the compiled product for a kind of weights.
-    attend: returns the address of the compiled attention for a head size.
+    take_part: the compiled forward pass. Its arguments are the address of the shared words, and that of a
+    `layout.CALL`, or 0 to help with the running call. multiply: returns the address of the compiled product
+    for a type of weights. attend: returns the address of the compiled attention for a head size.
     """
 
     def __init__(
@@ -36,9 +35,9 @@ class Crew:
             os.register_at_fork(after_in_child=self._forget)
 
     def run(self, call: int, threads: int, layers: int) -> None:
-        """Run the call at this address on up to `threads` threads; on one if the helpers are busy.
+        """Run the `layout.CALL` at this address on up to `threads` threads; on one if the helpers are busy.
 
-        threads: at most the `threads` of the `layout.CALL`, which has scratch memory for no more.
+        threads: at most the `threads` of that record, which has scratch memory for no more.
         """
         if threads < 2 or not self._taken.acquire(blocking=False):
             words = np.zeros(shared_words(layers), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A decoder's weights packed for the compiled forward, and its calls."""
+"""A decoder whose weights are packed for the compiled forward pass."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ALONE = 1 << 23
-"""A forward of at most so many bytes of weights times rows runs on one thread: two are no faster."""
+"""A forward pass of at most so many bytes of weights times tokens runs on one thread: two are no faster."""
 _LINE = 16
-"""float32 numbers in a cache line of the processor. Memory that a thread writes begins at a cache line."""
+"""float32 numbers in a processor's cache line. The memory that a thread writes begins with a cache line."""
 
 
 class RowTable(NamedTuple):
-    """The n new tokens of one text, as the compiled forward reads them.
+    """The n new tokens of one text, as input of the compiled forward pass.
 
-    table: `layout.ROW` records [n]. longest: the most tokens that a row attends to. held: the objects that
-    own the memory at the table's addresses.
+    table: one `layout.ROW` record per token, [n], with the addresses of its cache and its ancestors. longest:
+    the most tokens to which one of them attends. held: the objects that own the memory at these addresses;
+    while the table has them, this memory is not freed.
     """
 
     table: np.ndarray
@@ -41,10 +42,10 @@ class RowTable(NamedTuple):
 
 
 class Ancestors(NamedTuple):
-    """The pending nodes that each of n nodes attends to.
+    """For each of n nodes, the pending nodes to which it attends.
 
-    nodes: int32 [n, most]; a row has the numbers of a node's ancestors, from the root down, and of the node
-    itself. counts: int32 [n], how many entries of each row are used. depth: the largest depth of the n nodes.
+    nodes: int32 [n, most]; each row has the numbers of a node's ancestors, from the root down, and then its
+    own. counts: int32 [n], how many entries of each row are used. depth: the largest depth of a node.
     """
 
     nodes: np.ndarray
@@ -56,7 +57,7 @@ class Ancestors(NamedTuple):
 def ancestors_of(parents: tuple[int, ...], first: int, ancestors_only: bool = True) -> Ancestors:
     """Ancestors of the pending nodes first, first + 1, ... of a tree given by its parents.
 
-    ancestors_only=False gives each node all nodes before it, an error that the self-check must find.
+    ancestors_only=False gives each node all nodes before it: a wrong mask, which the self-check must find.
     """
     lines: list[list[int]] = []
     for node, parent in enumerate(parents):
@@ -73,9 +74,9 @@ def ancestors_of(parents: tuple[int, ...], first: int, ancestors_only: bool = Tr
 
 
 def tree_rows(kv: Tensor, length: int, first: int, ancestors: Ancestors) -> RowTable:
-    """The rows of pending nodes after a prefix of `length` tokens.
+    """The `RowTable` of pending nodes behind a prefix of `length` tokens.
 
-    kv: the cache, [layers, 2 x key-value heads, capacity, head size] float32. Keys and values of the rows are
+    kv: the cache, [layers, 2 x key-value heads, capacity, head size] float32. The nodes' keys and values are
     written to its places `first`, first + 1, ...
     """
     nodes = ancestors.nodes
@@ -87,7 +88,7 @@ def tree_rows(kv: Tensor, length: int, first: int, ancestors: Ancestors) -> RowT
 
 
 def prompt_rows(kv: Tensor, first: int, count: int) -> RowTable:
-    """The rows of tokens `first`, `first + 1`, ... of a text. Each attends to all tokens up to itself."""
+    """The `RowTable` of `count` tokens of a text from place `first` on; each attends to all up to itself."""
     table = _table(kv, first, count)
     table["prefix"] = np.arange(first + 1, first + 1 + count)
     return RowTable(table, first + count, (kv,))
@@ -102,11 +103,11 @@ def _table(kv: Tensor, first: int, count: int) -> np.ndarray:
 
 
 class CompiledDecoder:
-    """A Llama, Mistral, Qwen 2 or Qwen 3 whose forward is one compiled call.
+    """A Llama, Mistral, Qwen 2 or Qwen 3 whose forward pass is one compiled call.
 
-    Sums, cache and logits are float32, whatever the weights are stored as. kv_shape: as in `LeanDecoder`.
-    kind: the number type of the packed weights. stored: the `packed_tensors` of the same model; None packs
-    its weights now. Raises ValueError where there is no compiled forward, or it does not support the model.
+    Sums, cache and logits are float32, however the weights are stored. kv_shape: see `LeanDecoder`. kind: the
+    number type of the packed weights. stored: the `packed_tensors` of the same model; None packs its weights
+    now. Raises ValueError if the compiled forward pass is missing or does not support the model.
     """
 
     def __init__(self, model: transformers.PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
@@ -149,14 +150,14 @@ class CompiledDecoder:
         self._rotation, self._growing = _floats(0), threading.Lock()
 
     def _extend_rotation(self, count: int) -> None:
-        """Compute the rotary table of the first positions, at least `count`."""
+        """Make sure that the rotary table (cosines and sines) covers at least the first `count` positions."""
         with self._growing:  # two threads may ask for different counts, and the larger table must stay
             if count <= len(self._rotation):
                 return
             count = max(512, 1 << (count - 1).bit_length())
             cos, sin = self._rotary(_floats(1), torch.arange(count)[None])
             sign = torch.tensor([-1.0, 1.0], dtype=torch.float32).repeat_interleave(self.size // 2)
-            # A forward in another thread may still read the former table.
+            # A forward pass in another thread may still read the former table.
             self._held.append(self._rotation)
             self._rotation = torch.stack([cos[0], sin[0] * sign], 1).contiguous()
             self._plan["rotation"] = self._rotation.data_ptr()
@@ -180,7 +181,7 @@ class CompiledDecoder:
         )
 
     def _layer(self, layer: Any) -> tuple:
-        """The fields of a `layout.LAYER`."""
+        """The values of a `layout.LAYER` record."""
         attention, mlp = layer.self_attn, layer.mlp
         q_norm, k_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         norms = (layer.input_layernorm, q_norm, k_norm, layer.post_attention_layernorm)
@@ -201,7 +202,7 @@ class CompiledDecoder:
         return tensor.data_ptr()
 
     def _product(self, linears: Sequence[nn.Linear], gated: bool = False) -> int:
-        """The address of the first `layout.MATRIX` of a product of some linear layers.
+        """The address of the first `layout.MATRIX` record for the product with these linear layers.
 
         gated: whether the layers are a gate and an up projection, combined as silu(gate) * up.
         """
@@ -212,7 +213,7 @@ class CompiledDecoder:
         return self._records([(packed, self.kind, limit)], gated)
 
     def _records(self, matrices: Sequence[tuple[Packed, str, int]], gated: bool) -> int:
-        """The address of a product's `layout.MATRIX` records. matrices: each with its kind and `limit`."""
+        """The address of a product's `layout.MATRIX` records. matrices: each with its type and `limit`."""
         records = np.zeros(len(matrices), dtype=at.MATRIX)
         column = 0
         for record, (packed, kind, limit) in zip(records, matrices, strict=True):
@@ -229,7 +230,7 @@ class CompiledDecoder:
         return records.ctypes.data
 
     def _packed(self, linears: Sequence[nn.Linear], gated: bool) -> Packed:
-        """The weights of some linear layers as one matrix."""
+        """The weights of these linear layers, packed as one matrix."""
         if self._stored is None:
             together = side_by_side if gated else torch.cat
             biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
@@ -242,7 +243,7 @@ class CompiledDecoder:
         return packed
 
     def packed_tensors(self) -> dict[str, Tensor]:
-        """The parts of all packed matrices, by the number of the matrix and the name, such as "0.weights"."""
+        """The tensors of all packed matrices. Names are the matrix's number and the part: "0.weights"."""
         return {
             f"{number}.{name}": part
             for number, packed in enumerate(self._matrices)
@@ -252,7 +253,7 @@ class CompiledDecoder:
 
     @one_thread()  # torch's threads would occupy the processors of the compiled call's helper threads
     def forward(self, token_ids: Tensor, texts: Sequence[RowTable], scored: int) -> Tensor:
-        """Logits [scored, vocabulary] float32 of the first `scored` rows; keys and values go to the caches.
+        """Logits [scored, vocabulary] float32 of the first `scored` tokens; keys and values go to the caches.
 
         token_ids: int64 [n], the new tokens of all texts, one text after the other.
         """
@@ -265,9 +266,9 @@ class CompiledDecoder:
     def _run(
         self, plan: np.ndarray, x: Tensor, scored: int, columns: int, table: np.ndarray, longest: int
     ) -> Tensor:
-        """Run one compiled call on x [rows, width]; returns logits [scored, columns] of its first rows.
+        """Run the compiled forward pass on embeddings x [rows, width]; return logits [scored, columns].
 
-        x then holds the output of the last layer. longest: the most tokens that a row attends to.
+        x then holds the output of the last layer. longest: the most tokens to which one row attends.
         """
         rows = len(x)
         out = _floats(scored, columns)
@@ -292,15 +293,15 @@ class CompiledDecoder:
 
     @property
     def _columns(self) -> int:
-        """The number of logits that a call writes for a row: `scored_ids`, padded to whole blocks."""
+        """The number of logits that a call writes per token: `scored_ids`, padded to whole blocks."""
         return self.scored_ids + -self.scored_ids % at.LANES
 
     def _logits(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002  # `FrequentFirst` needs x
-        """Logits [scored, vocabulary]. x [rows, width], logits [scored, columns]: the results of `_run`."""
+        """Logits [scored, vocabulary] from `_run`'s results: x [rows, width], logits [scored, columns]."""
         return spread(logits[:, : self.scored_ids], self._output)
 
     def _embedded(self, token_ids: Tensor) -> Tensor:
-        """The embeddings of tokens, float32 [n, width], in memory that the forward overwrites."""
+        """Embeddings of tokens, float32 [n, width], in new memory, which the forward pass overwrites."""
         return F.embedding(token_ids, self._embedding).float()
 
     @property
@@ -309,7 +310,7 @@ class CompiledDecoder:
         return self.kind == at.PAIRS
 
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
-        """Sizes of the scratch memory that threads share and of each thread's own, in float32 numbers."""
+        """Two sizes of scratch memory, in float32 numbers: that shared by threads, and that of each one."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
         inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
@@ -318,7 +319,7 @@ class CompiledDecoder:
 
     @property
     def rounded(self) -> str:
-        """The numbers that are multiplied, in words."""
+        """In words, which numbers are multiplied."""
         return "bfloat16 weights and inputs" if self.kind == at.PAIRS else f"{self.kind} weights"
 
     @cached_property
@@ -335,7 +336,7 @@ def _floats(*shape: int) -> Tensor:
 
 
 def _record(dtype: np.dtype, **fields: Any) -> np.ndarray:
-    """One record [1] with these fields, the others 0."""
+    """An array of one record [1] with these values; its other fields are 0."""
     record = np.zeros(1, dtype=dtype)
     for name, value in fields.items():
         record[name] = value

@@ -1,11 +1,11 @@
-"""The forward of a Llama-like decoder over a few rows as one compiled call on several threads.
+"""The forward pass of a Llama-like decoder over a few rows (tokens) as one compiled call on several threads.
 
-The forward is a list of phases. In each phase threads take parts by a shared counter, and the phase ends when
-all parts are done. A thread that comes late takes the parts that are left, so that no thread waits for one
-that still sleeps.
+A forward pass is a list of phases. In each phase, threads take parts of the work by a shared counter, and the
+phase ends when all parts are done. A late thread takes the remaining parts, so no thread waits for a sleeping
+one.
 
     per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
-    parts        64 outputs      a row         a row and a head    64         64           64           64
+    parts:       64 outputs      a row         a row and a head    64         64           64           64
 
 A row's numbers do not depend on the other rows or on the threads: products add inputs in their order
 (`tiles`), and attention takes a row's keys in the order of the text, first the prefix, then its ancestors. So
@@ -38,14 +38,14 @@ from specdec.models.kernels.rounding import rounded
 from specdec.models.kernels.sums import total_of_squares
 
 SET, ADD, GATE = range(3)
-"""What a phase does with a product's sums: write them, add them, or take them as gates and ups."""
+"""What a phase does with a product's sums: write them, add them, or combine them as silu(gate) * up."""
 
 _ONE = np.float32(1)
 
 
 @inner(error_model="numpy")
 def _normed(row, count, norm, out):
-    """RMSNorm of one row [count], by addresses. norm: that of the weights [count], then epsilon."""
+    """RMSNorm of one row [count], given by address. norm: address of the weights [count] and then epsilon."""
     numbers, weight, into = floats(row, count), floats(norm, count + 1), floats(out, count)
     root = np.sqrt(total_of_squares(row, count) / np.float32(count) + weight[count])
     for i in range(count):
@@ -91,7 +91,7 @@ def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
 
 @inner()
 def _multiply(matrix, first, most, x, stride, rows, sums):
-    """Sums of up to `most` outputs from `first` on, in rows of `PART`. stride: bytes of a row of x."""
+    """Compute up to `most` outputs from `first` on into sums [rows, PART]. stride: bytes of a row of x."""
     blocks = min(most, matrix.outputs - first) // at.LANES
     weights = matrix.weights + first // at.LANES * matrix.block_bytes
     call_product(matrix.multiply, weights, matrix.block_bytes, matrix.steps, x, stride, rows, sums, blocks)
@@ -108,7 +108,7 @@ def _norm_rows(rows, width, source, norm, out):
 
 @inner()
 def _complete(sums, matrix, first):
-    """Multiply sums by the scales of int8 weights and add the bias. first: number of the first output."""
+    """Multiply sums by the scales of int8 weights and add the bias. first: the number of the first output."""
     if matrix.scales != 0:
         scales = floats(matrix.scales + first * 4, len(sums))
         for i in range(len(sums)):
@@ -119,7 +119,7 @@ def _complete(sums, matrix, first):
 
 @inner()
 def _hand_over(what, sums, part, limit, out):
-    """Write, add or gate the sums of a part of one row. limit: the number of sums of all parts."""
+    """Write, add or gate the sums of one part for one row. limit: the number of outputs of all parts."""
     if what == GATE:
         half = at.PART // 2
         count = min(half, limit - part * half)
@@ -148,7 +148,7 @@ def _add(row, into):
 
 @inner(error_model="numpy")
 def _gate(gate, up, out):
-    """silu(gate) * up."""
+    """out = silu(gate) * up."""
     for i in range(len(out)):
         out[i] = gate[i] / (_ONE + exp(-gate[i])) * up[i]
 
@@ -170,7 +170,7 @@ def _row(call, number):
 
 @inner()
 def _rotate(phase, plan, layer, number, call, qkv, own):
-    """Rotate queries in place; write rotated keys, and values, to the cache of their row."""
+    """Rotate queries in place; write rotated keys, and values, to the cache of each row's text."""
     size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
     rows, width = call.rows, heads + 2 * kv_heads
     spare = floats(own, size)
@@ -201,7 +201,7 @@ def _rotate(phase, plan, layer, number, call, qkv, own):
 
 @inner()
 def _attend(phase, plan, number, call, qkv, mixed, own):
-    """Attention of each row and head over the keys of its text."""
+    """Attention of each row and head to the keys in the cache of its text."""
     size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
     rows = call.rows
     while True:
@@ -222,10 +222,10 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 
 @inner()
 def _work(shared):
-    """Do a share of all phases of the current call, unless other threads use all of its scratch memory.
+    """Take part in all phases of the current call, unless other threads use all of its scratch memory.
 
-    A helper that an earlier call woke may arrive during a call of fewer threads. A thread that finds no
-    memory left returns at once. If that is the caller, it waits in `take_part` for the others to finish.
+    A helper that an earlier call woke may arrive during a call of fewer threads. A thread for which no memory
+    is left returns at once. If that is the caller, it waits in `take_part` for the others to finish.
     """
     call = call_record(load_word(shared + 8 * at.GIVEN))
     thread = add_to_word(shared + 8 * at.NUMBER, 1)
@@ -261,7 +261,7 @@ def _work(shared):
 
 
 def take_part(shared, call):
-    """Run the call at this address. If the address is 0, help with the call that is running, if there is one.
+    """Run the `layout.CALL` at this address. If the address is 0, help with the running call, if any.
 
     shared: address of the `layout.shared_words(layers)` int64 words that threads share.
     """

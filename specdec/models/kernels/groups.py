@@ -1,12 +1,12 @@
 """Products with weights of four to eight bits: integer sums within a group of inputs, then float32 sums.
 
-The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A row of n inputs is stored as
+The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's n inputs are stored as
 
     int8 [n]    float32 [n / 32], the step of each group    a word for each scale of the weights: int32
     -offset * (sum of its inputs), or, for weights with minima, float32 step * (sum of its inputs)
 
-An output adds its groups in order. The products of the inputs that share a scale are first added as integers.
-That is exact, so it has the same bits in every order and with every instruction. Then the output adds
+Each output adds its groups in order. Products of inputs that share a scale are first added as integers. This
+is exact: the bits do not depend on the order or the instructions. Then the output adds
 
     integer sum * (scale * step)    and, where there are minima,    minimum * (step * sum)
 
@@ -48,24 +48,24 @@ WIDE = has("avx512vnni")
 VNNI = WIDE or has("avxvnni")
 PAIRED = has("avx2")
 WIDTH = LANES if WIDE or not PAIRED else LANES // 2
-"""Outputs in a register."""
+"""The number of outputs in a register."""
 MOST_ROWS = 12 if WIDE else 6
-"""The most rows of a tile. Each takes two registers, and the weights take a few more."""
+"""The most rows (tokens) of a tile. Each takes two registers, and the weights take a few more."""
 AHEAD = 4096
 """How many bytes ahead weights are prefetched."""
 POINTERS = {
     kind: types.CPointer(types.UniTuple(types.int8, number + 1)) for number, kind in enumerate(QUANTISED)
 }
-"""Types of the weights' addresses: `multiply_groups` is compiled once for each kind that is used."""
+"""Types of the weights' addresses. `multiply_groups` is compiled once for each type of weights in use."""
 
 _BYTE = ir.IntType(8)
 _WORDS, _FLOATS = ir.VectorType(INT, WIDTH), ir.VectorType(FLOAT, WIDTH)
 _BYTES, _SHORTS = ir.VectorType(_BYTE, 4 * WIDTH), ir.VectorType(ir.IntType(16), 2 * WIDTH)
 _HALVES = ir.VectorType(ir.HalfType(), WIDTH)
 _SIDES = LANES // WIDTH
-"""Registers for the outputs of a block."""
+"""The number of registers for the outputs of a block."""
 _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "units")
-"""Addresses, strides of rows in bytes, and a number of units; all int64."""
+"""Addresses, strides between rows in bytes, and the number of units; all int64."""
 
 
 @intrinsic
@@ -86,7 +86,7 @@ def tile(typingctx, weights, start, rows, x, x_stride, out, out_stride, units): 
 
 
 def _function(module: ir.Module, name: str, rows: int) -> ir.Function:
-    """The loop over the units of one tile."""
+    """LLVM code for one tile of `rows` rows: the loop over all units of a block of weights."""
     kind = QUANTISED[name]
 
     def write(builder, given):
@@ -107,7 +107,7 @@ def _function(module: ir.Module, name: str, rows: int) -> ir.Function:
 
 
 def _unit(builder, kind: Quantised, unit, number, inputs, lines, sums):
-    """The sums after adding one unit, which is all its groups of 32 inputs."""
+    """The sums after adding one unit of the weights, with all its groups of 32 inputs."""
     groups, per_group = kind.span // GROUP, GROUP // kind.scaled
     first = builder.mul(number, I64(groups))
     for offset in range(0, kind.head_bytes, LINE):
@@ -163,12 +163,12 @@ def _group(builder, kind, weights, scales, factors, number, inputs, lines, sums)
 
 
 def _same(builder, place, kind):
-    """The number at an address, in all lanes."""
+    """A vector with the number at this address in all lanes."""
     return splat(builder, load(builder, place, kind), WIDTH)
 
 
 def _scales(builder, kind, place, factors):
-    """The scale of each output, and its minimum or None. place: address of the int8 scales, if factored."""
+    """Each output's scale, and its minimum or None. place: the address of int8 scales, if factored."""
     found = factors
     if kind.factored:
         found = []
@@ -180,7 +180,7 @@ def _scales(builder, kind, place, factors):
 
 
 def _unpacked(builder, kind, weights, side, vector):
-    """q of four inputs, as the bytes of an int32 for each output of a side. vector: which four, 0 to 7."""
+    """The q of four inputs for each output of a side, as bytes of an int32. vector: which four, 0 to 7."""
 
     def line(number):
         return load(builder, behind(builder, weights, LINE * number + 4 * WIDTH * side), _WORDS)
@@ -205,7 +205,7 @@ def _unpacked(builder, kind, weights, side, vector):
 
 
 def _dots(builder, kind, weights, places, totals):
-    """Each row's totals plus the products of its inputs and the weights; a vector has four inputs."""
+    """`totals` plus, for each row, the products of its inputs and the weights; a vector has four inputs."""
     if PAIRED and not VNNI:
         return _paired_dots(builder, kind, weights, places, totals)
     add = _four_dots if VNNI else _single_dots
@@ -231,7 +231,7 @@ def _single_dots(builder, total, weight, place):
 
 
 def _paired_dots(builder, kind, weights, places, totals):
-    """`_dots` with AVX2, which adds pairs of products as int16. Eight bits are split into two times four."""
+    """`_dots` with AVX2, which adds pairs of products as int16. Eight bits are split into two halves."""
     bits, halves = kind.bits, [(weights, 0)]
     if bits == 8:
         bits, low, four = 4, constant(_WORDS, 0x0F0F0F0F), constant(_WORDS, 4)
@@ -250,7 +250,7 @@ def _paired_dots(builder, kind, weights, places, totals):
 
 
 def _with_pairs(builder, total, parts, place, shift):
-    """A total plus the products of one row's inputs and some vectors of weights, times 2 ** shift."""
+    """`total` plus the products of one row's inputs and these vectors of weights, times 2 ** shift."""
     pairs = constant(_SHORTS, 0)
     for vector, part in parts:
         numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)

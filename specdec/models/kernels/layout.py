@@ -1,4 +1,4 @@
-"""The layout of the memory of a compiled forward: kinds of weights, records, and words that threads share.
+"""Memory of the compiled forward pass: types ("kinds") of weights, records, and words that threads share.
 
 All fields of records are int64: sizes, or addresses of float32 numbers or of other records.
 """
@@ -8,32 +8,32 @@ from typing import NamedTuple
 import numpy as np
 
 LANES = 16
-"""Outputs that lie side by side in a block of a matrix."""
+"""The number of outputs that lie side by side in a block of a matrix."""
 PART = 4 * LANES
-"""Outputs of a part of a product, the work that a thread takes at once."""
+"""The number of outputs in a part of a product. A part is the work that a thread takes at once."""
 KINDS = ("float32", "float16", "bfloat16", "int8")
-"""Types that weights are stored as, from the most bytes to the fewest."""
+"""The types in which weights can be stored, from the most bytes to the fewest."""
 PAIRS = "bfloat16 pairs"
 """Weights of bfloat16 whose inputs are rounded to bfloat16 too, two inputs to a word."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
-"""Bytes that one output reads in a step of the loop over the inputs."""
+"""For each type, the bytes of weights per output that one step of the loop over the inputs reads."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
-"""Inputs that a step takes."""
+"""For each type, the number of inputs that one step of the loop takes."""
 DTYPES = {kind: "bfloat16" if kind == PAIRS else kind for kind in BYTES}
 """Names of torch's dtypes in which the weights of each kind are stored."""
 GROUP = 32
-"""Inputs that are rounded to int8 together, for weights of a `Quantised` kind."""
+"""The number of inputs that are rounded to int8 together, for weights of a `Quantised` type."""
 SMALLEST = np.float32(1e-30)
 """A group of inputs whose largest magnitude is at most this is rounded to zero."""
 
 
 class Quantised(NamedTuple):
-    """A kind of weights of few bits, as GGUF files have them. A weight is scale * q + minimum, or, without
-    minima, scale * (q - offset). q: a whole number of `bits` bits, 4, 5, 6 or 8.
+    """A type of weights with few bits, as in GGUF files. A weight is scale * q + minimum, or, without minima,
+    scale * (q - offset). q: a whole number of `bits` bits, 4, 5, 6 or 8.
 
-    span: inputs of a unit, the stretch of an output's inputs that the file stores together. scaled: inputs
-    that share a scale. factored: whether a scale is a float16 number of the unit times a whole number of its
-    own; otherwise it is a float16 number.
+    span: the number of inputs in a unit; a file stores the weights of one output unit by unit. scaled: the
+    number of inputs that share a scale. factored: whether a scale is a float16 factor of the unit times an
+    int8 number; otherwise it is a float16 number.
 
     A unit of sixteen outputs is stored as
         factors or scales     float16 [16], then the same of the minima where the kind has some
@@ -52,32 +52,32 @@ class Quantised(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """The number subtracted from each q; 0 where there are minima."""
+        """The number that is subtracted from each q; 0 where there are minima."""
         return 0 if self.minima else 1 << (self.bits - 1)
 
     @property
     def scales(self) -> int:
-        """Number of scales that the `span` inputs of one output have."""
+        """The number of scales in one unit of one output."""
         return self.span // self.scaled
 
     @property
     def head_bytes(self) -> int:
-        """Bytes of a unit before its q."""
+        """Bytes of a unit before its q: its factors or scales, minima and int8 numbers."""
         return (2 + self.factored * self.scales) * LANES * (1 + self.minima)
 
     @property
     def group_bytes(self) -> int:
-        """Bytes of the q of 32 inputs."""
+        """Bytes of the q of 32 inputs, for sixteen outputs."""
         return GROUP * LANES * self.bits // 8
 
     @property
     def unit_bytes(self) -> int:
-        """Bytes of a unit."""
+        """Bytes of a unit of sixteen outputs."""
         return self.head_bytes + self.span // GROUP * self.group_bytes
 
     @property
     def rounding(self) -> int:
-        """A number for the way in which inputs are rounded. Kinds with the same number share rounded rows."""
+        """A number for the way of rounding inputs. Types of equal numbers can share the rounded inputs."""
         return self.offset << 8 | self.scaled
 
 
@@ -91,7 +91,7 @@ QUANTISED = {
     "Q5_K": Quantised(5, 256, 32, factored=True, minima=True),
     "Q6_K": Quantised(6, 256, 16, factored=True, minima=False),
 }
-"""All kinds of few bits, by their names in GGUF."""
+"""All quantised types that are supported, by their names in GGUF."""
 
 
 def _integers(*names: str) -> list[tuple[str, type]]:
@@ -104,40 +104,42 @@ MATRIX = np.dtype(
         *("column", "limit", "parts", "all_parts", "next"),
     )
 )
-"""A matrix. weights, scales, bias: addresses, 0 for none. outputs: their number, padded to whole blocks.
-multiply: address of the compiled product for its kind. block_bytes: bytes of a block. steps: how many steps
-over the inputs, or units of a `Quantised` kind. rounding: `UNROUNDED`, `IN_PAIRS` or `Quantised.rounding`.
+"""The record of a packed matrix. weights, scales, bias: addresses, or 0. outputs: their number, padded to
+whole blocks. multiply: address of its compiled product. block_bytes: bytes of a block. steps: the number of
+steps over the inputs, or of units of a `Quantised` type. rounding: `UNROUNDED`, `IN_PAIRS` or
+`Quantised.rounding`.
 
-Several matrices may form one product of the same inputs. column, limit: where this matrix's sums begin in a
-row of the result, and how many they are. parts: its number of parts; all_parts: that of the whole product.
-next: address of the next matrix of the product, or 0."""
+Several matrices may form one product of the same inputs. column, limit: where the sums of this matrix begin
+in a row of the result, and their number. parts: the number of its parts; all_parts: that of the whole
+product. next: address of the next matrix of the product, or 0."""
 UNROUNDED, IN_PAIRS = 0, 1
-"""How the inputs of a matrix are rounded: not at all, or to bfloat16."""
+"""How the inputs of a matrix are rounded: not at all, or to bfloat16 in pairs."""
 PLAN = np.dtype(
     _integers(
         *("width", "heads", "kv_heads", "size", "inner", "scale", "rotation"),
         *("attend", "layers", "layer_table", "norm", "head"),
     )
 )
-"""A decoder. layers: their number. layer_table: address of the `LAYER` records. attend: address of the
-compiled `attention.attend` for its head size. head: address of the output `MATRIX`. A norm is the address of
-its weights, with epsilon behind them."""
+"""The record of a decoder. layers: their number. layer_table: address of the `LAYER` records. attend: address
+of the compiled `attention.attend` for its head size. head: address of the output `MATRIX`. norm: address of
+the norm's weights, followed by epsilon."""
 LAYER = np.dtype(
     _integers(
         *("attention_norm", "q_norm", "k_norm", "mlp_norm"),
         *("qkv", "out", "gate_up", "down"),
     )
 )
-"""A layer: addresses of its norms, and of the first `MATRIX` of each product. gate_up: one matrix, in which
-half a part of gates and half a part of ups alternate; or two, and each part takes half from either."""
+"""The record of a layer: addresses of its norms, and of the first `MATRIX` of each product. gate_up: one
+matrix in which half parts of the gate and of the up projection alternate; or two matrices."""
 CALL = np.dtype(
     _integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes", "threads")
 )
-"""A forward. table: address of the `ROW` records. scratch: memory that all threads share. own: address of the
-first thread's own memory; own_bytes: the size of each thread's. threads: how many threads have some."""
+"""The record of a forward pass. table: address of the `ROW` records. scratch: memory that all threads share.
+own: address of the first thread's own memory; own_bytes: the size for each thread; threads: their number."""
 ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
-"""A row. cache, capacity: its cache's address and places. place: where its keys and values are written.
-prefix: how many prefix tokens it attends to. line, count: address (int32) and number of its pending nodes."""
+"""A row: one token of a forward pass. cache, capacity: its cache's address and places. place: for its keys
+and values. prefix: how many prefix tokens it sees. line, count: address (int32) and number of pending
+nodes."""
 LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
 
 # Shared words, far enough apart that no two lie in one line of a processor's cache.
@@ -148,5 +150,5 @@ PHASES_PER_LAYER = 6
 
 
 def shared_words(layers: int) -> int:
-    """The number of int64 words that the threads of a forward over so many layers share."""
+    """The number of int64 words that threads share in a forward pass over so many layers."""
     return PHASES + (PHASES_PER_LAYER * layers + 1) * PHASE

@@ -1,7 +1,7 @@
-"""Matrices as `tiles` reads them, each number in the fewest bytes that hold it exactly.
+"""Packs matrices for `tiles`, each number in the fewest bytes that hold it exactly.
 
-The float32 weights of a checkpoint that was saved in half precision all fit in half precision, so half the
-bytes are read for the same sums. Weights that `round_rows` rounded to 127 steps per row take one byte.
+The float32 weights of a checkpoint that was saved in half precision all fit in half precision, so that only
+half the bytes must be read. Weights that `round_rows` rounded to 127 steps per row take one byte.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from specdec.models.kernels.layout import (
 )
 
 STEPS = 127
-"""Steps of an int8 weight on either side of zero."""
+"""The number of steps of an int8 weight on either side of zero."""
 _FEW_ROWS = 4
 
 
 class Packed(NamedTuple):
     """A matrix in blocks of `LANES` outputs.
 
-    weights: [blocks, steps, LANES, inputs of a step], or for a `layout.Quantised` kind uint8 [blocks, units,
+    weights: [blocks, steps, LANES, inputs of a step], or for a `layout.Quantised` type uint8 [blocks, units,
     bytes of a unit]. scales, bias: float32 [outputs], or None.
     """
 
@@ -47,7 +47,7 @@ class Packed(NamedTuple):
         return len(self.weights) * LANES
 
     def record(self, kind: str, multiply: int) -> dict[str, int]:
-        """Fields of a `layout.MATRIX`. multiply: address of the compiled products of this kind."""
+        """The values of a `layout.MATRIX`. multiply: address of the compiled product for this type."""
         rounding = IN_PAIRS if kind == PAIRS else QUANTISED[kind].rounding if kind in QUANTISED else UNROUNDED
         return {
             **{name: 0 if part is None else part.data_ptr() for name, part in self._asdict().items()},
@@ -60,7 +60,7 @@ class Packed(NamedTuple):
 
 
 def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
-    """Pack a matrix [outputs, inputs] as a kind that holds its numbers exactly. bias: [outputs], or None."""
+    """Pack a matrix [outputs, inputs] in a type that holds its numbers exactly. bias: [outputs], or None."""
     scales = None
     missing = -len(weight) % LANES
     if kind == "int8":
@@ -74,7 +74,7 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
 
 
 def side_by_side(gate_and_up: Sequence[Tensor]) -> Tensor:
-    """Gates and ups, half a part of each in turn: [2 x outputs, ...], padded with zeros to whole parts."""
+    """Gate and up rows in turn, half a part of each: [2 x outputs, ...], padded with zeros to whole parts."""
     half = PART // 2
     both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, -len(part) % half)) for part in gate_and_up]
     blocks = [part.view(-1, 1, half, *part.shape[1:]) for part in both]
@@ -82,7 +82,7 @@ def side_by_side(gate_and_up: Sequence[Tensor]) -> Tensor:
 
 
 def kind_of(weights: list[Tensor]) -> str:
-    """The smallest kind that holds every number of these matrices exactly."""
+    """The name of the smallest type that holds every number of these matrices exactly."""
     return next(kind for kind in reversed(KINDS) if all(_holds(kind, weight) for weight in weights))
 
 
@@ -100,14 +100,14 @@ def _holds_rows(kind: str, weight: Tensor) -> bool:
 
 
 def row_steps(weight: Tensor) -> Tensor:
-    """float32 [outputs]: the step between the int8 weights of each row, rounded to bfloat16 so that its
-    multiples are exact."""
+    """float32 [outputs]: for each row of a matrix, the step between its int8 weights. It is rounded to
+    bfloat16, so that its multiples are exact."""
     largest = weight.float().abs().amax(1)
     return torch.where(largest > 0, (largest / STEPS).bfloat16().float(), 1.0)
 
 
 def round_matrices(model: nn.Module) -> None:
-    """Round the weights of all linear layers in place, and so also an embedding that is tied to one."""
+    """Round the weights of all linear layers in place; an embedding tied to one is then rounded as well."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             round_rows(module.weight)
@@ -115,6 +115,6 @@ def round_matrices(model: nn.Module) -> None:
 
 @torch.no_grad()
 def round_rows(weight: Tensor) -> None:
-    """Round a matrix [outputs, inputs] in place to int8 multiples of a step per row."""
+    """Round a matrix [outputs, inputs] in place; each row gets a step, and int8 multiples of this step."""
     steps = row_steps(weight)[:, None]
     weight.copy_((weight.float() / steps).round().clamp_(-STEPS, STEPS) * steps)

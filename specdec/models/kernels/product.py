@@ -1,4 +1,4 @@
-"""One product of matrices by the compiled tiles, outside of a forward: the same bits on every processor."""
+"""One matrix product by the compiled tiles, outside of a forward pass: the same bits on every processor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MULTIPLY = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)
 def product(x: Tensor, weight: Tensor, kind: str, address: int | None = None) -> Tensor:
     """x [rows, inputs] float32 times the transposed weight [outputs, inputs], as float32 [rows, outputs].
 
-    kind: the kind as which the weight is packed. address: that of a compiled `tiles.multiply` for this kind;
-    None takes the one that forwards call, which needs a `compiled.crew`.
+    kind: the type in which the weight is packed. address: the address of a compiled `tiles.multiply` for it;
+    None takes that of the compiled forward pass, which needs a `compiled.crew`.
     """
     threads = compiled.crew()
     assert address or threads, "there are no compiled products"

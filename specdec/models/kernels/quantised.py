@@ -1,4 +1,4 @@
-"""Matrices of four to eight bits in the blocks that `groups` reads, made from the numbers of a file."""
+"""Matrices of four to eight bits: from the numbers of a file to the blocks that `groups` reads, and back."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from specdec.models.kernels.layout import GROUP, LANES, QUANTISED, SMALLEST
 
 
 class Fields(NamedTuple):
-    """The numbers of a matrix [outputs, inputs] of a `Quantised` kind, which defines these words.
+    """A quantised matrix [outputs, inputs] in parts; `layout.Quantised` defines these words.
 
-    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], of the scales, and of the minima if
-    the kind has some. wholes: int8 [outputs, scales of a row, 1 or 2] where scales are factored, else None.
+    q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], for the scales, and for the minima
+    if the type has some. wholes: int8 [outputs, scales of a row, 1 or 2] if scales are factored, else None.
     """
 
     q: np.ndarray
@@ -21,7 +21,7 @@ class Fields(NamedTuple):
     wholes: np.ndarray | None
 
     def values(self, kind: str) -> np.ndarray:
-        """The matrix, float32 [outputs, inputs]."""
+        """The matrix as float32 [outputs, inputs]."""
         quantised = QUANTISED[kind]
         parts = self.factors.astype(np.float32)
         if self.wholes is not None:
@@ -34,10 +34,10 @@ class Fields(NamedTuple):
 
 
 def rounded_fields(values: np.ndarray, kind: str) -> Fields:
-    """Values [outputs, inputs] rounded to a kind that has neither minima nor factored scales.
+    """Quantise a matrix [outputs, inputs] to a type (`kind`) with neither minima nor factored scales.
 
-    In each group the number of largest magnitude becomes the lowest whole number. The scale is then the one
-    with the smallest squared error for these whole numbers.
+    In each group, the number of largest magnitude becomes the lowest whole number of the type. This fixes the
+    group's other whole numbers. Its scale is then the one of smallest squared error for these whole numbers.
     """
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)
@@ -56,7 +56,7 @@ def rounded_fields(values: np.ndarray, kind: str) -> Fields:
 
 
 def blocks_of(fields: Fields, kind: str) -> np.ndarray:
-    """A matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit]; padding outputs are zero."""
+    """Packs a matrix [outputs, inputs] as uint8 [blocks, units, bytes of a unit], with padding outputs."""
     quantised, (outputs, inputs) = QUANTISED[kind], fields.q.shape
     count, units = -(-outputs // LANES), inputs // quantised.span
     q = _side_by_side(fields.q.view(np.uint32).reshape(outputs, units, -1), count)  # four inputs in a word
@@ -71,21 +71,21 @@ def blocks_of(fields: Fields, kind: str) -> np.ndarray:
 
 
 def _side_by_side(numbers: np.ndarray, blocks: int) -> np.ndarray:
-    """[blocks, units, numbers, LANES] of numbers [outputs, units, numbers]."""
+    """Reorders numbers [outputs, units, n] to [blocks, units, n, LANES], with zeros as padding."""
     padding = [(0, blocks * LANES - len(numbers)), (0, 0), (0, 0)]
     padded = np.pad(numbers, padding) if padding[0][1] else numbers
     return padded.reshape(blocks, LANES, *numbers.shape[1:]).transpose(0, 2, 3, 1)
 
 
 def _put(result: np.ndarray, at: int, numbers: np.ndarray) -> int:
-    """Write the numbers [blocks, units, ...] into all units from byte `at` on; returns the next byte."""
+    """Write numbers [blocks, units, ...] into all units from byte `at` on; return the next free byte."""
     stored = np.ascontiguousarray(numbers).reshape(*result.shape[:2], -1).view(np.uint8)
     result[..., at : at + stored.shape[-1]] = stored
     return at + stored.shape[-1]
 
 
 def _lines(words: np.ndarray, bits: int) -> np.ndarray:
-    """The lines [..., lines, LANES] of groups of words [..., 8, LANES], each word of four q."""
+    """Packs groups of words [..., 8, LANES], each of four q, into lines [..., lines, LANES]."""
     if bits == 8:
         return words
     low, more = np.uint32(0x0F0F0F0F), bits - 4
@@ -101,7 +101,7 @@ def _lines(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray:
-    """The outputs `ids`, int64 [n], of a matrix in blocks [blocks, units, bytes], again in blocks."""
+    """The outputs `ids`, int64 [n], of a packed matrix [blocks, units, bytes], as a packed matrix."""
     needed, places = np.unique(ids // LANES, return_inverse=True)
     rows = places * LANES + ids % LANES
     q, factors, wholes = fields_of(blocks[needed], kind)
@@ -109,7 +109,7 @@ def chosen_outputs(blocks: np.ndarray, kind: str, ids: np.ndarray) -> np.ndarray
 
 
 def fields_of(blocks: np.ndarray, kind: str) -> Fields:
-    """The numbers of blocks [blocks, units, bytes]: the reverse of `blocks_of`, with the padding outputs."""
+    """Unpacks a matrix [blocks, units, bytes]: the reverse of `blocks_of`. Padding outputs stay."""
     quantised, (count, units, _) = QUANTISED[kind], blocks.shape
     parts, outputs = 1 + quantised.minima, count * LANES
     end_of_factors = 2 * LANES * parts
@@ -131,7 +131,7 @@ def fields_of(blocks: np.ndarray, kind: str) -> Fields:
 
 
 def _q(lines: np.ndarray, bits: int) -> np.ndarray:
-    """Words [..., 8, LANES] of four q each, from the lines of groups: the reverse of `_lines`."""
+    """Unpacks lines into words [..., 8, LANES] of four q each: the reverse of `_lines`."""
     if bits == 8:
         return lines
     low, more = np.uint32(0x0F0F0F0F), bits - 4

@@ -1,4 +1,4 @@
-"""Inputs of matrices rounded to bfloat16, or to int8 in groups of 32 as `groups` describes it."""
+"""Rounds the inputs of matrices to bfloat16, or to int8 in groups of 32; `groups` describes the format."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from specdec.models.kernels.vectors import FLOAT, INT, call, constant, load, spl
 
 _STEP = np.float32(1 / 127)
 _WHOLE = 3 << 22
-"""Added to a float32 below 2 ** 22, it leaves the nearest whole number in the last bits (of two the even)."""
+"""After it is added to a float32 below 2 ** 22, the last bits are the nearest whole number, ties to even."""
 _HALF = at.GROUP // 2
 _BYTE = ir.IntType(8)
 
 
 @inner()
 def rounded(rounding, rows, inputs, source, spare):
-    """Round the rows of `source` for a matrix. Returns their address, which is `spare` unless nothing is
-    rounded, and the bytes of a row. rounding: that of the `layout.MATRIX`."""
+    """Round the rows of `source` as a matrix needs them. Returns the address of the result, which is `spare`
+    unless nothing is rounded, and the bytes of a row. rounding: from the `layout.MATRIX`."""
     if rounding == at.UNROUNDED:
         return source, inputs * 4
     if rounding == at.IN_PAIRS:
@@ -36,7 +36,7 @@ def rounded(rounding, rows, inputs, source, spare):
 
 @inner()
 def _round(source, out, count):
-    """Round float32 numbers to the nearest bfloat16; of two equally near, to the even one.
+    """Round float32 numbers to the nearest bfloat16, ties to even.
 
     out: bfloat16 where pairs are multiplied by one instruction, and otherwise float32.
     """
@@ -51,7 +51,7 @@ def _round(source, out, count):
 
 @inner(error_model="numpy")
 def round_groups(source, out, inputs, rounding):
-    """Round a row of float32 numbers to int8 in groups. rounding: that of a `layout.Quantised` kind."""
+    """Round a row of float32 numbers to int8 in groups. rounding: `layout.Quantised.rounding`."""
     groups, offset, halves = inputs // at.GROUP, rounding >> 8, at.GROUP // (rounding & 255)
     steps = floats(out + inputs, groups)
     words = out + inputs + groups * 4
@@ -70,7 +70,7 @@ def round_groups(source, out, inputs, rounding):
 
 @intrinsic
 def _round_group(typingctx, source, out):  # noqa: ARG001
-    """Round 32 numbers at an address to int8; returns their largest magnitude."""
+    """Round 32 numbers at an address to int8; return the largest magnitude among the 32 numbers."""
 
     def codegen(_context, builder, _signature, values):
         source, out = values
@@ -93,7 +93,7 @@ def _round_group(typingctx, source, out):  # noqa: ARG001
 
 @intrinsic
 def _sum_of_half(typingctx, address):  # noqa: ARG001
-    """The sum of 16 numbers of int8 at an address."""
+    """The sum of the 16 int8 numbers at an address."""
 
     def codegen(_context, builder, _signature, values):
         whole = load(builder, values[0], ir.VectorType(_BYTE, _HALF), 1)

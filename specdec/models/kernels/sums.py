@@ -1,10 +1,10 @@
 """Sums of float32 numbers in one fixed order, as vector code for LLVM.
 
-LLVM would choose the order of a sum by the width of the processor's registers, so processors would round
-it differently. Here the order is part of the code: there are four sums of 16 lanes. While 64 numbers are
-left, lane i of sum s adds number 16 s + i of the next 64. The four sums are added in pairs, and the lanes of
-the result by halves. The remaining numbers go eight at a time into eight lanes, the first of which begins
-with the sum so far. These lanes are added by halves as well, and the last few numbers one by one.
+LLVM would choose the order of a sum by the width of the processor's registers, so different processors would
+round differently. Here the code fixes the order: there are four sums of 16 lanes. While 64 numbers are left,
+lane i of sum s adds number 16 s + i of the next 64. The four sums are added in pairs, and the lanes of the
+result by halves. The remaining numbers go eight at a time into eight lanes, the first of which begins with
+the sum so far. These lanes are added by halves as well, and the last few numbers one by one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUMS, _FEW = 4, 8
 
 @intrinsic
 def fused(typingctx, a, b, c):  # noqa: ARG001
-    """a * b + c of float32, rounded once."""
+    """a * b + c for float32 numbers, with one rounding."""
     return types.float32(a, b, c), lambda _context, builder, _signature, values: fma(builder, *values)
 
 
@@ -48,7 +48,7 @@ def total_of_squares(typingctx, address, count):  # noqa: ARG001
 
 
 def _summed(builder, address, count, add):
-    """The sum in the order above. add: takes a number and the sum so far, both scalars or both vectors."""
+    """The sum in the order of this module. add: takes a number and the sum so far, as scalars or vectors."""
     at_once = _SUMS * LANES
     places = [alloca_once_value(builder, constant(ir.VectorType(FLOAT, LANES), 0.0)) for _ in range(_SUMS)]
     rounds = builder.udiv(count, I64(at_once))
@@ -69,8 +69,8 @@ def _summed(builder, address, count, add):
 
 
 def _repeat(builder, address, times, places, add):
-    """Emits a loop of `times` steps. Each step reads one number per place, in order from `address`, and adds
-    it by `add` to the sum that is kept at that place."""
+    """Emits a loop of `times` steps. Each step reads one number per place, in order from `address`. `add`
+    adds this number to the sum at that place."""
     kind = places[0].type.pointee
     size = getattr(kind, "count", 1)
     with for_range(builder, times) as loop:
@@ -81,14 +81,14 @@ def _repeat(builder, address, times, places, add):
 
 
 def in_halves(builder, vector):
-    """The sum of a vector's lanes: one half is added to the other until one number is left."""
+    """The sum of a vector's lanes: the upper half is added to the lower half until one number is left."""
     while vector.type.count > 1:
         vector = halved(builder, vector)
     return builder.extract_element(vector, INT(0))
 
 
 def halved(builder, vector):
-    """The sum of a vector's two halves."""
+    """The lower half of a vector plus its upper half."""
     half = vector.type.count // 2
     kind = ir.VectorType(INT, half)
     low, high = (

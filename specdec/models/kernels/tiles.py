@@ -1,11 +1,11 @@
-"""The innermost loops, written as vector code for LLVM: a few rows times sixteen outputs side by side.
+"""The innermost loops of matrix products, as vector code for LLVM: a few rows times sixteen outputs.
 
 A matrix [outputs, inputs] is stored in blocks of `LANES` outputs, each block input after input:
 
     weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
 
-In the kind `PAIRS` each output has the weights of inputs 0 and 1 side by side, then those of 2 and 3, and so
-on. A step of the loop takes such a pair, input 1 before input 0.
+A row is the input of one token. In the type `PAIRS` each output has the weights of inputs 0 and 1 side by
+side, then those of 2 and 3, and so on. A step of the loop takes such a pair, input 1 before input 0.
 
 The registers hold a tile: the sums of up to `MOST_ROWS` rows by one or a few blocks. A tile reads each weight
 once for all its rows and prefetches later weights. An output adds its inputs in this fixed order, by one
@@ -44,15 +44,15 @@ from specdec.models.kernels.vectors import (
 
 WIDE = has("avx512f")
 DOTS = has("avx512bf16")
-"""Whether one instruction adds the products of a pair. It rounds after the second number of the pair, then
-after the first, as two fused multiply-adds do. So the sums have the same bits with and without it, except
-that it treats numbers below 2 ** -126 as 0."""
+"""Whether the processor has an instruction that adds both products of a pair. It rounds after the second
+number of the pair, then after the first, as two fused multiply-adds do. So the sums have the same bits with
+and without it, except that it treats numbers below 2 ** -126 as 0."""
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
-"""Blocks of a tile of 1, 2, 3, ... rows. An addition to a sum waits for the one before, so a tile has several
-sums. They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
+"""The number of blocks in a tile of 1, 2, 3, ... rows. An addition to a sum waits for the one before, so a
+tile has several sums. They take up to 24 of 32 registers with AVX-512 and NEON, 12 of 16 with AVX2."""
 MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
-"""Steps per iteration of the loop."""
+"""The number of steps per iteration of the loop."""
 AHEAD = 2048
 """How many bytes ahead weights are prefetched."""
 
@@ -87,9 +87,9 @@ POINTERS = {
     "int8": types.CPointer(types.int8),
     PAIRS: types.CPointer(types.uint32),
 }
-"""Types of the weights' addresses: `multiply` is compiled once for each kind of weights that is used."""
+"""Types of the weights' addresses. `multiply` is compiled once for each type of weights in use."""
 _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "steps")
-"""Addresses, and strides of rows in bytes; all int64."""
+"""Addresses, strides between rows in bytes, and the number of steps; all int64."""
 
 
 @intrinsic
@@ -116,8 +116,8 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _sides(rows: int) -> set[int]:
-    """The possible numbers of blocks of a tile: by `BLOCKS` for these rows and for one row more, and 1 for
-    the last tile."""
+    """The numbers of blocks that a tile of so many rows can have: those of `BLOCKS` for `rows` and for `rows`
+    + 1, and 1 for the last tile."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
@@ -157,7 +157,7 @@ def _summed(builder, numbers, sums, kind, starts, lines):
 
 
 def _step(builder, at, sums, kind, starts, lines):
-    """The sums after adding one step: its weights for the tile's outputs times its inputs in each row."""
+    """The sums after one step, which adds the products of the step's weights and its inputs in each row."""
     stored = ir.VectorType(_STORED[kind], LANES)
     offset = builder.mul(at, I64(LANES * BYTES[kind]))
     weights = []
@@ -177,14 +177,14 @@ def _step(builder, at, sums, kind, starts, lines):
 
 
 def _numbers(kind):
-    """Types of the numbers that a step takes from a row."""
+    """LLVM types of the numbers that one step takes from a row."""
     if kind != PAIRS:
         return [FLOAT]
     return [INT] if DOTS else [FLOAT, FLOAT]
 
 
 def _added(builder, total, weights, numbers):
-    """The sum plus the product of weights and numbers, or plus two products if they are pairs."""
+    """`total` plus the product of weights and numbers, or plus both products if these are pairs."""
     if DOTS and weights.type == _PAIRED:
         pairs = builder.bitcast(numbers, _PAIRED)
         return call(builder, "llvm.x86.avx512bf16.dpbf16ps.512", _SUMS, total, weights, pairs)
@@ -192,7 +192,7 @@ def _added(builder, total, weights, numbers):
 
 
 def _factors(builder, kind, stored):
-    """The weights of a step as vectors of float32, one for each input; with `DOTS`, pairs stay pairs."""
+    """The weights of a step as float32 vectors, one for each input; with `DOTS`, pairs stay pairs."""
     wide = ir.VectorType(INT, LANES)
     if kind == "float32":
         return [stored]
@@ -209,14 +209,14 @@ def _factors(builder, kind, stored):
 
 
 def rounded_inputs(x: Tensor, kind: str) -> Tensor:
-    """x [rows, inputs] as `multiply` takes it for this kind of weights."""
+    """x [rows, inputs], converted to what `multiply` reads for this type of weights."""
     if kind != PAIRS:
         return x
     return x.bfloat16() if DOTS else x.bfloat16().float()
 
 
 def multiply(weights, block_bytes, steps, x, x_stride, rows, out, blocks):
-    """Writes the products of every row with up to `PART` rows of the weights to out [rows, PART].
+    """Multiplies every row of x with up to `PART` outputs of a matrix; writes the sums to out [rows, PART].
 
     weights: a pointer of one of `POINTERS`. block_bytes: bytes of a block. x_stride: bytes of a row of x.
     """

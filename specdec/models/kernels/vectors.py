@@ -8,7 +8,7 @@ from llvmlite import ir
 
 INT, I64, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 NOTHING = ir.Constant(ir.IntType(8).as_pointer(), None)
-"""The value that an intrinsic of Numba without a result returns."""
+"""What an intrinsic of Numba returns if it has no result."""
 
 
 def constant(kind: ir.VectorType, number: float) -> ir.Constant:
@@ -26,7 +26,7 @@ def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
 
 
 def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value) -> ir.Value:
-    """The result of one of LLVM's own functions."""
+    """Calls one of LLVM's own functions, by name, and returns its result."""
     kind = ir.FunctionType(result, [each.type for each in arguments])
     return builder.call(builder.module.declare_intrinsic(name, (), kind), arguments)
 
@@ -38,17 +38,17 @@ def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Valu
 
 
 def behind(builder: ir.IRBuilder, address: ir.Value, count: int) -> ir.Value:
-    """The address `count` bytes further."""
+    """`address` plus `count` bytes."""
     return builder.add(address, I64(count)) if count else address
 
 
 def floats_behind(builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
-    """The address behind `count` float32 numbers."""
+    """`address` plus the bytes of `count` float32 numbers."""
     return builder.add(address, builder.mul(count, I64(4)))
 
 
 def load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type, align: int = 4) -> ir.Value:
-    """The value of this type at an address."""
+    """The value of this LLVM type at an address."""
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=align)
 
 
@@ -58,7 +58,7 @@ def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, align: int 
 
 
 LINE = 64
-"""Bytes of a line of the processor's cache."""
+"""Bytes in a cache line of the processor."""
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
@@ -76,7 +76,7 @@ def loop(
     values: Sequence[ir.Value],
     body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
 ) -> list[ir.Value]:
-    """The values after `values = body(number, values)` for each number of a range.
+    """Emits a loop: `values = body(number, values)` for each number of a range. Returns the last values.
 
     numbers: the first number and the end, int64, and the step.
     """
@@ -104,7 +104,7 @@ def function(
     arguments: Sequence[str],
     write: Callable[[ir.IRBuilder, dict[str, ir.Value]], None],
 ) -> ir.Function:
-    """A function of a module, made once. Its arguments are int64; `write` builds its body from them."""
+    """The LLVM function of this name, made at the first call. `write` makes its body from int64 arguments."""
     if name in module.globals:
         return module.globals[name]
     made = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
@@ -122,7 +122,7 @@ def call_one(
     functions: Mapping[int, ir.Function],
     arguments: Sequence[ir.Value],
 ) -> None:
-    """Call the function that has this number, an int64."""
+    """Emits a call of the function in `functions` that has this number, an int64."""
     done = builder.append_basic_block("called")
     switch = builder.switch(number, done)
     for each, chosen in functions.items():

@@ -1,4 +1,4 @@
-"""A draft model with a tokenizer of its own, as a model over the target's ids.
+"""A draft model whose tokenizer differs from the target's, made to score the target's token ids.
 
 strings     the string of each token, and the tokens that two tokenizers share
 contexts    a text of target tokens in the draft's own tokenization, which grows with the text

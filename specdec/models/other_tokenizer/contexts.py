@@ -1,9 +1,9 @@
 """A text of target tokens in the draft's own tokenization.
 
-The text is cut before each word, and each word is encoded alone. Nearly all tokenizers cut there, so the
+The text is cut before each word, and each word is encoded separately. Nearly all tokenizers cut there, so the
 result is the encoding of the whole text. A word that has ended never changes. Only the last word is encoded
-again when the text grows, and encodings are remembered. The tokenization is a function of the target's
-tokens alone: it does not depend on rounds, on trees, or on the pieces in which a prompt is read.
+again when the text grows, and encodings are remembered. The tokenization is a function of the target's tokens
+alone: it does not depend on rounds, on trees, or on the pieces in which a prompt is read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from specdec.models.other_tokenizer.strings import Strings
 from specdec.text import check_own
 
 _WORD_START = re.compile(r"(?<=.)(?= \S)|(?<=[^\S ])(?=\S)", re.DOTALL)
-"""Before a space with a visible character after it, and after a line break or a tab."""
+"""Places where words begin: a space before a visible character, and after a line break or a tab."""
 _LONGEST = 64
-"""Characters after which a text without spaces is cut."""
+"""A text without spaces is cut after so many characters."""
 _REMEMBERED = 1 << 16
 _LEADS = ("", "\n", "a", ".\n")
 """Texts that are put before a word, so that it is encoded like the middle of a text."""
@@ -28,10 +28,10 @@ _PROBES = (" a", " the", " b", "a", "b", ".")
 
 
 class Context(NamedTuple):
-    """A text, or the end of one, in draft tokens.
+    """A text, or the last part of one, in the draft's tokens.
 
     closed: ids of the words that have ended. word: the last word. rest: the bytes of an unfinished character
-    after it. at_start: whether the last word begins the whole text.
+    after the last word. at_start: whether the last word begins the whole text.
     """
 
     closed: tuple[int, ...]
@@ -44,7 +44,7 @@ class Retokenizer:
     """Turns target tokens into draft tokens.
 
     draft_size: the number of ids that the draft scores; larger ids are left out.
-    start: the context of the empty text, which holds the token with which the draft's texts begin.
+    start: the context of the empty text; it contains the token with which the draft's texts begin, if any.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Retokenizer:
         self._lead = max(_LEADS, key=hits)
 
     def after(self, context: Context, token_ids: Sequence[int]) -> Context:
-        """The context after these target tokens."""
+        """The context after these target tokens have been appended."""
         for has_string, ids in groupby(token_ids, lambda token_id: self._string(token_id) is not None):
             if has_string:
                 context = self._with_text(context, b"".join(self._string(each) or b"" for each in ids))
@@ -85,7 +85,7 @@ class Retokenizer:
         return context
 
     def ids(self, context: Context) -> tuple[int, ...]:
-        """The draft ids of a context, at least one; those of its last word and of its rest may change."""
+        """The draft ids of a context, at least one. Those of its unfinished word and character may change."""
         return self._ids(context) or self._without_text
 
     def _ids(self, context: Context) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class Retokenizer:
         return Context(tuple(closed), word, decoder.getstate()[0], at_start)
 
     def _with_special(self, context: Context, token_id: int) -> Context:
-        """The context after a token without a string, which ends the word. The draft may lack this token."""
+        """The context after a token without a string. It ends the word; the draft may lack the token."""
         special = self._special.get(token_id)
         closed = self._ids(context)
         if context == self.start and special in (None, *closed[-1:]):
@@ -114,7 +114,7 @@ class Retokenizer:
         return Context(closed if special is None else (*closed, special))
 
     def _encode(self, word: str, at_start: bool) -> tuple[int, ...]:
-        """The ids of a word as a part of a text; `at_start` where the text begins with it."""
+        """The ids of a word inside a text, or at its start if `at_start`."""
         if not word:
             return ()
         ids = self._remembered.get((word, at_start))
@@ -132,7 +132,7 @@ class Retokenizer:
 
 
 def _words(text: str) -> list[str]:
-    """The text in words, each with the space before it; the last word may be unfinished."""
+    """Cuts a text into words, each with the space before it. The last word may be unfinished."""
     words = []
     for piece in _WORD_START.split(text):
         words += [piece[first : first + _LONGEST] for first in range(0, len(piece), _LONGEST)]
@@ -146,7 +146,7 @@ def _after_lead(tokenizer: Any, lead: str, word: str) -> list[int]:
 
 
 def _encoded(tokenizer: Any, text: str, add_special_tokens: bool = False) -> list[int]:
-    """The ids of a text; none if the tokenizer can't encode it."""
+    """The ids of a text; an empty list if the tokenizer can't encode it."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     try:
         if backend is None:

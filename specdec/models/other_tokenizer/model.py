@@ -1,8 +1,8 @@
-"""A draft model with another tokenizer, as a model over the target's ids.
+"""A draft model with another tokenizer, made to score the target's ids.
 
-Its q is the draft's distribution restricted to the tokens whose strings both tokenizers have, and
-renormalised. All other ids have the logit -inf. Everything else about drafting and verification stays as it
-is: any q is allowed, so the text keeps the target's distribution, and under ERSD its letters.
+Its q is the draft's distribution, restricted to tokens whose strings both tokenizers have, and renormalised.
+All other ids have the logit -inf. Everything else about drafting and verification stays as it is: any q is
+allowed, so the text keeps the target's distribution; under ERSD the very text stays the same.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.models.requests import Request, Requesting, answered
 
 WORTHWHILE = 0.2
-"""With a smaller `shared_mass` than this, a draft makes decoding slower than plain decoding."""
+"""If `shared_mass` is below this, decoding with the draft is slower than plain decoding."""
 
 
 class OtherTokenizerModel:
-    """A `Model` over the target's ids, on a draft model whose tokenizer is another one.
+    """A `Model` over the target's ids that runs a draft model with another tokenizer.
 
     draft: the model over its own ids. vocab_size: the number of ids that the target scores.
-    shared_ids: the target's ids that it can propose, int64 [n]. It takes texts of any length: it forgets the
-    beginning of a text that is longer than the draft's context. Other attributes are the draft's.
-    shared_mass: the target's mean probability on the shared tokens, where `decoding.shared_mass` has measured
-    it; no method accepts this draft's tokens more often. ValueError where the tokenizers share no token.
+    shared_ids: the target's ids that it can propose, int64 [n]. It takes texts of any length: if a text
+    exceeds the draft's context, its beginning is dropped. Other attributes are the draft's. shared_mass: the
+    target's mean probability on the shared tokens, where `decoding.shared_mass` has measured it; no method
+    accepts this draft's tokens more often. ValueError if the tokenizers share no token.
     """
 
     context_length = sys.maxsize
@@ -61,7 +61,7 @@ class OtherTokenizerModel:
 
     @property
     def note(self) -> str:
-        """A sentence or several for the user: the tokens that it can propose, and the draft's own note."""
+        """For the user, in sentences: how many tokens it can propose, and the draft's own note."""
         known = f"It has another tokenizer, and can propose {len(self.shared_ids):,} of the target's tokens"
         if self.shared_mass is not None:
             known += f", to which the target gives {self.shared_mass:.0%} of its probability"
@@ -70,7 +70,7 @@ class OtherTokenizerModel:
         return f"{known}. {getattr(self.draft, 'note', '')}".strip()
 
     def to(self, device: str | torch.device) -> OtherTokenizerModel:
-        """Moves the draft to another device, as `HFModel.to`."""
+        """Moves the draft to another device; see `HFModel.to`."""
         draft: Any = self.draft
         draft.to(device)
         return self
@@ -80,12 +80,12 @@ class OtherTokenizerModel:
         return OtherTokenizerSession(self)
 
     def target_ids(self, draft_ids: Sequence[int]) -> Sequence[int]:
-        """The target's tokenization of the text of these draft tokens, as a part of a longer text."""
+        """The target's tokenization of the text of these draft tokens, which is a part of a longer text."""
         context = self._backwards.after(Context(()), draft_ids)
         return self._backwards.ids(context) if any(context) else ()
 
     def spread(self, logits: Tensor) -> Tensor:
-        """Logits over the target's ids [n, vocab_size], from logits over the draft's ids."""
+        """Logits over the target's ids [n, vocab_size], made from logits over the draft's ids."""
         if self.shared_ids.device != logits.device:
             self.shared_ids, self._draft_ids = (
                 ids.to(logits.device) for ids in (self.shared_ids, self._draft_ids)
@@ -96,12 +96,12 @@ class OtherTokenizerModel:
 
 
 class OtherTokenizerSession:
-    """A session over target tokens. The draft's own session holds the words that have ended.
+    """A session over target tokens. The draft's own session has the words that have ended.
 
-    The tokens of the last word may still change. They are pending nodes of the draft's session, which are
-    scored again each round. Nodes of this session whose tokenizations begin alike share nodes there.
+    The tokens of the last word may still change. They are pending nodes of the draft's session, which scores
+    them again each round. Nodes of this session whose tokenizations begin alike share nodes there.
 
-    length: committed target tokens.
+    length: number of committed target tokens.
     """
 
     must_catch_up = False
@@ -116,23 +116,23 @@ class OtherTokenizerSession:
         self._forget_scored()
 
     def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed text, and score those of the words that have ended."""
+        """Append tokens to the committed text, and score its finished words with the draft."""
         self.append(token_ids)
         self._settle(unscored_too=True)
 
     def append(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed text. The next forward scores those that are not scored yet."""
+        """Append tokens to the committed text. The next forward pass scores those that are unscored."""
         assert not self._contexts, "tokens are appended while nodes are pending"
         self.length += len(token_ids)
         self._context = self.model.retokenizer.after(self._context, token_ids)
         self._settle()
 
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending nodes; logits [n, vocab_size] of what follows each."""
+        """Add n pending nodes; return the logits [n, vocab_size] of the token after each."""
         return answered(self.scoring(token_ids, parents))
 
     def scoring(self, token_ids: Tensor, parents: Sequence[int]) -> Requesting[Tensor]:
-        """`forward` as requests of the draft's own session, so that several texts share its forwards."""
+        """`forward` as a generator of the draft's requests, so that several texts share forward passes."""
         first = len(self._contexts)
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
             above = self._context if parent < 0 else self._contexts[parent]
@@ -153,17 +153,17 @@ class OtherTokenizerSession:
         self._settle()
 
     def following(self, draft_ids: Sequence[int]) -> Requesting[Tensor]:
-        """Logits over the draft's ids [draft vocabulary] after the committed text and these draft tokens."""
+        """Logits [draft vocabulary] after the committed text and these draft tokens."""
         (logits,) = yield from self._score([self._path(self._context, draft_ids)])
         return logits
 
     def _path(self, context: Context, draft_ids: Sequence[int] = ()) -> tuple[int, ...]:
-        """The draft ids after those of the draft's cache, at most as many as its context has room for."""
+        """The draft ids behind those in the draft's cache; only the last ones if its context is full."""
         room = self.model.draft.context_length - self._session.length
         return (*self.model.retokenizer.ids(context), *draft_ids)[-room:]
 
     def _score(self, paths: Sequence[tuple[int, ...]]) -> Requesting[list[Tensor]]:
-        """Logits [draft vocabulary] at the end of each path; new nodes are scored now."""
+        """Logits [draft vocabulary] at the end of each path. Nodes without a score are scored now."""
         if self.model.draft.capability != "tree" and not self._goes_on(paths[0]):
             self._session.commit(())  # a tokenization that changes its last tokens would be a branch
             self._forget_scored()
@@ -186,13 +186,13 @@ class OtherTokenizerSession:
         return [self._logits[end] for end in ends]
 
     def _goes_on(self, path: Sequence[int]) -> bool:
-        """Whether all scored nodes are one line of descent, with which this path begins."""
+        """Whether all scored nodes form one chain and this path begins with that chain's tokens."""
         return [*self._nodes] == [
             (number - 1, path[number]) for number in range(min(len(self._nodes), len(path)))
         ]
 
     def _settle(self, unscored_too: bool = False) -> None:
-        """Commits the scored tokens of ended words to the draft's cache; all of them with `unscored_too`.
+        """Commits the scored tokens of finished words to the draft's cache; with `unscored_too`, all tokens.
 
         The last token of the whole context stays pending, because its logits are needed.
         """

@@ -1,7 +1,7 @@
 """The string of each token of a tokenizer, as bytes, and the tokens that two tokenizers share.
 
-A token's string is the bytes that it adds inside a text: a space for its space mark, and the bytes of a part
-of a character if it is one. Special tokens have no string.
+A token's string is the bytes that it adds inside a text: its space mark becomes a space, and a token may be
+only some bytes of a character. Special tokens have no string.
 
 Three kinds of tokenizers are read from their vocabulary alone, which takes a second for a million tokens:
 byte-level ones, and those that mark spaces with `\N{LOWER ONE EIGHTH BLOCK}`, with or without byte fallback.
@@ -19,7 +19,7 @@ from specdec.text import BYTE_LEVEL, BYTE_TOKEN, cleans_up, decoded
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"
 _MARKED = {"Sequence", "Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
-"""Decoder steps of tokenizers that mark spaces in their tokens and change nothing else."""
+"""Decoder steps of tokenizers that only replace the space marks in their tokens."""
 _TYPE = re.compile(r'"type":\s*"(\w+)"')
 _TO_BYTES = {ord(character): byte for character, byte in BYTE_LEVEL.items()}
 _ROLES = ("unk_token_id", "pad_token_id", "bos_token_id", "cls_token_id", "sep_token_id", "mask_token_id")
@@ -29,9 +29,9 @@ class Strings(NamedTuple):
     """The strings of a tokenizer's tokens.
 
     by_id: the string of each id; None for special tokens and for ids without a token. ids: the id of each
-    string; of tokens with one string, an added token is preferred, then an ordinary one, then a byte token.
-    special: special tokens by their content. begin: a token after which a text may begin. end: the token that
-    ends a text. silent: special tokens that are no part of a text, such as padding.
+    string; if tokens have the same string, an added token is preferred, then an ordinary one, then a byte
+    token. special: special tokens by their content. begin: a token after which a text may begin. end: the
+    token that ends a text. silent: special tokens that are no part of a text, such as padding.
     """
 
     by_id: list[bytes | None]
@@ -64,16 +64,16 @@ class Strings(NamedTuple):
         return cls(by_id, ids, special, begin, end, silent)
 
     def joined(self, token_ids: Iterable[int]) -> bytes:
-        """The strings of these tokens, joined."""
+        """The strings of these tokens, concatenated."""
         return b"".join(self.by_id[token_id] or b"" for token_id in token_ids)
 
 
 def shared_ids(
     target: Strings, draft: Strings, target_size: int, draft_size: int
 ) -> tuple[list[int], list[int]]:
-    """Target ids and draft ids of the same strings, each id at most once; ids beyond a size are left out.
+    """Two lists: target ids, and the draft ids with the same strings. Ids beyond a size are left out.
 
-    The tokens that end a text are one pair. Other special tokens are the same if their content is.
+    The tokens that end a text form a pair. Other special tokens are paired if their content is equal.
     """
     pairs = _same(target.ids, draft.ids)
     special = _same(target.special, draft.special)
@@ -90,7 +90,7 @@ def _same(first: dict[Any, int], second: dict[Any, int]) -> list[tuple[int, int]
 
 
 def _strings(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iterable[bytes]:
-    """The strings of these tokens, which are neither added nor special; b"" for a token without one."""
+    """The strings of these ordinary tokens; b"" for a token without one. ids: the id of each token."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     decoder = getattr(backend, "decoder", None)
     state = "" if decoder is None else json.dumps(json.loads(decoder.__getstate__()), ensure_ascii=False)
@@ -110,7 +110,7 @@ def _marked(token: str, fallback: bool) -> bytes:
 
 
 def _between_letters(tokenizer: Any, tokens: Sequence[str], ids: dict[str, int]) -> Iterable[bytes]:
-    """The string that each token adds between two tokens of one letter; b"" if it changes the letters."""
+    """The string that each token adds between two one-letter tokens; b"" if it changes the letters."""
     letters = [ids[token] for token in tokens if len(token) == 1 and token.isascii() and token.isalpha()]
     letter = min(letters, default=None)
     if letter is None:

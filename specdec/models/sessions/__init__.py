@@ -2,12 +2,12 @@
 
 The first column is the most general draft that the model can score: any tree, a sequence, or none (ar).
 
-tree       CompiledSession   own cache, own forward as one compiled call on a CPU (`kernels`)
-           LeanSession       own cache, own forward in torch (`lean`)
-           TreeSession       own cache, the model's forward, attention masks along the tree
+tree       CompiledSession   own cache, own forward pass as one compiled call on a CPU (`kernels`)
+           LeanSession       own cache, own forward pass in torch (`lean`)
+           TreeSession       own cache, the model's forward pass, attention masks along the tree
            SwitchingSession  two TreeSessions, below and above a length at which rotary angles change
 sequence   SequenceSession   own cache, the model's own causal attention
-           StateSession      the model's own cache and states, which are copied before each forward
+           StateSession      the model's own cache and states, which are copied before each forward pass
 ar         SteppingSession   the model's own cache or state, one token at a time
-           PlainSession      no cache at all: for each token a forward over the whole text
+           PlainSession      no cache at all: for each token a forward pass over the whole text
 """

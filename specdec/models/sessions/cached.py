@@ -1,4 +1,4 @@
-"""Sessions that run the model's own forward with our cache, on trees or sequences."""
+"""Sessions that run the model's own forward pass with our cache, on trees or sequences."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 PREFILL_CHUNK = 1024
-"""Tokens per forward of a prefill: bounds the memory that attention takes."""
+"""Tokens per forward pass of a prefill. The number limits the memory that attention takes."""
 LARGEST_CACHED_MASK = 1 << 21
-"""Masks of at most so many entries are remembered for the next round."""
+"""Masks with at most so many entries are kept for the next rounds."""
 
 
 def inferring(method: Callable) -> Callable:
-    """Run a method without gradients and with the module in evaluation mode."""
+    """Decorates a method: no gradients are computed, and the module is in evaluation mode."""
 
     @wraps(method)
     def call(self: Any, *args: Any) -> Any:
@@ -38,8 +38,8 @@ def inferring(method: Callable) -> Callable:
 class Layout:
     """The masks that a model takes: one for all layers, or one for each type of layer.
 
-    windows: sliding window of each layer, None without. by_type: window of each type of layer;
-    None where the model takes one mask for all.
+    windows: the sliding window of each layer, None without. by_type: the window of each type of layer; None
+    if the model takes one mask for all.
     """
 
     windows: tuple[int | None, ...]
@@ -47,16 +47,16 @@ class Layout:
 
     @cached_property
     def distinct(self) -> tuple[int | None, ...]:
-        """The windows for which masks must be built."""
+        """The different windows; a mask is built for each."""
         return tuple(set(self.by_type.values() if self.by_type is not None else self.windows)) or (None,)
 
     @cached_property
     def widest(self) -> int:
-        """Prefix tokens that the widest window reaches; 0 without windows."""
+        """The number of prefix tokens that the widest window reaches; 0 without windows."""
         return max((window - 1 for window in self.distinct if window), default=0)
 
     def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:
-        """The `attention_mask` argument of a forward after `length` committed tokens."""
+        """The argument `attention_mask` for a forward pass after `length` committed tokens."""
         if self.by_type is None:
             return masks.at(length, self.distinct[0])
         return {name: masks.at(length, window) for name, window in self.by_type.items()}
@@ -67,10 +67,10 @@ UNWINDOWED = Layout((), None)
 
 
 class CachedSession:
-    """A session with a cache of ours: the committed prefix and the pending nodes.
+    """A session with our own cache for the committed prefix and the pending nodes.
 
-    beyond: a position that every forward of a prefill must include, for a rotary embedding that depends on
-    the largest position of a forward.
+    beyond: a position that every forward pass of a prefill must include, because rotary angles depend on its
+    last one.
     """
 
     must_catch_up = False
@@ -125,7 +125,7 @@ class CachedSession:
 class TreeSession(CachedSession):
     """Pending nodes form a tree. Masks let each node see the prefix, its ancestors and itself.
 
-    ancestors_only=False lets each node see all nodes before it, a wrong mask that the self-check must notice.
+    ancestors_only=False lets each node see all earlier nodes: a wrong mask, which the self-check must notice.
     """
 
     def __init__(
@@ -142,21 +142,21 @@ class TreeSession(CachedSession):
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
 
-        They are inference tensors: outside of `torch.inference_mode` they can't be changed in place.
-        Raises ValueError where the context is full.
+        The logits are an inference tensor: outside of `torch.inference_mode` they can't be changed in place.
+        Raises ValueError if the context is full.
         """
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
         return self.score(token_ids.to(self.model.device), [self.pend(parents)], len(token_ids))
 
     def pend(self, parents: Sequence[int]) -> Any:
-        """Adds pending nodes. Returns the data that `score` needs; ValueError if the context is full."""
+        """Add pending nodes; return the data that `score` needs. ValueError if the context is full."""
         return self._new_masks(parents)
 
     def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
         """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
 
-        token_ids: int64 [nodes], on the model's device. pended: the value of `pend`. With one of our own
-        forwards, these can be the nodes of several sessions of one model, one session after the other.
+        token_ids: int64 [nodes], on the model's device. pended: results of `pend`. On a forward pass of ours,
+        these can be the nodes of several sessions of one model, one session after the other.
         """
         (masks,) = pended
         output = self.model.module(
@@ -169,7 +169,7 @@ class TreeSession(CachedSession):
         return output.logits[0, :scored].to(self.model.device)
 
     def _new_masks(self, parents: Sequence[int]) -> Masks:
-        """Add pending nodes, and return their masks."""
+        """Add pending nodes; return their masks."""
         model, windows = self.model, self._layout.distinct
         pending = self._parents + tuple(parents)
         # Powers of two, so that few masks are built while the prefix grows.
@@ -188,7 +188,7 @@ class SequenceSession(CachedSession):
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending nodes, each the child of the one before; return logits [n, vocabulary]."""
+        """Add n pending nodes, each the child of the one before; return their logits [n, vocabulary]."""
         model, first = self.model, len(self._parents)
         chain = tuple(range(first - 1, first - 1 + len(token_ids)))
         if tuple(parents) != chain:

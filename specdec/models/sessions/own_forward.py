@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 PROMPT_ROWS = 96
-"""Tokens of a prompt in one compiled call, so few that intermediate results stay in the processor's cache."""
+"""Prompt tokens per compiled call: so few that intermediate results stay in the processor's cache."""
 
 
 class LeanSession(TreeSession):
-    """A tree session on `LeanDecoder`, for models without a window."""
+    """A tree session that runs a `LeanDecoder`, for models without a window."""
 
     _cache: StackedCache
 
@@ -43,20 +43,20 @@ class LeanSession(TreeSession):
         self._decoder.hidden(token_ids, self._decoder.rotation(positions, end), [rows])
 
     def _causal_mask(self, first: int, end: int) -> Tensor:
-        """Additive mask [1, 1, n, end] that hides all later tokens from each token."""
+        """Additive mask [1, 1, n, end] that hides from each token all later tokens."""
         dtype, device = self.model.dtype, self.model.device
         lowest = torch.finfo(dtype).min
         return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
 
     def pend(self, parents: Sequence[int]) -> PendingText:
-        """Adds a pending node below each of these parents. ValueError if the context is full."""
+        """Add a pending node below each of these parents. ValueError if the context is full."""
         text = PendingText(self._new_masks(parents), self._cache, self.length)
         end = self.length + text.masks.pending
         self._cache.reserved(end - text.rows, end)
         return text
 
     def score(self, token_ids: Tensor, pended: Sequence[PendingText], scored: int) -> Tensor:
-        """Logits [scored, vocabulary] of the first `scored` nodes, of one session or several."""
+        """Logits [scored, vocabulary] of the first `scored` nodes; they may belong to several sessions."""
         if self._decoder.graphs is None or not scored:
             return self._launched(token_ids, pended, scored)
         first = [*accumulate(text.rows for text in pended)].index(scored) + 1
@@ -68,7 +68,7 @@ class LeanSession(TreeSession):
         return logits
 
     def _launched(self, token_ids: Tensor, pended: Sequence[PendingText], scored: int) -> Tensor:
-        """As `score`, by kernels that are launched one by one."""
+        """`score` without a CUDA graph: kernels are launched one by one."""
         texts = [_rows(text) for text in pended]
         longest = max(rows.kv.shape[2] for rows in texts)  # a position is never beyond its place
         positions = torch.cat([text.masks.depths[0] + text.length for text in pended])
@@ -84,7 +84,7 @@ def _rows(text: PendingText) -> TextRows:
 
 
 class CompiledSession(TreeSession):
-    """A tree session on `CompiledDecoder`: a node has the same logits, to the bit, in every tree."""
+    """A tree session that runs a `CompiledDecoder`: a node's logits have the same bits in every tree."""
 
     _cache: StackedCache
 
@@ -105,8 +105,8 @@ class CompiledSession(TreeSession):
             self._decoder.forward(piece, [rows], 0)
 
     def pend(self, parents: Sequence[int]) -> RowTable:
-        """Adds a pending node below each of these parents. Returns what the compiled forward needs of them:
-        their places in the cache and their ancestors. ValueError if the context is full."""
+        """Add a pending node below each of these parents. Returns the input of the compiled forward pass: the
+        nodes' places in the cache and their ancestors. ValueError if the context is full."""
         first, pending = len(self._parents), self._parents + tuple(parents)
         ancestors = ancestors_of(pending, first, self._ancestors_only)
         self.model.check_room(self.length + ancestors.depth)
@@ -115,5 +115,5 @@ class CompiledSession(TreeSession):
         return tree_rows(self._cache.buffer, self.length, self.length + first, ancestors)
 
     def score(self, token_ids: Tensor, pended: Sequence[RowTable], scored: int) -> Tensor:
-        """Logits [scored, vocabulary], float32, of the first `scored` nodes, of one session or several."""
+        """Logits [scored, vocabulary], float32, of the first `scored` nodes, of one or several sessions."""
         return self._decoder.forward(token_ids, pended, scored)

@@ -1,8 +1,8 @@
-"""Sessions of a model whose cache holds a state that can't step back: recurrent, convolution or compressed.
+"""Sessions of a model with a state that can't step back: recurrent, convolution or compressed.
 
-Each forward runs on a copy of the latest state. A copy that has read a rejected token is dropped. Accepted
-tokens that the remaining state has not read are read again in front of the next forward's tokens, so that a
-round stays one forward:
+Each forward pass runs on a copy of the latest state. A copy that has read a rejected token is dropped. If the
+remaining state lacks accepted tokens, the next forward pass reads them again before its own tokens, so that a
+round stays one forward pass:
 
     round 1 reads   root a b c         c is rejected, so the state before the root stays
     round 2 reads   root a b root d e  e is accepted, so the state after e stays
@@ -32,15 +32,15 @@ MOST_REPEATED = 24
 """The most accepted tokens that are read again in front of drafted ones. If there are more, the next round
 drafts nothing (`must_catch_up`), so that all tokens that it reads are accepted."""
 SHORTEST_CHUNK = 16
-"""Rows of the shortest chunk that a state space layer is set to."""
+"""The length in tokens of the shortest chunk that a state space layer is set to."""
 REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
-"""Tensors of a layer that a forward replaces by longer ones. A forward may write into all other tensors."""
+"""Tensors of a layer that a forward pass replaces by longer ones. It may write into all other tensors."""
 
 
 class State(NamedTuple):
-    """A model's cache after the first `read` tokens of a text.
+    """A model's cache after it has read the first `read` tokens of a text.
 
-    cache: an argument of the model's forward, by its name; empty before the first forward.
+    cache: the argument of the model's `forward`, by its name; empty before the first call.
     """
 
     read: int
@@ -48,11 +48,12 @@ class State(NamedTuple):
 
 
 class StateSession:
-    """Pending tokens form one sequence, on the model's own cache, which is copied before each forward.
+    """A session for one sequence of pending tokens, with the model's own cache.
 
-    Keys and values of ordinary attention layers are cropped instead. positions: whether each forward is given
-    its tokens' positions, for a model that does not derive them from its cache. restoring=False keeps states
-    that have read rejected tokens, a mistake that the self-check must notice.
+    States are copied before each forward pass; keys and values of ordinary attention layers are cropped
+    instead. positions: whether the model is given its tokens' positions, because it does not derive them from
+    its cache. restoring=False keeps states that have read rejected tokens: a mistake for the self-check to
+    find.
     """
 
     def __init__(self, model: PreparedModel, positions: bool = False, restoring: bool = True):
@@ -62,12 +63,12 @@ class StateSession:
         self._restoring = restoring
         on_cpu = model.device.type == "cpu"
         self._scans = [part for part in model.module.modules() if on_cpu and hasattr(part, "A_log")]
-        self._states = [State(0, {})]  # of the committed text, then after each forward over pending tokens
+        self._states = [State(0, {})]  # of the committed text, then after each pass over pending tokens
         self._tokens = upload([], model.device)  # the tokens that the first state has not read
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing. If it drafts, catching up takes a forward more."""
+        """Whether the next round should draft nothing. If it drafts, it takes one more forward pass."""
         return self.length - self._states[0].read > MOST_REPEATED
 
     @inferring
@@ -81,7 +82,7 @@ class StateSession:
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending tokens, each the child of the one before; return logits [n, vocabulary]."""
+        """Add n pending tokens, each the child of the one before; return their logits [n, vocabulary]."""
         first, count = self._end - self.length, len(token_ids)
         if list(parents) != (chain := list(range(first - 1, first - 1 + count))):
             raise ValueError(
@@ -96,7 +97,7 @@ class StateSession:
 
     @inferring
     def commit(self, nodes: Sequence[int]) -> None:
-        """Commit these pending tokens, the first ones, and drop all others."""
+        """Commit these pending tokens, which must be the first ones, and drop all others."""
         assert list(nodes) == list(range(len(nodes))), f"committed nodes {list(nodes)} are not the first ones"
         assert self.length + len(nodes) <= self._end, f"committed nodes {list(nodes)} are not all pending"
         self.length += len(nodes)
@@ -107,7 +108,7 @@ class StateSession:
 
     @property
     def _end(self) -> int:
-        """Committed and pending tokens."""
+        """The number of committed and pending tokens."""
         return self._states[0].read + len(self._tokens)
 
     def _forget_earlier_states(self) -> None:
@@ -115,14 +116,14 @@ class StateSession:
         del self._states[:-1]
 
     def _catch_up(self) -> None:
-        """Reads the committed tokens that the state has not read."""
+        """Run the model over the committed tokens that its state has not read."""
         while (read := self._states[-1].read) < self.length:
             # The base model has no head: these logits are not needed.
             self._read(self.model.module.base_model, min(read + PREFILL_CHUNK, self.length))
             self._forget_earlier_states()
 
     def _read(self, module: Any, end: int) -> Any:
-        """Runs a module on the text from the last state to `end`, and adds the new state."""
+        """Run a module on the text from the last state to token `end`; add the state that it reaches."""
         first, (read, cache) = self._states[0].read, self._states[-1]
         arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
         for value in arguments.values():
@@ -140,7 +141,7 @@ class StateSession:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a cache, with copied states. It shares the buffers of attention layers with the original."""
+    """A copy of a cache. States are copied; the buffers of attention layers are shared with the original."""
     if isinstance(value, Tensor):
         return value.clone()
     if isinstance(value, dict):
@@ -157,7 +158,7 @@ def copied(value: Any) -> Any:
 
 
 def state_tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors of a cache that `copied` copies."""
+    """All tensors of a cache that `copied` would copy."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -171,10 +172,10 @@ def state_tensors(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
-    """Sets state space layers on a CPU to chunks that are no longer than these rows need.
+    """Shortens the chunks of state space layers on a CPU to what so many tokens (rows) need.
 
-    transformers pads rows to whole chunks, of 256 rows in most models. The length of a chunk changes only the
-    order of sums.
+    transformers pads tokens to whole chunks, of 256 tokens in most models. This changes only the order of
+    sums.
     """
     chunks = {scan: scan.chunk_size for scan in scans if type(getattr(scan, "chunk_size", None)) is int}
     short = max(SHORTEST_CHUNK, 1 << (rows - 1).bit_length())
@@ -188,7 +189,7 @@ def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
 
 
 def _use_buffers(caches: dict[str, Any]) -> None:
-    """Moves the keys and values of ordinary attention layers to buffers, which can be cropped at no cost."""
+    """Moves keys and values of ordinary attention layers to buffers, which can be cropped at no cost."""
     for cache in caches.values():
         for number, layer in enumerate(cache.layers if isinstance(cache, Cache) else ()):
             if type(layer) is DynamicLayer and layer.keys is not None and layer.values is not None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 OWN_CACHES = ("past_key_values", "cache_params", "state")
-"""Names under which models return their cache and take it as an argument."""
+"""The names by which models return their cache and take it as an argument."""
 
 
 class PlainSession:
-    """One pending token at a time, with a forward over the whole text for each. It fits any causal model."""
+    """One pending token at a time. Each needs a forward pass over the whole text. Fits any causal model."""
 
     must_catch_up = False
 
@@ -30,7 +30,7 @@ class PlainSession:
 
     @property
     def length(self) -> int:
-        """Committed tokens."""
+        """The number of committed tokens."""
         return len(self._token_ids)
 
     def prefill(self, token_ids: Sequence[int]) -> None:
@@ -40,7 +40,7 @@ class PlainSession:
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Logits [1, vocabulary] of what follows one token; it becomes the one pending node."""
+        """Make this token the only pending node; return the logits [1, vocabulary] of the token after it."""
         if self._pending is not None or list(parents) != [-1]:
             raise ValueError(
                 f"parents {list(parents)} are not [-1], one token at a time. {self.model.capability_reason}"
@@ -70,7 +70,7 @@ class PlainSession:
 
 
 class SteppingSession(PlainSession):
-    """One pending token at a time, with the model's own cache, whatever the cache holds."""
+    """One pending token at a time, with the model's own cache, whatever that cache contains."""
 
     _cache: dict[str, object] | None
     _fed: int
@@ -91,9 +91,9 @@ class SteppingSession(PlainSession):
         return logits
 
     def _advance(self, token_ids: list[int]) -> Tensor | None:
-        """Feed the tokens that the cache lacks; returns the logits [1, vocabulary] of the last.
+        """Run the model over the tokens that its cache lacks; return the logits [1, vocabulary] of the last.
 
-        The first call takes all tokens at once; an existing state takes one token at a time.
+        Without a cache, all tokens are read at once; with one, they are read one by one.
         """
         logits = None
         while self._fed < len(token_ids):
@@ -104,12 +104,12 @@ class SteppingSession(PlainSession):
         return logits
 
     def _forget(self) -> None:
-        # A recurrent state can't step back: the next forward builds it anew.
+        # A recurrent state can't step back: the next forward pass builds it anew.
         self._cache, self._fed = None, 0
 
 
 def own_cache(output: ModelOutput) -> dict[str, object]:
-    """The cache that a model returns, under the name of the model's argument for it."""
+    """The cache that a model returns, as {name of the model's argument for it: cache}."""
     for name in OWN_CACHES:
         if output.get(name) is not None:
             return {name: output[name]}

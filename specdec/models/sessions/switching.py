@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SwitchingSession:
     """A tree session for models whose rotary embedding changes with the length of the text (longrope).
 
-    In a forward over more than `switch` tokens, all keys have other angles, also the first ones. So there are
-    two caches: one for nodes among the first `switch` tokens of the text, and one for nodes after them. The
-    second is filled with the whole text when the first such node comes.
+    When the text exceeds `switch` tokens, the angles of all its keys change, from the first one on. So there
+    are two caches: one for nodes among the first `switch` tokens of the text, and one for nodes after them.
+    The second is filled with the whole text when the first node beyond `switch` is added.
     """
 
     must_catch_up = False
@@ -37,7 +37,7 @@ class SwitchingSession:
 
     @property
     def length(self) -> int:
-        """Committed tokens."""
+        """The number of committed tokens."""
         return len(self._text)
 
     def prefill(self, token_ids: Sequence[int]) -> None:
