@@ -2,9 +2,9 @@
 
 custom_generate    the function that `generate` calls: transformers' own loop, with our tokens
 arguments          the arguments of `generate`, and those that are refused by name
-memory             refuses logits processors that remember their calls
+memory             refuses logits processors whose results depend on earlier calls
 processors         applies logits processors of transformers at every node of a tree
 requests           a run for each row of a batch
 wrapped            wraps a model once, and stores the wrapper with the model for later calls
-output             transformers' own output, with records and their acceptance
+output             transformers' own output, with the record and the acceptance of each row
 """

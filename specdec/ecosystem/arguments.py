@@ -1,8 +1,8 @@
 """The arguments of transformers' `generate`, and those that are refused.
 
 If `custom_generate` is a callable, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
-`tokenizer` and `assistant_tokenizer`, and then lacks the tokenizer for stop strings itself. `hand_over`
-makes transformers pass them on to one callable.
+`tokenizer` and `assistant_tokenizer`, and then lacks the tokenizer for stop strings itself. `hand_over` makes
+transformers pass these arguments on to our callable.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ UNASKED_TOKENS = (None, 20)
 
 
 def hand_over(own: Callable[..., Any]) -> None:
-    """Make `generate` pass on all its arguments to this callable, or to a partial of it."""
+    """Make `generate` pass on all its arguments to the callable `own`, or to a partial of it."""
     extract = GenerationMixin._extract_generation_mode_kwargs
 
     @wraps(extract)
@@ -72,7 +72,7 @@ def hand_over(own: Callable[..., Any]) -> None:
 
 
 def check_supported(config: GenerationConfig, model_kwargs: Mapping[str, Any], synced_gpus: bool) -> None:
-    """ValueError names the first argument of `generate` that would have no effect."""
+    """ValueError names the first argument of `generate` that specdec does not support."""
     for name, allowed in ONLY.items():
         value = getattr(config, name, None)
         if not any(value is each or value == each for each in allowed):
@@ -97,7 +97,7 @@ def _check_model_kwargs(model_kwargs: Mapping[str, Any]) -> None:
 
 
 class Prompt(NamedTuple):
-    """A row of a batch: the token ids of its padding and of its text."""
+    """One prompt of a batch: the token ids of its padding and those of its text."""
 
     padding: list[int]
     text_ids: list[int]
@@ -114,7 +114,7 @@ def _is_given(cache: Any) -> bool:
 
 
 def prompts_of(input_ids: Tensor, model_kwargs: Mapping[str, Any]) -> list[Prompt]:
-    """Padding and text of each row of input_ids [rows, n].
+    """The padding and the text of each prompt (row) in input_ids [rows, n].
 
     ValueError if the attention mask hides anything but padding on the left, or if the position ids of a row
     do not count from 0.

@@ -2,9 +2,9 @@
 
     target.generate(**inputs, custom_generate=specdec.custom_generate, assistant_model=draft, seed=0)
 
-The loop does what transformers' own (`GenerationMixin._sample`) does: it takes one token for each row, then
-calls the stopping criteria and the streamer. The tokens come from a run of each row, which is some tokens
-ahead.
+The loop does what transformers' own (`GenerationMixin._sample`) does: it appends one token to each row of the
+batch, then calls the stopping criteria and the streamer. The tokens come from one run of speculative decoding
+per row, which may be some tokens ahead.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ def custom_generate(
     seed: int | Sequence[int] | None = None,
     **model_kwargs: Any,
 ) -> SpeculativeOutput | Tensor:
-    """Decode inside `generate`. Its arguments keep their meaning, or are refused by name.
+    """Decode inside `generate`, whose arguments keep their meaning or are refused by name.
 
     assistant_model: the draft. draft: another name of it, with which transformers allows
     `num_return_sequences` above 1 and targets with a recurrent state. tokenizer: needed for stop strings, and
     if draft and target score different numbers of tokens. method, topology: as in
-    `specdec.stream`. seed: keys all randomness; seeds of further rows are derived from it, or a list gives
-    one for each row. None draws seeds from torch's generator, so that `transformers.set_seed` applies.
+    `specdec.stream`. seed: determines all randomness. One seed is for the first row, and those of other rows
+    are derived from it; a list has one for each row. None draws seeds from torch's generator, so that
+    `transformers.set_seed` applies.
 
-    Each row of a batch is decoded as if it were alone. Returns the ids [rows, n], padded on the right, or
+    Each row of the batch is decoded as if it were alone. Returns the ids [rows, n], padded on the right, or
     with `return_dict_in_generate` a `SpeculativeOutput`. A ValueError names an argument that is not
     supported.
     """
@@ -91,7 +92,7 @@ hand_over(custom_generate)
 class _Loop:
     """transformers' loop over the tokens of all rows.
 
-    scores, logits: lists with an entry [rows, vocabulary] for each token.
+    scores, logits: tuples with an entry [rows, vocabulary] for each new token; None if not wanted.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class _Loop:
         self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
 
     def run(self, input_ids: Tensor, limit: int) -> Tensor:
-        """Decode, and return the ids [rows, n] of prompts and texts. limit: the largest n."""
+        """Decode; return the ids [rows, n] of the prompts with their new tokens. limit: the largest n."""
         unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
         while unfinished.any() and input_ids.shape[1] < limit:
             needed = unfinished if self._pad is not None else torch.ones_like(unfinished)
@@ -143,7 +144,7 @@ def _draft(
     draft: PreTrainedModel | None,
     config: GenerationConfig,
 ) -> PreTrainedModel | None:
-    """The draft model, or None if there is none to use. ValueError if several arguments name a draft."""
+    """The draft model, or None if there is no draft to use. ValueError if several arguments name a draft."""
     given = {
         "assistant_model": assistant_model,
         "draft": draft,
@@ -163,13 +164,13 @@ def _only_one(given: Mapping[str, Any], what: str) -> str | None:
 
 
 def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
-    """The tokens that end a text."""
+    """The ids of all tokens that end a text, from the stopping criteria."""
     listed = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
     return frozenset(token_id for ids in listed for token_id in torch.as_tensor(ids).flatten().tolist())
 
 
 def _limit(config: GenerationConfig, context_length: int, prompt_length: int) -> int:
-    """The largest number of tokens in a row, its prompt and its padding included."""
+    """The largest length of a row in tokens, including its prompt and its padding."""
     if prompt_length >= min(config.max_length, context_length):
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens with its padding, max_length is {config.max_length:,} "
@@ -183,7 +184,7 @@ def _limit(config: GenerationConfig, context_length: int, prompt_length: int) ->
 def _topology(
     topology: Topology | ContextTree | str | None, config: GenerationConfig, draft: PreTrainedModel | None
 ) -> Topology | ContextTree | str | None:
-    """The tree to draft; ValueError if several arguments name one.
+    """The tree that is drafted; ValueError if several arguments name one.
 
     If no argument names one, the draft's generation configuration may give a number of tokens, as in
     transformers.

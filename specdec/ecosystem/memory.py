@@ -1,10 +1,10 @@
-"""Detects logits processors that remember their calls. They would silently give wrong texts.
+"""Detects logits processors whose results depend on earlier calls. They would silently give wrong texts.
 
-Drafting asks a processor about texts that are not continued. Drafting and verification therefore ask a copy
-of the processor. The processor itself is asked about the committed texts alone, once each and in their order,
-as in plain decoding. Before a round's tokens are given out, the copy and the processor must have given equal
-answers. Copy and processor may share state, for example in a module's variable, which would change both
-answers equally. The copy is therefore also asked again about a text from before the round.
+Drafting calls a processor on texts that are later rejected. Drafting and verification therefore call a copy
+of the processor. The processor itself is called on the committed texts alone, once each and in their order,
+as in plain decoding. Before a round's tokens are returned, the copy and the processor must have given equal
+results. Copy and processor may share state, for example in a module's variable, which would change both
+results equally. The copy is therefore also called again on a text from before the round.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Process = Callable[[Sequence[int], Tensor], Tensor]
 """Maps a text and the logits [vocabulary] after it to processed logits, float32 [vocabulary]."""
 
 _DEPTH = 5
-"""Number of levels of nested objects in which models are searched."""
+"""How many levels of nested objects are searched for models."""
 
 
 class Watched:
-    """A `Process` for drafts, with a check that its answers about committed texts equal those of plain
-    decoding.
+    """A `Process` for speculative decoding. It checks that its results on committed texts equal those of
+    plain decoding.
 
-    ahead: the processing by copies of the processors. plain: the processing by the processors themselves.
-    names: those of the processors, for the message of an error.
+    ahead: processing by copies of the processors. plain: processing by the processors themselves. names: the
+    processors' names, for error messages.
     """
 
     def __init__(self, ahead: Process, plain: Process, names: str):
@@ -37,19 +37,19 @@ class Watched:
         self._known: tuple[list[int], Tensor, Tensor] | None = None  # text, logits and answer
 
     def __call__(self, text: Sequence[int], logits: Tensor) -> Tensor:
-        """Processed logits [vocabulary] after a text that may not be continued."""
+        """Processed logits [vocabulary] after a text that may be rejected later."""
         answer = self._ahead(text, logits)
         if self._known is None:  # the first text is the prompt, before anything was drafted
             self._known = list(text), logits.clone(), answer.clone()
         return answer
 
     def check(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Compare the answer that decided a committed token, [vocabulary], with that of plain decoding."""
+        """Compare the processed logits [vocabulary] that decided a token with those of plain decoding."""
         if not _equal(self._plain(text, logits), answer):
             self._refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Ask again about a text from before the round. The arguments give the text for the next time."""
+        """Process the text from before the round again and compare. Then remember the given text."""
         assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
@@ -69,7 +69,8 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 def isolated(processor: Any) -> Any:
-    """A copy that shares no state with the processor: variables of its functions are copied, models are not.
+    """A copy of a processor that shares no state with it. Its functions' variables are copied, models are
+    not.
 
     ValueError if the processor can't be copied, as is often so with objects of other languages.
     """
@@ -95,7 +96,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """The function with its own copies of the variables that it closes over, if there are any."""
+    """A copy of the function with own copies of the variables that it closes over, if there are any."""
     if id(function) in memo:
         return memo[id(function)]
     cells = tuple(CellType() for _ in function.__closure__ or ())
@@ -110,7 +111,7 @@ def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionTy
 
 
 def _share_models(value: Any, memo: dict[int, Any], depth: int = 0) -> None:
-    """Register the models that an object holds as their own copies, so that they are not copied."""
+    """Register the models inside an object as their own copies, so that deepcopy does not copy them."""
     if isinstance(value, torch.nn.Module):
         memo[id(value)] = value
     if depth == _DEPTH or isinstance(value, str | bytes | int | float | Tensor | type | torch.nn.Module):

@@ -1,4 +1,4 @@
-"""The result of `generate`: transformers' own output, with the records of decoding and their acceptance."""
+"""The result of `generate`: transformers' own output, with the record and the acceptance of each row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specdec.trace import Acceptance, Generation
 
 @dataclass
 class SpeculativeOutput(GenerateDecoderOnlyOutput):
-    """`GenerateDecoderOnlyOutput`, with a record and its acceptance for each row.
+    """`GenerateDecoderOnlyOutput` with a record of decoding and the acceptance for each row.
 
     generations: the `specdec.Generation` of each row, without texts. acceptance: counted from these records.
     Both may include some tokens after the end of a row that a stopping criterion ended.
@@ -26,7 +26,7 @@ class SpeculativeOutput(GenerateDecoderOnlyOutput):
     def of(
         cls, sequences: Any, scores: Any, logits: Any, generations: Sequence[Generation]
     ) -> SpeculativeOutput:
-        """The output with these records and their acceptance."""
+        """The output with these records, and with the acceptance counted from them."""
         return cls(
             sequences=sequences,
             scores=scores,

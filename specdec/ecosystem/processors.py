@@ -1,8 +1,8 @@
 """Logits processors of transformers, applied at every node of a tree.
 
-A processor depends on the text before a token. At a node this text is the text so far and the tokens from the
-root to the node. `ProcessedModel` takes the place of a model in a pair, and its sessions return processed
-logits. Draft and target therefore race with the distributions from which transformers would sample.
+A processor depends on the text before a token. At a node, it is the text so far and the tokens from the root
+to the node. `ProcessedModel` replaces a model of a pair. Its sessions return processed logits. Draft and
+target therefore race with the distributions from which transformers would sample.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _WITH_MEMORY = {
     known.UnbatchedClassifierFreeGuidanceLogitsProcessor: "guidance_scale",
     known.SynthIDTextWatermarkLogitsProcessor: "watermarking_config",
 }
-"""Processors that depend on earlier calls, and the argument of `generate` that adds each."""
+"""Processors whose results depend on earlier calls, and the argument of `generate` that adds each."""
 _BY_INDEX = (
     known.PrefixConstrainedLogitsProcessor,
     known.EncoderRepetitionPenaltyLogitsProcessor,
     known.EncoderNoRepeatNGramLogitsProcessor,
 )
-"""Processors of transformers that treat a row by its index in the batch."""
+"""Processors of transformers that treat a prompt by its index (row) in the batch."""
 NATIVE = (
     known.TemperatureLogitsWarper,
     known.TopKLogitsWarper,
     known.TopPLogitsWarper,
     known.LogitNormalization,
 )
-"""The processors that `Sampling` replaces, in the order in which it applies them. The last one does not
-change the distribution."""
+"""The processors that `Sampling` replaces, in the order in which it applies them. `LogitNormalization` does
+not change the distribution."""
 
 
 def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Sampling | None:
@@ -63,14 +63,14 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
 
 
 def _filters_otherwise(warper: Any) -> bool:
-    """Whether a warper keeps a least number of tokens, or gives removed tokens another score than -inf."""
+    """Whether a warper keeps a minimum number of tokens, or gives removed tokens another score than -inf."""
     most_kept = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
     return most_kept or getattr(warper, "filter_value", -math.inf) != -math.inf
 
 
 def check_processors(processors: LogitsProcessorList) -> None:
-    """ValueError if a processor of transformers depends on anything but the text. `memory` finds such ones of
-    the user."""
+    """ValueError if a processor of transformers depends on anything but the text. For processors of the user,
+    `memory` finds this out."""
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(
@@ -86,8 +86,8 @@ def _is_known(processor: Any) -> bool:
 
 
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
-    """The processors of each row, as if the row were alone. They see the row's padding, as in
-    transformers."""
+    """For each row of the batch, a function that applies all processors as if the row were alone. They see
+    the row's padding, as in transformers."""
     rows = len(prompts)
     plain = [_process_of_row(processors, row, rows, each.padding) for row, each in enumerate(prompts)]
     if all(map(_is_known, processors)):
@@ -126,13 +126,13 @@ def _of_row(processor: Any, row: int) -> Any:
 
 
 class ProcessedModel:
-    """A model whose logits are processed before anything is drafted from or verified with them.
+    """A model whose logits are processed before they are used for drafting or verification.
 
     process: processes the logits; None leaves them as they are. eos_ids: tokens that end a text if they come
-    after the prompt, which has prompt_length tokens. No text that continues after one of them is ever used,
-    and the processors are not asked about it. scored: if it is a list, the raw logits that decided each token
-    of the text are added to it, [vocabulary] each. watched: checks the answers about every committed text
-    before its token is given out; for the target alone.
+    after the prompt, which has prompt_length tokens. Texts that continue after such a token are never used,
+    so the processors are not called on them. scored: a list to which the raw logits [vocabulary] that decided
+    each token are added; or None. watched: checks the processed logits of every committed text before its
+    token is returned; for the target only.
     """
 
     def __init__(
@@ -152,16 +152,16 @@ class ProcessedModel:
 
     @property
     def arithmetic(self) -> str:
-        """How logits are computed, before they are processed."""
+        """How the model computes logits, before they are processed."""
         return getattr(self.model, "arithmetic", "")
 
     def session(self) -> Session:
-        """A new empty cache."""
+        """A new session with an empty cache; its forward passes return processed logits."""
         return _ProcessedSession(self)
 
 
 class _ProcessedSession:
-    """A session that knows the text before each of its nodes."""
+    """A session of a `ProcessedModel`. It knows the text before each of its nodes."""
 
     def __init__(self, model: ProcessedModel):
         self._model, self._session = model, model.model.session()
@@ -172,21 +172,21 @@ class _ProcessedSession:
 
     @property
     def length(self) -> int:
-        """Committed tokens."""
+        """The number of committed tokens."""
         return self._session.length
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the model's session must process committed tokens first."""
+        """Whether the next round should draft nothing; see `Session.must_catch_up`."""
         return self._session.must_catch_up
 
     def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the text."""
+        """Append tokens to the committed text."""
         self._session.prefill(token_ids)
         self._text += token_ids
 
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Processed logits [n, vocabulary] after each of these new pending nodes."""
+        """Add n pending nodes; return the processed logits [n, vocabulary] after each."""
         logits = self._session.forward(token_ids, parents)
         first = len(self._paths)
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):

@@ -1,4 +1,4 @@
-"""The runs of a batch's rows; each run may be some tokens ahead of what `generate` has asked for."""
+"""The runs for the rows of a batch. Each run may be some tokens ahead of those that `generate` has taken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from specdec.trace import Generation
 class Wanted(NamedTuple):
     """The settings with which the rows of a batch are decoded.
 
-    drafter: replaces the draft model. seeds: one for each row. scored: keep the logits of all tokens.
+    drafter: "model" for the draft model, or its replacement. seeds: one for each row. scored: whether the
+    logits of all tokens are kept.
     """
 
     method: str
@@ -43,8 +44,8 @@ class Wanted(NamedTuple):
 class Rows:
     """One run for each row of a batch, and the tokens of each run that the caller has not taken yet.
 
-    If a `Sampling` has the distribution of the processors, all rows share their forward passes. Otherwise
-    each node's logits go through the processors of its row, and rows decode one by one.
+    If a `Sampling` gives the same distribution as the processors, all rows share their forward passes.
+    Otherwise each node's logits go through the processors of its row, and rows decode one by one.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Rows:
         return [run.generation for run in self._runs]
 
     def next_tokens(self, needed: Sequence[int]) -> list[int]:
-        """The next token of each row marked in `needed`; 0 for the others, whose runs this call ends."""
+        """The next token of each row marked in `needed`; 0 for all others, whose runs this call ends."""
         for row, run in enumerate(self._runs):
             if not needed[row]:
                 self._end(run)
@@ -96,7 +97,7 @@ class Rows:
         return torch.stack([nothing if logits is None else logits for logits in rows])
 
     def _advance(self, rows: Sequence[int]) -> None:
-        """Decode a round of these rows, and of all rows that share forward passes with them."""
+        """Decode one round of these rows. Rows that share forward passes with them advance as well."""
         if self._batch is None:
             rounds = {id(self._runs[row]): next(self._runs[row]) for row in rows}
         else:
@@ -119,7 +120,7 @@ class Rows:
     def _pair_of_row(
         self, pair: ModelPair, row: int, process: Process | None, prompt_length: int
     ) -> ModelPair:
-        """The pair with the processors of this row."""
+        """The pair of models whose logits go through the processors of this row."""
         processed = copy(pair)
         scored = None if self._scored is None else self._scored[row]
         watched = process if isinstance(process, Watched) else None
@@ -132,7 +133,7 @@ class Rows:
 def _topology(
     pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, wanted: Wanted
 ) -> Topology | ContextTree:
-    """The tree for all rows. "auto" chooses it with those processors that `Sampling` replaces."""
+    """The tree for all rows. "auto" chooses it with only those processors that `Sampling` can replace."""
     known = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
     nearest = native_sampling(known, wanted.do_sample) or Sampling()
     return Run(pair, prompt.text_ids, _settings(wanted, nearest, 0), wanted.topology).topology

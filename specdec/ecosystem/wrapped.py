@@ -1,8 +1,8 @@
-"""Models of transformers, wrapped for decoding once and stored with the model.
+"""Wraps models of transformers for decoding. A wrapper is made once and stored with the model.
 
-Wrapping a model checks its abilities, which takes longer than a short text. A model whose weights have
-changed since then is wrapped again. The wrapper is deleted with the model, and is left out when the model is
-copied or pickled.
+Wrapping a model runs its self-check, which takes longer than decoding a short text. A model whose weights
+have changed since then is wrapped again. The wrapper is deleted with the model, and is left out when the
+model is copied or pickled.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _NAME = "_specdec_wrapped"
 class _Wrapped:
     """A wrapped model, and the measurements of `auto` with each draft.
 
-    weights: as `_weights` described them when it was wrapped.
-    over_target_ids: the last draft with another tokenizer that was made from it, after the tokenizers and the
-    number of target ids for which it was made. A copy or a pickle of this object is None.
+    weights: the result of `_weights` when the model was wrapped. over_target_ids: if the model is a draft
+    with another tokenizer, (target's tokenizer, its own tokenizer, number of target ids, the model made for
+    these). A copy or a pickle of this object is None.
     """
 
     def __init__(self, module: PreTrainedModel):
@@ -47,9 +47,9 @@ def wrapped_pair(
 ) -> ModelPair:
     """The pair of these models; its texts end with `eos_ids`. ValueError as from `ModelPair`.
 
-    As in transformers, the target's distribution is over all tokens that it scores. The tokenizer says how
-    many of them are tokens. It is needed if draft and target score different numbers, or if the draft has
-    another tokenizer, `draft_tokenizer`.
+    As in transformers, the target's distribution is over all tokens that it scores. The tokenizer tells how
+    many of these are real tokens. It is needed if draft and target score different numbers, or if the draft
+    has another tokenizer, `draft_tokenizer`.
     """
     wrapped = _wrapped(target)
     draft_model = None if draft is None else _drafting(wrapped.model, draft, tokenizer, draft_tokenizer)
@@ -70,8 +70,8 @@ def wrapped_pair(
 
 
 def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any) -> Model:
-    """The draft over the target's ids. Matching two vocabularies takes long, so the last match is
-    remembered."""
+    """The draft model, made to score the target's ids. As matching vocabularies takes long, the last result
+    is remembered."""
     wrapped = _wrapped(draft)
     before, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
     if before is None or any(a is not b and a != b for a, b in zip(before, made_for, strict=False)):
@@ -89,7 +89,7 @@ def _wrapped(module: PreTrainedModel) -> _Wrapped:
 
 
 def _weights(module: PreTrainedModel) -> list[tuple[Any, ...]]:
-    """Address, dtype and number of in-place changes of each weight. Writes to `.data` are not counted."""
+    """Address, dtype and number of in-place changes of each weight. Changes via `.data` are not counted."""
     return [
         (weight.data_ptr(), weight.dtype, -1 if weight.is_inference() else weight._version)
         for weight in module.parameters()
