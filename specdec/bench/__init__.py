@@ -2,8 +2,8 @@
 
 contestants   transformers' generate (autoregressive, assisted, prompt lookup) and ours
 servers       a running llama-server
-field         the choice of the contestants' settings, by short trials
-measure       all contestants in turn on the same prompts, so that other work slows all alike
+field         chooses the contestants' settings by short trials
+measure       runs all contestants in turn on the same prompts, so that other work slows all alike
 report        medians, paired ratios with intervals, and the tables
 bandwidth     the speed of plain decoding as a share of what memory allows
 command       the options, the run, the table and the JSON

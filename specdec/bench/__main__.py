@@ -1,4 +1,4 @@
-"""`python -m specdec.bench`."""
+"""Runs the command `python -m specdec.bench`."""
 
 from specdec.commands import ended
 

@@ -1,4 +1,4 @@
-"""Plain decoding as a share of the memory bandwidth, since each token reads all of the target's weights."""
+"""Computes which share of the memory bandwidth plain decoding uses. Each token reads all of the weights."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from specdec.pair import ModelPair
 BYTES = 1 << 28
 """Bytes of the copied tensor, more than the caches of a processor or a GPU hold."""
 COPIES, TIMES = 4, 3
-"""Number of copies that are timed together, and number of repetitions. While one copy runs, the next is
-launched, so that launching takes no time of its own."""
+"""How many copies are timed together, and how often this is repeated. While one copy runs, the next is
+launched, so that launching takes no extra time."""
 
 Limits = dict[str, dict[str, float]]
 
 
 def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) -> Limits:
-    """The limits of the contestants that decode plainly, by name.
+    """Speed limits of the contestants that decode plainly, by name.
 
-    `bandwidth` is the speed of a copy in memory, in bytes per second. `tokens_per_second` is the rate that it
-    allows if a token reads the weights alone, without keys and values. pairs: by dtype.
+    `bandwidth` is the speed of a copy in memory, in bytes per second. `tokens_per_second` is the rate that
+    this bandwidth allows if a token reads only the weights, not the keys and values. pairs: by dtype.
     """
     result = {}
     for each in contestants:
@@ -42,7 +42,8 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
 
 
 def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows, each with its `bandwidth_share` if it has a limit: the rate as a share of the limit.
+    """The rows of the table. Each with a limit gets a `bandwidth_share`: tokens per second divided by the
+    limit.
 
     Rates include the prefill.
     """
@@ -55,7 +56,7 @@ def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str
 
 
 def sentence(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
-    """A sentence with the shares."""
+    """A sentence with the bandwidth and the share of each contestant that decodes plainly."""
     speeds = {name: f"{limit['bandwidth'] / 1e9:,.0f} GB/s" for name, limit in limits.items()}
     shares = {row["name"]: f"{100 * row['bandwidth_share']:.0f}%" for row in rows if row["name"] in limits}
     parts = (f"{name} {share} of {speeds[name]}" for name, share in shares.items())
@@ -65,7 +66,7 @@ def sentence(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
 def bytes_per_token(model: Any) -> int:
     """Bytes of weights that a forward pass of transformers' model for one token reads.
 
-    These are all weights, but only one row of an untied embedding.
+    These are all weights, except that only one row of an untied embedding is read.
     """
     module = model.module
     embedding, head = module.get_input_embeddings().weight, module.get_output_embeddings().weight
@@ -76,7 +77,7 @@ def bytes_per_token(model: Any) -> int:
 def bandwidth(device: torch.device, threads: int) -> float:
     """Bytes per second that a large copy on a device reads and writes.
 
-    threads: number of torch's threads, also after this call.
+    threads: the number of torch's threads during and after this call.
     """
     torch.set_num_threads(threads)
     # Ones, because the system may not back pages of zeros with memory.

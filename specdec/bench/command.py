@@ -35,9 +35,9 @@ from specdec.shipped import CODER, PROMPTS, QUESTIONS
 RANDOM_PROMPT = 16
 """Number of tokens in the prompts of a pair without a tokenizer."""
 TRIAL_SEED = 1 << 20
-"""Seeds of trials are far from the seeds of the measurement."""
+"""The first seed of trials, far from the seeds of the measurement."""
 Loaded = tuple[dict[str, ModelPair], dict[str, Any]]
-"""The same pair by dtype, and a description of it."""
+"""The same pair in several dtypes, by name of the dtype; and a description of the pair."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,10 +99,10 @@ def show(result: dict[str, Any]) -> None:
 
 
 class Contest(NamedTuple):
-    """The contestants, with the settings that trials found best, and the texts that they write.
+    """The contestants, with the settings that trials found best, and the texts that they generate.
 
-    pairs: the same pair by dtype. about: a description of the pair. tried: tokens per second in the trials.
-    trial, jobs: the texts of the trials and of the comparison.
+    pairs: the same pair of models in several dtypes. about: a description of the pair. tried: tokens per
+    second in the trials. trial, jobs: the texts of the trials and of the comparison.
     """
 
     pairs: dict[str, ModelPair]
@@ -117,9 +117,9 @@ class Contest(NamedTuple):
 def prepared(
     options: argparse.Namespace, load: Callable[[argparse.Namespace], Loaded] | None = None
 ) -> Contest:
-    """Load the pairs, try settings of all contestants, and run each once.
+    """Load the pairs, try settings of all contestants, and run each contestant once.
 
-    load: replaces `loaded`. ValueError names an invalid option.
+    load: replaces the function `loaded`. ValueError names an invalid option.
     """
     # transformers says at every call that it takes settings from a model's config
     logging.set_verbosity_error()
@@ -142,7 +142,7 @@ def prepared(
 
 
 def compared(contest: Contest) -> dict[str, Any]:
-    """The figures of a contest, as `--json` writes them."""
+    """Run the comparison and return all its figures, which `--json` writes."""
     limits = bandwidth.limits(contest.contestants, contest.pairs)
     loads: list[float] = []
 
@@ -184,7 +184,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _tried(name: str, text: str, smoke: bool) -> list[int]:
-    """The numbers of an option of transformers' drafts; none for 0."""
+    """The numbers k that an option for transformers' drafts lists; an empty list for "0"."""
     if text == "0":
         return []
     return [2] if smoke else numbers(name, text)
@@ -200,7 +200,7 @@ def _threads(text: str, device: str) -> list[int]:
 
 
 def numbers(name: str, text: str) -> list[int]:
-    """The numbers of an option. ValueError names the option if they are no numbers of at least 1."""
+    """The numbers in an option, such as "1,2". ValueError names the option if one is not at least 1."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError(f"{name} = {text!r} is not a list of numbers of at least 1, such as 1,2")
@@ -208,12 +208,12 @@ def numbers(name: str, text: str) -> list[int]:
 
 
 def device_of(options: argparse.Namespace) -> str:
-    """The device as `load_pair` takes it: the option, but "cpu" for "auto" without a GPU."""
+    """The device for `load_pair`: that of the option, but "cpu" if it is "auto" and there is no GPU."""
     return options.device if options.device != "auto" or torch.cuda.is_available() else "cpu"
 
 
 def loaded(options: argparse.Namespace) -> Loaded:
-    """The pair in every dtype that is tried, and a description of the pair."""
+    """The pair in every dtype that is tried, by name of the dtype; and a description of the pair."""
     pairs = {
         name: without_end(load_with_progress(options, "stories", device=device_of(options), dtype=name))
         for name in dtypes(options)
@@ -224,7 +224,7 @@ def loaded(options: argparse.Namespace) -> Loaded:
 
 
 def dtypes(options: argparse.Namespace) -> list[str]:
-    """The dtypes of the target that are tried."""
+    """Names of the dtypes of the target that are tried."""
     if options.dtype != "auto":
         return [options.dtype]
     if CODER in (options.pair, options.target):
@@ -233,7 +233,7 @@ def dtypes(options: argparse.Namespace) -> list[str]:
 
 
 def described(options: argparse.Namespace, pair: ModelPair) -> dict[str, Any]:
-    """Sizes of the pair and the draft's dtype."""
+    """The pair's vocabulary size, numbers of parameters, and the draft's dtype."""
     models: dict[str, Any] = {"target_parameters": pair.target, "draft_parameters": pair.draft}
     sizes = {name: model and model.module.num_parameters() for name, model in models.items()}
     draft_dtype = options.draft_dtype or "the target's"
@@ -252,7 +252,7 @@ def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[l
 
 
 def prompts_of(path: Path) -> list[str]:
-    """The prompts in the lines of a file, where `\\n` is a line break. ValueError if it can't be read."""
+    """The prompts in a file, one per line, with `\\n` for a line break. ValueError if it can't be read."""
     try:
         return [line.replace("\\n", "\n") for line in path.read_text().splitlines() if line.strip()]
     except OSError as error:

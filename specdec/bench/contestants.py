@@ -26,7 +26,7 @@ STAGES = ("draft", "target", "verify", "rest")
 
 
 class Workload(NamedTuple):
-    """A text to generate."""
+    """A text to generate: its prompt, its seed, and the number of new tokens."""
 
     prompt_ids: list[int]
     seed: int
@@ -34,10 +34,10 @@ class Workload(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A timed run.
+    """The result of a timed run.
 
     stages: seconds by stage, or None if measuring them would slow the run. cpu_seconds: processor time of all
-    threads, or None if another process decodes. paths: the draft tree if there was one.
+    threads, or None if another process decodes. paths: the draft tree if the run had a single one.
     """
 
     seconds: float
@@ -98,7 +98,7 @@ def without_end(pair: ModelPair) -> ModelPair:
 def ours(
     pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling, **options: Any
 ) -> Callable[[Workload], Sample]:
-    """Our decoder on a topology. "auto" measures on its first use, which is not timed.
+    """A function that decodes with specdec along a topology. "auto" measures at its first, untimed use.
 
     options: further arguments of `generate`.
     """
@@ -123,7 +123,7 @@ def ours(
 
 
 def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Workload], Sample]:
-    """transformers' `generate` on the target; `options` choose assisted generation or prompt lookup."""
+    """A function that runs transformers' `generate`. options: choose assisted generation or prompt lookup."""
     model: Any = cast(Any, pair.target).module
     draft = options.get("assistant_model")
     arguments = {"do_sample": True} | asdict(sampling) if sampling.temperature else {"do_sample": False}
@@ -150,7 +150,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
 
 
 def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
-    """transformers' assisted generation with k drafted tokens in every round."""
+    """A function that runs transformers' assisted generation with k drafted tokens in every round."""
     arguments = assisting(pair)
     run = theirs(pair, sampling, **arguments)
 
@@ -162,12 +162,12 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload]
 
 
 def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
-    """transformers' prompt lookup, which drafts copies from the text so far."""
+    """A function that runs transformers' prompt lookup, which copies k tokens from the text so far."""
     return theirs(pair, sampling, prompt_lookup_num_tokens=k)
 
 
 def now(device: torch.device) -> float:
-    """A clock in seconds, read after a GPU has finished all launched work."""
+    """The time in seconds, read after a GPU has finished all launched work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

@@ -1,4 +1,4 @@
-"""Chooses each contestant's dtype, number of threads and k: the fastest in a short trial."""
+"""Chooses the dtype, number of threads and k of each contestant: the fastest ones in a short trial."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Make = Callable[[ModelPair, Sampling, int], Run]
 class Field:
     """The settings to choose from.
 
-    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: numbers of
-    drafted tokens to try for transformers' assisted generation and prompt lookup, none to leave them out.
-    sequences, optimal: the k of our fixed trees. methods: our methods that draft. drafters: our drafters,
-    each on all trees. jobs: the texts of the trials.
+    pairs: the same pair of models in several dtypes. threads: numbers of threads to try. assisted_k,
+    lookup_k: numbers of drafted tokens to try for transformers' assisted generation and prompt lookup; an
+    empty list leaves one out. sequences, optimal: the k of our fixed trees. methods: our methods that draft.
+    drafters: our drafters, each on all trees. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -48,7 +48,7 @@ class Field:
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
-    """The contestants, transformers' plain decoding first, and the tokens per second of all candidates."""
+    """The contestants, first transformers' plain decoding; and all candidates' tokens per second."""
     tried: dict[str, dict[str, float]] = {}
 
     def best(name: str, kind: str, candidates: Mapping[str, Candidate]) -> Contestant:
@@ -79,7 +79,7 @@ def _drafting(
 ) -> list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]]:
     """The contestants of transformers that draft: name, function, k to try, and pairs.
 
-    dtype: the fastest for plain decoding.
+    dtype: the fastest one for plain decoding.
     """
     if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
         say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
@@ -93,7 +93,7 @@ def _drafting(
 
 
 def _on_threads(field: Field, make: Callable[[ModelPair], Run]) -> dict[str, Candidate]:
-    """The candidates that `make` gives in each dtype and on each number of threads."""
+    """A candidate for each dtype and each number of threads. make: returns the function that decodes."""
     return {
         f"{dtype}, {n} thread(s)": (dtype, n, make(pair))
         for dtype, pair in field.pairs.items()
@@ -124,7 +124,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
 
 
 def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Method], Any]:
-    """Topologies by (name, method)."""
+    """The topologies of one of our methods, by (name in the table, method)."""
     rates = measure_acceptance(pair, field.jobs[0].prompt_ids, method=method, **asdict(field.sampling))
     trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in field.sequences}
     if pair.target.capability == pair.drafting.capability == "tree":

@@ -1,4 +1,4 @@
-"""Run all contestants in turn on the same prompts, so that other work on the machine slows all of them
+"""Runs all contestants in turn on the same prompts, so that other work on the machine slows all of them
 equally."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specdec.bench.contestants import Contestant, Sample, Workload
 
 Samples = dict[str, list[Sample]]
 Candidate = tuple[str, int, Callable[[Workload], Sample]]
-"""A dtype, a number of threads, and the function that decodes."""
+"""A setting in a trial: a dtype, a number of threads, and the function that decodes."""
 Name = TypeVar("Name", bound=Hashable)
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -26,7 +26,7 @@ def interleaved(
     jobs: Sequence[Workload],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Samples:
-    """Samples by name, each list in the order of the jobs. The contestants' order rotates from job to job."""
+    """Samples by contestant's name, in the order of the jobs. Contestants' order rotates from job to job."""
     samples: Samples = {each.name: [] for each in contestants}
     for i, job in enumerate(jobs):
         start = i % len(contestants)
@@ -44,7 +44,7 @@ def run(contestant: Contestant, job: Workload) -> Sample:
 
 
 def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
-    """Peak memory in bytes by name, of one more run of each contestant: of the whole process, or of the GPU.
+    """Peak memory in bytes, by contestant's name, during one more run: of the whole process, or of the GPU.
 
     The models of all contestants are in memory, so only the differences are meaningful. A server has no
     figure.
@@ -62,7 +62,7 @@ def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device
 def fastest(
     kind: str, candidates: Mapping[str, Candidate], jobs: Sequence[Workload]
 ) -> tuple[Contestant, dict[str, float]]:
-    """The candidate with the most tokens per second in a short trial, and all median rates by name.
+    """The candidate with the most tokens per second in a short trial, and all candidates' median rates.
 
     A single candidate needs no trial.
     """
@@ -79,8 +79,8 @@ def fastest(
 def least_seconds(
     work: Mapping[Name, Callable[[], object]], times: int, clock: Callable[[], float]
 ) -> dict[Name, float]:
-    """The least seconds of each piece of work, by name. The pieces take `times` turns. clock: returns the
-    time in seconds."""
+    """For each piece of work, by name, the seconds of its fastest run. All pieces are run in turn, `times`
+    times. clock: returns the time in seconds."""
     least = dict.fromkeys(work, float("inf"))
     for _ in range(times):
         for name, run_once in work.items():

@@ -1,7 +1,7 @@
 """The rows and tables of a benchmark.
 
-On a shared machine single times have long tails. Figures are therefore medians, and ratios compare pairs of
-runs.
+On a shared machine, single times have long tails. Figures are therefore medians, and ratios compare paired
+runs: the same prompt and repeat.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESAMPLES = 2000
 
 
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
-    """One row of plain values for each contestant. Times are in milliseconds, memory is in bytes."""
+    """One table row for each contestant, as plain values. Times are in milliseconds, memory in bytes."""
     baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
     times = {name: [s.seconds for s in runs] for name, runs in samples.items()}
     cpu_times = {
@@ -69,7 +69,7 @@ def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table, which is also readable in a terminal."""
+    """The rows as a Markdown table that is readable in a terminal, too."""
     head = [
         "",
         "tokens/s",
@@ -108,7 +108,7 @@ def _ratio(ratio: Mapping[str, float] | None) -> str:
 
 
 class Ratio(NamedTuple):
-    """A ratio of speeds with its 95% interval, which is NaN for a single pair."""
+    """A ratio of speeds and its 95% interval. The interval's ends are NaN for a single pair of runs."""
 
     value: float
     low: float

@@ -1,11 +1,10 @@
-"""A running `llama-server` (llama.cpp) as a contestant, which holds the same weights as the pair's target.
+"""A running `llama-server` (llama.cpp) as a contestant. It must have the same weights as the pair's target.
 
     llama-server -m target.gguf -md draft.gguf --spec-type draft-simple --port 8080
     python -m specdec.bench --target smollm2 --chat --server drafting=http://127.0.0.1:8080
 
 The server gets the prompt's token ids, and samples with temperature, top-k and top-p alone. Its own options
-decide how it drafts. The time is measured over a whole request, as it is over a whole call for the other
-contestants.
+decide how it drafts. The time is that of a whole request; for other contestants it is that of a whole call.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LONGEST = 600.0
 
 
 def server(option: str, sampling: Sampling, threads: int) -> Contestant:
-    """The contestant of an option NAME=URL. ValueError if the option has another form.
+    """The contestant for an option NAME=URL. ValueError if the option has another form.
 
     threads: the number of our threads, which the table shows; the server has its own number.
     """
