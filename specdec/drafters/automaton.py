@@ -11,11 +11,11 @@ _COUNTED = 64
 
 @dataclass(eq=False, slots=True)
 class Occurring:
-    """A state of the automaton: strings that end at the same places of the text.
+    """A state of the automaton: all strings of tokens that end at the same places of the text.
 
     length: the length of the longest of these strings. shorter: the state of its longest suffix that ends at
     more places; None for the empty string. next: the state after one more token, by token. count: the number
-    of places. last, before: the last place and the one before it, as indices into the text; -1 for none.
+    of these places. last, before: the last place and the one before, as indices into the text; -1: none.
     """
 
     length: int
@@ -33,7 +33,7 @@ class SuffixAutomaton:
     it repeats a few tokens hundreds of times. Its shorter strings then keep smaller counts and earlier
     places.
 
-    whole: the state of the text itself, whose `shorter` holds the longest suffix that occurred before.
+    whole: the state of the text itself; its `shorter` has the longest suffix that occurred before.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class SuffixAutomaton:
             self.extend(token_id)
 
     def after(self, match: Occurring) -> Iterator[int]:
-        """Yields, without end, the tokens that followed the last occurrence but one of these strings.
+        """Yields, without end, the tokens that followed the second to last occurrence of these strings.
 
         A copy that reaches the text's end continues with the tokens it has copied.
         """
@@ -81,7 +81,7 @@ class SuffixAutomaton:
 
 
 def _of_length(state: Occurring, token_id: int) -> Occurring:
-    """The state whose longest string is that of `state` plus this token.
+    """The state whose longest string is the longest string of `state` plus this token.
 
     It is split off from another state if it does not exist.
     """

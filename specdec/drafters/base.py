@@ -16,21 +16,21 @@ class Drafter(Protocol):
     """The drafter of one run."""
 
     def prompt_session(self, length: int) -> Session | None:
-        """The draft model's session, which processes a prompt of this length; None if there is no model, or
-        its context leaves no room to draft after the prompt."""
+        """The draft model's session, which can process a prompt of this length. None if there is no draft
+        model, or if its context leaves no room to draft after the prompt."""
 
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Draft a tree after the text: this topology, cut to this depth, with the noise of the round. A draft
-        model also cuts it to the room in its context.
+        """Draft a tree after the text, with the noise of the round: the topology, cut to `depth` levels. A
+        draft model also cuts it to the room in its context.
 
         The last token of the text is the tree's root. topology: a `Topology`, or the `ContextTree` from which
         the drafter grows a tree.
         """
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keep the accepted rows of the last drafted tree, from the root's child downwards."""
+        """Keep the accepted nodes of the last tree. rows: their row numbers, from the root's child on."""
 
 
 class NoDrafter:
@@ -47,7 +47,7 @@ class NoDrafter:
         depth: int,  # noqa: ARG002
         noise: PositionNoise,  # noqa: ARG002
     ) -> Requesting[Drafted]:
-        """The tree with the root alone."""
+        """The tree with only the root, the last token of the text."""
         yield from ()
         return only_root(text_ids)
 
@@ -56,7 +56,7 @@ class NoDrafter:
 
 
 def only_root(text_ids: Sequence[int]) -> Drafted:
-    """The tree without drafted tokens."""
+    """The tree without drafted tokens: its only node is the last token of the text."""
     return Drafted(_EMPTY, [text_ids[-1]], [None])
 
 

@@ -1,6 +1,7 @@
-"""The built-in drafters by name, and users' own objects.
+"""The built-in drafters by name, and users' own drafters.
 
-Settings, menus, checks and the engine read these rows. A new drafter takes its own file and a row here.
+`DRAFTERS` has one entry for each built-in drafter; settings, menus, checks and decoding read it. A new
+drafter needs a file and an entry.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ MODEL, COPIES, MODEL_AND_COPIES, STRINGS = "model", "copies", "model+copies", "s
 class Parts(NamedTuple):
     """The values from which the drafter of one run is made.
 
-    model: the pair's draft model, if it has one. sampling: the draft's. stopping: cuts the trees of a draft
-    model. independent: whether the method's
-    children are independent draws. empty: whether all trees of the run are empty. grown: whether each round
-    grows its own tree, a `ContextTree`.
+    model: the pair's draft model, if it has one. sampling: the draft's settings. stopping: decides where a
+    draft model ends a tree. independent: whether the method's children are independent draws. empty: whether
+    no tree of the run has a drafted token. grown: whether each round grows its own tree, a `ContextTree`.
     """
 
     drafter: Drafting
@@ -47,7 +47,7 @@ class Parts(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A drafter.
+    """The catalogue's description of a drafter.
 
     label: its name in menus. new: makes the drafter of one run. uses_model: whether it needs the pair's draft
     model. has_tree: whether it drafts along the run's topology. offered: whether the page offers it. check:
@@ -64,12 +64,12 @@ class Entry(NamedTuple):
 
 
 def entry_of(drafter: Drafting) -> Entry:
-    """The row of a checked drafter."""
+    """The catalogue's entry for a checked drafter."""
     return DRAFTERS[drafter] if isinstance(drafter, str) else _OWN
 
 
 def checked_drafter(drafter: Any) -> Drafting:
-    """The drafter; None becomes the draft model, and a function an object with `propose`.
+    """The drafter in checked form: None becomes the draft model, and a function an object with `propose`.
 
     ValueError if the name is unknown, or an object lacks both methods of `drafters.proposed`.
     """
@@ -129,4 +129,4 @@ DRAFTERS = {
 }
 """All drafters by the name that settings and records give them."""
 _OWN = Entry("", _by_object, uses_model=False, check=_check_object)
-"""A user's object."""
+"""The entry for users' own drafters."""

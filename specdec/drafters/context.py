@@ -20,7 +20,7 @@ from specdec.topology import Topology
 
 
 class ContextDrafter(DraftSession):
-    """The draft model along a `ContextTree`: a `Drafter`."""
+    """A `Drafter` that runs the draft model along a `ContextTree`."""
 
     def draft(
         self, text_ids: Sequence[int], topology: ContextTree, depth: int, noise: PositionNoise
@@ -39,7 +39,7 @@ class ContextDrafter(DraftSession):
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Plans a tree, scores and races its new nodes, and plans again until the tree has no new node."""
+        """Plans a tree, scores its new nodes, draws their children; repeats this until no node is new."""
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)
@@ -59,7 +59,7 @@ class ContextDrafter(DraftSession):
     def _grow_gsd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Grow the tree level by level. The child counts of a level are decided before its race is read."""
+        """Grow the tree level by level. Child counts of a level are decided before its race is drawn."""
         level = [root]
         taken: list[Branch] = []
         for above in range(depth):
@@ -92,7 +92,7 @@ class ContextDrafter(DraftSession):
         )
 
     def _log_q(self, nodes: list[Branch], logits: Tensor) -> Tensor:
-        """log q [n, vocabulary] of nodes that the draft has scored; each node also stores its row."""
+        """log q [n, vocabulary] of the nodes with these logits; it is also stored in each node."""
         log_q = log_probs(logits, self.sampling, self.vocab_size)
         for node, row in zip(nodes, log_q, strict=True):
             node.log_q = row
@@ -102,7 +102,7 @@ class ContextDrafter(DraftSession):
         return self.score(nodes, [node.token_id for node in nodes], [node.parent for node in nodes])
 
     def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:
-        """The tree of these nodes, in level order."""
+        """The tree of the root and these nodes as a `Drafted`, in level order."""
         taken_ids, order, parents = {id(node) for node in taken}, [root], [-1]
         for row, node in enumerate(order):  # the list grows while it is read: breadth first
             children = [child for child in node.children or () if id(child) in taken_ids]
@@ -115,15 +115,15 @@ class ContextDrafter(DraftSession):
 
 
 def _log_e(noise: PositionNoise, depth: int) -> Tensor:
-    """log e [vocabulary] of the race that all nodes of this depth share."""
+    """Logarithms of the exponentials, [vocabulary], in the race that all nodes of this depth share."""
     return noise.race((0,) * depth).exponentials
 
 
 def _first_arrivals(log_q: Tensor, log_e: Tensor) -> tuple[Tensor, Tensor, list[int]]:
-    """Log times and tokens of the first arrivals [n, up to WIDTH + 1], and how many of the first WIDTH have
-    q > 0.
+    """Log times and tokens of first arrivals [n, up to WIDTH + 1], and how many of the first WIDTH have q >
+    0.
 
-    log_q, log_e: [n, vocabulary].
+    log_q: [n, vocabulary]. log_e: logarithms of the exponentials, [n, vocabulary].
     """
     times = log_e.to(log_q.device) - log_q
     first = times.topk(min(WIDTH + 1, times.shape[-1]), -1, largest=False)

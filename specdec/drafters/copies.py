@@ -1,18 +1,18 @@
-"""A path copied from the text, beside the draft model's tree. It costs rows of the target, but no draft
-forward pass.
+"""Drafts a path copied from the text, in addition to the draft model's tree. The target must score its
+tokens, but no draft forward pass is needed.
 
 The path repeats the tokens that followed the last earlier occurrence of the text's longest repeated suffix.
-Where path and model's tree agree, they share nodes; the rest of the path hangs below the last shared node.
-The path ends where its tokens are no longer likely enough to be right, judged by earlier copies in this text.
-If the path promises at least as many tokens as the model's tree can have accepted, the model does not draft
-in that round.
+Where the path and the model's tree agree, they share nodes; the rest of the path hangs below the last shared
+node. The path ends where its tokens become too unlikely to be accepted, estimated from earlier copies in this
+text. If the path promises at least as many tokens as the model's tree can have accepted, the model does not
+draft in that round.
 
 Under ERSD the text is that of plain decoding, whatever is drafted. The other rules verify the model's tree as
 if there were no path, so that the token after the last accepted node has the target's distribution. If this
-token is the path's, the target's forward pass has already computed what follows, and the next token is
-sampled from that (`methods.copied`). The path, and whether the model drafts, depend only on the text before
-the round, and on which drafts differed from copies at positions that are already decided. So they depend on
-no noise that decides later (docs/tree_choice.md), and all rules that draft stay lossless with a path.
+token is on the path, the target has already scored the token after it, and the next token is sampled from
+this score (`methods.copied`). The path, and whether the model drafts, depend only on the text before the
+round, and on which drafts differed from copies at positions that are already decided. So they do not depend
+on noise that is used later (docs/tree_choice.md), and all rules stay lossless with a path.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 LONGEST = 16
-"""Most tokens of a path."""
+"""The most tokens of a path."""
 _LEAST = 0.3
-"""Least estimated probability that a path is right up to its last token."""
+"""A path ends before the estimated probability that all its tokens are right falls below this."""
 _PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
-"""Assumed share of right copies after a repeated suffix of at least 1, 2, 4, 8 and 16 tokens. The last value
-is for tokens in whose place the other drafter drafted other tokens."""
+"""The assumed share of right copies after a repeated suffix of at least 1, 2, 4, 8 and 16 tokens. The last
+value is for places where the other drafter drafted different tokens."""
 _APART = len(_PRIOR) - 1
 _PRIOR_COPIES = 4
-"""Number of copies for which the assumed share counts."""
+"""The assumed share counts as much as so many observed copies."""
 
 
 class Copies:
-    """The copied paths of one growing text, and how often copies were right by the length of the repeated
-    suffix."""
+    """Copies paths from one growing text. Counts how often copies were right, by the repeated suffix's
+    length."""
 
     def __init__(self) -> None:
         self._index = SuffixAutomaton()
@@ -52,7 +52,7 @@ class Copies:
         self._right = [_PRIOR_COPIES * share for share in _PRIOR]
 
     def follow(self, text_ids: Sequence[int]) -> None:
-        """Read the whole text at first, and later only new tokens, which show which copies were right."""
+        """Read the text: all of it at first, later only new tokens, which show whether copies were right."""
         if not self._index.text:
             self._index.follow(text_ids)
         for token_id in text_ids[len(self._index.text) :]:
@@ -62,18 +62,18 @@ class Copies:
             self._index.extend(token_id)
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
-        """Count whether the last of these copied tokens was right, if the text now shows it.
+        """Count whether the last token of a copied path was right, if the text now shows it.
 
-        start: the position of the first of them.
+        disputed: the path's tokens. start: the position of the first of them.
         """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
             self._count(_APART, since[-1] == disputed[-1])
 
     def path(self, most: int, apart: int | None = None) -> tuple[list[int], float]:
-        """The tokens of the path, at most this many, and the expected number of right ones.
+        """The tokens of the path, at most `most`, and the expected number of right ones.
 
-        apart: the index of the first token in whose place the other drafter drafted other tokens.
+        apart: the first index at which the other drafter drafted different tokens; None if there is none.
         """
         tokens: list[int] = []
         length, copy = self._longest()
@@ -87,7 +87,7 @@ class Copies:
         return tokens, expected
 
     def share(self, length: int) -> float:
-        """The estimated share of right copies after a repeated suffix of this length, at least 1."""
+        """The estimated share of right copies after a repeated suffix of this length, which is at least 1."""
         return self._share(_kind(length))
 
     def _share(self, kind: int) -> float:
@@ -108,7 +108,7 @@ def _kind(length: int) -> int:
 
 
 class CopyingDrafter:
-    """Copied paths beside the trees of another drafter: a `Drafter`.
+    """A `Drafter` that adds copied paths to the trees of another drafter.
 
     beside: the other drafter. A path is copied even if the text is too long for the other drafter.
     """
@@ -127,7 +127,7 @@ class CopyingDrafter:
     def draft(
         self, text_ids: Sequence[int], topology: Any, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a path, and the other drafter's tree unless the path promises enough; see `Drafter`."""
+        """Drafts a path, and the other drafter's tree unless the path promises enough tokens."""
         self._copies.follow(text_ids)
         if self._disputed:
             self._copies.settle(self._start, self._disputed)
@@ -144,12 +144,13 @@ class CopyingDrafter:
         return drafted
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit the accepted rows to the other drafter, without the copied rows."""
+        """Pass the accepted nodes on to the other drafter, without the copied ones."""
         self.beside.commit([own for row in rows if (own := self._rows[row]) is not None])
 
 
 def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | None]]:
-    """The tree with this path added at its root, and the old row of each row; None for a copied token.
+    """The tree with this path added at its root. Also, for each of its rows, the old row; None for a copied
+    token.
 
     A copied node is its parent's last child.
     """
@@ -180,8 +181,8 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
 
 
 def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
-    """How far a path of tokens from the root is already in the drafted tree: the row of the last node that
-    the tree has, and the number of tokens up to it."""
+    """How much of a path of tokens from the root the drafted tree already has: the row of the last node that
+    it has, and the number of tokens up to this node."""
     row, shared = 0, 0
     while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
         row, shared = child, shared + 1
@@ -189,7 +190,7 @@ def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
 
 
 class _Rows(Sequence[Any]):
-    """log q by new row; None for copied rows. A row is not computed until it is read."""
+    """log q of each node of the joined tree, None for copied nodes. An entry is computed when it is read."""
 
     def __init__(self, log_q: Sequence[Tensor | None], rows: Sequence[int | None]):
         self._log_q, self._rows = log_q, rows

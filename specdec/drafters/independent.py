@@ -1,7 +1,7 @@
-"""Drafting with children that are independent draws from q. Equal draws are one node.
+"""Drafting with children that are independent draws from q. Equal draws become one node.
 
-The children of a node with n children in the topology are the distinct tokens among n draws: its first
-arrivals, as in `model`, but perhaps fewer of them. Nodes of the topology below a missing child are not
+If a node has n children in the topology, its drafted children are the distinct tokens among n draws: its
+first arrivals, as in `model`, but perhaps fewer of them. Nodes of the topology below a missing child are not
 drafted.
 
 Let every token i arrive again and again, after waits that are exponential with rate q_i. Then the sequence of
@@ -37,7 +37,7 @@ class IndependentDrafter(ModelDrafter):
     ) -> Requesting[Drafted]:
         """Drafts a tree from independent draws; see `Drafter.draft`.
 
-        `Drafted.draws` holds equal draws too.
+        `Drafted.draws` lists all draws of each node, also equal ones.
         """
         self._draws = {}
         drafted = yield from super().draft(text_ids, topology, depth, noise)
@@ -50,7 +50,7 @@ class IndependentDrafter(ModelDrafter):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor | None]:
-        """The distinct tokens among a row's draws, one draw for each of its children in the topology."""
+        """The distinct tokens among each row's draws. There is one draw for each child in the topology."""
         orders, log_q = super()._children(topology, rows, logits, noise)
         weights = log_weights(logits, self.sampling, self.vocab_size) if log_q is None else log_q
         assert weights is not None, "probabilities are needed to know which tokens are kept"
@@ -72,9 +72,9 @@ def with_replacement(
 
     The race continues after its first arrivals: a token that has arrived starts again, and arrives once more
     after e / q. The tokens in the order of all these arrivals are independent samples. tokens: the first
-    arrivals of the race, as many as samples, or fewer if q has less support. log_times, log_q: the logarithms
-    of their times and of their q; both may be off by the same constant. log_e: logarithms of the exponentials
-    e, see `PositionNoise.log_waits`.
+    arrivals of the race, as many as samples, or fewer if q has less support. log_times, log_q: logarithms of
+    these tokens' arrival times and of their q; both may be off by the same constant. log_e: logarithms of the
+    exponentials e of later arrivals (`PositionNoise.log_waits`).
     """
     earliest = min(log_times)
     waiting = [(_exp(time - earliest), place) for place, time in enumerate(log_times)]

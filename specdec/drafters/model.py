@@ -1,4 +1,4 @@
-"""Drafting by the draft model: it grows a tree of a fixed topology level by level."""
+"""Drafting by the draft model, which grows a tree of a fixed topology level by level."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
 
 _LAG = 4
-"""Most tokens that the draft scores together with the root. Further tokens are processed without logits."""
+"""The most tokens that the draft scores together with the root. If more are missing, they are prefilled."""
 _PIECE = 256
-"""Most of these further tokens in one request, because a forward pass's table of ancestors grows with the
-square of its tokens."""
+"""The most tokens of such a prefill in one request, because a forward pass's table of ancestors grows with
+the square of its tokens."""
 
 Orders = list[list[int]]
-"""Tokens for the children of some rows, in order. There may be more or fewer than a row has children."""
+"""For each of some rows, tokens for its children, in order; perhaps more or fewer tokens than children."""
 
 
 class DraftSession:
-    """The draft model's cache, and the nodes of a round's tree that it has scored.
+    """The draft model's cache, and the nodes of the current round's tree that the model has scored.
 
     The cache lags behind the text: an accepted leaf was never scored by the draft, and neither was the last
     token of a round. Each round starts by scoring these one or two tokens, the last of which is the root.
@@ -46,12 +46,12 @@ class DraftSession:
         return self.session if self.room(length, 1) else None
 
     def room(self, length: int, depth: int) -> int:
-        """The depth of the deepest tree that fits into the draft's context after a text of this length, at
-        most this depth. The draft scores all levels but the last."""
+        """The largest depth, at most `depth`, of a tree that fits into the draft's context after a text of
+        this length. The draft scores all levels except the last."""
         return max(min(depth, self.model.context_length - length + 1), 0)
 
     def score_root(self, text_ids: Sequence[int], root: Hashable = 0) -> Requesting[Tensor]:
-        """Scores the tokens that the cache lacks.
+        """Scores the tokens of the text that the cache lacks, the last of which is the root.
 
         Returns the logits [1, vocabulary or more] after the root.
         """
@@ -69,20 +69,20 @@ class DraftSession:
     def score(
         self, nodes: Sequence[Hashable], token_ids: Sequence[int], parents: Sequence[Hashable]
     ) -> Requesting[Tensor]:
-        """Logits [n, vocabulary or more] after these nodes, whose parents are scored."""
+        """Logits [n, vocabulary or more] after these nodes. Their parents must have been scored before."""
         above = [self._numbers[parent] for parent in parents]
         self._numbers.update(zip(nodes, range(self._scored, self._scored + len(nodes)), strict=True))
         self._scored += len(nodes)
         return (yield from self._forward(token_ids, above))
 
     def rename(self, rows: Mapping[Any, int]) -> None:
-        """Name the scored nodes by these rows from now on, and forget nodes without a row."""
+        """Identify the scored nodes by these row numbers from now on; forget nodes without one."""
         self._numbers = {rows[node]: n for node, n in self._numbers.items() if node in rows}
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commits the tokens that the draft lagged behind, and the accepted rows that it scored.
+        """Commits the tokens that the cache lacked before the round, and the accepted nodes.
 
-        An accepted leaf was not scored.
+        An accepted leaf is left out, because the draft never scored it. rows: those of accepted nodes.
         """
         scored = [self._numbers[row] for row in rows if row in self._numbers]
         self.session.commit([*range(self._lag), *scored])
@@ -96,7 +96,7 @@ class DraftSession:
 
 
 class ModelDrafter(DraftSession):
-    """The draft model along a topology: a `Drafter`. Children are first arrivals under q.
+    """A `Drafter` that runs the draft model along a topology. Children are the first arrivals under q.
 
     stopping: decides after each level whether the next one is drafted.
     """
@@ -108,7 +108,7 @@ class ModelDrafter(DraftSession):
     def draft(
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
+        """Drafts a tree with one forward pass per level that has children; see `Drafter.draft`."""
         topology = topology.limited(self.room(len(text_ids), depth))
         if self.stopping.depth is not None:
             topology = topology.limited(self.stopping.depth)
@@ -141,7 +141,7 @@ class ModelDrafter(DraftSession):
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
     ) -> tuple[Orders, Tensor | None]:
-        """First arrivals under q after each of these rows of one depth, and log q if it was computed.
+        """For each of these rows, all of one depth, its first arrivals under q; and log q if it was computed.
 
         logits: [rows, vocabulary or more]. log q: [rows, vocabulary].
         """
@@ -158,15 +158,15 @@ class ModelDrafter(DraftSession):
         return races.arrivals(log_q, count), log_q
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
-        """The probability of each row's first child under the draft at temperature 1. A lower temperature
-        would hide how sure the draft is. logits, orders: one entry for each row."""
+        """For each row, the draft's probability of its first child, at temperature 1. A lower temperature
+        would hide how sure the draft is. logits, orders: one entry per row."""
         # logsumexp would take six times as long if some logits are -inf
         probabilities = logits.float().softmax(-1)
         first = probabilities[range(len(rows)), [order[0] for order in orders]]
         return dict(zip(rows, first.tolist(), strict=True))
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keeps the accepted rows, and learns from them at which level to stop drafting."""
+        """Commits the accepted rows, and learns from them at which level to stop drafting."""
         super().commit(rows)
         self.stopping.learn(rows)
 

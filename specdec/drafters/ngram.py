@@ -1,4 +1,4 @@
-"""Prompt lookup: repeats the tokens that followed the last occurrence of the text's end."""
+"""Prompt lookup: drafts the tokens that followed the last earlier occurrence of the text's end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NGram:
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
-        """At most one continuation. Its length is that of the topology's path of first children.
+        """A list of at most one continuation. Its length is that of the topology's path of first children.
 
         A copy that reaches the text's end continues with the tokens it has copied.
         """

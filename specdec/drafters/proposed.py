@@ -49,12 +49,12 @@ class Estimator(Protocol):
 
 
 Drafting = Proposer | Estimator | str
-"""The values that the setting `drafter` may have: an object, or a name of `drafters.catalogue`."""
+"""A value of the setting `drafter`: a user's object, or a name in `drafters.catalogue`."""
 
 
 def as_object(drafter: Any) -> Proposer | Estimator:
-    """A user's drafter; a function becomes an object with `propose`. ValueError if both methods are
-    missing."""
+    """A user's drafter as an object: a function becomes an object with `propose`. ValueError without
+    either."""
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     methods = ("propose", "distribution")
@@ -76,8 +76,7 @@ def drafter_name(drafter: Drafting) -> str:
 
 
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafter:
-    """The drafter of one run, from a checked user's drafter. ValueError if `new_run` returns something
-    else."""
+    """The `Drafter` of one run, made from a user's checked drafter. ValueError if `new_run` gives none."""
     name = drafter_name(drafter)
     new = drafter.new_run() if hasattr(drafter, "new_run") else drafter
     if new is None or isinstance(new, str):
@@ -88,7 +87,7 @@ def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafte
 
 
 class ProposedDrafter(NoDrafter):
-    """One run's drafter that asks a `Proposer`: a `Drafter` without a cache."""
+    """A `Drafter` of one run that asks a user's `Proposer`. It has no cache."""
 
     def __init__(self, user: Any, name: str, vocab_size: int, sampling: Sampling):
         self.user, self.name, self.vocab_size, self.sampling = user, name, vocab_size, sampling
@@ -115,9 +114,9 @@ class ProposedDrafter(NoDrafter):
         topology: Topology,
         noise: PositionNoise,  # noqa: ARG002
     ) -> tuple[dict[int, int], dict[int, Tensor]]:
-        """The token of each row, and log q of rows with children.
+        """The token of each row of the topology, and log q of rows with children.
 
-        Continuations share their common beginnings.
+        Continuations share nodes as far as their tokens agree.
         """
         proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
@@ -145,7 +144,7 @@ class ProposedDrafter(NoDrafter):
 
 
 class EstimatedDrafter(ProposedDrafter):
-    """One run's drafter that asks an `Estimator`; each node's children are first arrivals under q."""
+    """A `Drafter` of one run that asks a user's `Estimator`. Children are the first arrivals under q."""
 
     def _tokens(
         self, text_ids: Sequence[int], topology: Topology, noise: PositionNoise
@@ -185,7 +184,7 @@ class EstimatedDrafter(ProposedDrafter):
 
 
 def _child(topology: Topology, tokens: Mapping[int, int], row: int, token_id: int, where: str) -> int:
-    """The row's child with this token; without one, its first child that has no token yet."""
+    """The row's child with this token; if there is none, its first child without a token."""
     children = topology.children[row]
     for child in children:
         if tokens.get(child, token_id) == token_id:

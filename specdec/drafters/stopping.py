@@ -1,13 +1,13 @@
-"""Where the draft model stops: it drafts a further level of a tree only if the level is worth its time.
+"""Decides where the draft model stops. A further level of a tree is drafted only if it is worth its time.
 
 A tree of "auto" fits the average round, but a draft model is sure of some tokens and guesses others. The
-probability that it gives to a drafted token, at temperature 1, tells them apart. This file learns from the
-verified nodes of a run how often tokens of each probability are accepted, and compares the tokens that the
-next level promises with its price.
+probability that it gives to a drafted token, at temperature 1, tells them apart. `Stopping` learns from the
+verified nodes of a run how often tokens of each probability are accepted. It compares the tokens that the
+next level promises with the price of that level.
 
 Whether a level is drafted depends on the levels above it and on verified nodes of earlier rounds. It does not
-depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and
-ERSD's text stays the same.
+depend on the level's own draws or on later ones, so all rules stay lossless (docs/tree_choice.md), and ERSD's
+text stays the same.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import NamedTuple
 from specdec.topology import Topology
 
 _KINDS = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
-"""The probabilities that separate the kinds of drafted tokens."""
+"""Probabilities that divide the drafted tokens into classes ("kinds")."""
 _ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_KINDS), (*_KINDS, 1), strict=True))
-"""The share of accepted tokens that is assumed of each kind."""
+"""For each class, the share of its tokens that is assumed to be accepted."""
 _PRIOR = 6.0
-"""The number of tokens for which an assumed share counts."""
+"""An assumed share counts as much as so many observed tokens."""
 _MEMORY = 32.0
-"""The number of tokens of a kind after which their counts are halved, because a text changes."""
+"""When a class has more tokens than this, its counts are halved, because a text changes."""
 _LATER = 0.3
-"""The share of later siblings that are accepted if no earlier one was: an assumption, because they matter
-little."""
+"""The probability that a later sibling is accepted if no earlier one was. It is assumed, not learnt, because
+later siblings matter little."""
 
 
 class Price(NamedTuple):
-    """The expected tokens that a level must promise to be drafted: `level` for the draft model's forward
-    pass, and `node` for each of the level's nodes."""
+    """The number of expected tokens that a further level must promise: `level` for the draft model's forward
+    pass, plus `node` for each node of the level."""
 
     level: float
     node: float
@@ -43,8 +43,8 @@ class Stopping:
     """Decides in one run, level by level, whether the draft model continues.
 
     price: the price of a further level. If it is None, every tree is drafted to its end, and nothing is
-    learnt. recorded: the depth at which an earlier run stopped, if its text is repeated. depth: the depth at
-    which the latest tree was cut. The two are None if the tree is or was drafted to its end.
+    learnt. recorded: the depth at which the draft stopped in an earlier run that is now repeated. depth: the
+    depth at which the latest tree was cut. Both are None for a tree that is not cut.
     """
 
     def __init__(self) -> None:
@@ -57,12 +57,12 @@ class Stopping:
         self._firsts: dict[int, tuple[int, int]] = {}  # row -> its first child, and the kind of its token
 
     def begin(self) -> None:
-        """Begins a round."""
+        """Prepares for the next round."""
         self._acceptance, self._firsts, self.depth = {0: 1.0}, {}, self.recorded
 
     def drawn(self, topology: Topology, first: Mapping[int, float]) -> None:
-        """Estimates the acceptance of the children of some rows. first: by row, the probability that the
-        draft model gave to the row's first child, at temperature 1."""
+        """Estimates the acceptance of the children of some rows. first: for each row, the draft model's
+        probability of its first child, at temperature 1."""
         for row, probability in first.items():
             children, kind = topology.children[row], bisect(_KINDS, probability)
             self._firsts[row] = children[0], kind
@@ -72,20 +72,20 @@ class Stopping:
                 left, chance = left * (1 - chance), _LATER
 
     def worth(self, topology: Topology, rows: Sequence[int]) -> bool:
-        """Whether the children of these rows, which have one depth, promise more tokens than their price."""
+        """Whether the children of these rows of one depth promise more tokens than their price."""
         assert self.price is not None, "levels without a price are drafted always"
         average = sum(self._right) / sum(self._tried)
         gain = average * sum(self._acceptance[row] for row in rows)
         return gain > self.price.level + self.price.node * sum(len(topology.children[row]) for row in rows)
 
     def rename(self, rows: Mapping[int, int]) -> None:
-        """Renumber the tree's rows. rows: the new number by old number; rows without one are forgotten."""
+        """Renumber the rows of the tree. rows: {old number: new number}; rows that it lacks are forgotten."""
         self._firsts = {
             rows[row]: (rows[child], kind) for row, (child, kind) in self._firsts.items() if row in rows
         }
 
     def learn(self, accepted: Sequence[int]) -> None:
-        """Count the verified first children of the round. accepted: the rows of the accepted nodes."""
+        """Count the verified first children of the round. accepted: row numbers of the accepted nodes."""
         for row in (0, *accepted):
             if row in self._firsts:
                 child, kind = self._firsts[row]

@@ -1,8 +1,9 @@
-"""A draft with another tokenizer writes ahead. Its text, in the target's tokens, is the drafted path.
+"""A draft model with another tokenizer continues the text in its own tokens. The continuation, in the
+target's tokens, is the drafted path.
 
-The draft may write any of its tokens, also tokens whose strings are not tokens of the target. The tokens of
-such a path have no q, so only ERSD accepts it: ERSD allows any proposal. Each of the draft's tokens races on
-the noise of the target's token with which its string begins, because ERSD accepts tokens that win both races.
+It may use any of its tokens, also those whose strings are not tokens of the target. The tokens of such a path
+have no q, so it works only with ERSD, which allows any proposal. Each draft token races with the exponential
+of the target token with which its string begins, because ERSD accepts tokens that win both races.
 """
 
 from __future__ import annotations
@@ -23,14 +24,13 @@ from specdec.race import PositionNoise, Race
 from specdec.topology import Topology
 
 _MOST = 4
-"""Most tokens that the draft writes for each token of the path, because a target's token may be several of
-the draft's."""
+"""The most draft tokens per token of the path. One target token may be several draft tokens."""
 _CANDIDATES = 16
-"""The number of likeliest draft tokens that race for one place of the path."""
+"""How many of the likeliest draft tokens race for one place of the path."""
 
 
 def check_strings(method: str, target: Model, draft: Model | None, topology: Any) -> None:  # noqa: ARG001
-    """ValueError if strings can't be drafted for this method, by this draft or along this topology."""
+    """ValueError if strings can't be drafted with this method, by this draft model or along this topology."""
     if method != "ersd":
         raise ValueError(f"method = {method!r} needs a q, which strings do not have: use method 'ersd'")
     if draft is not None and not isinstance(draft, OtherTokenizerModel):
@@ -43,7 +43,7 @@ def check_strings(method: str, target: Model, draft: Model | None, topology: Any
 
 
 class StringDrafter:
-    """One run's drafter of strings, along a sequence: a `Drafter`."""
+    """A `Drafter` of one run that drafts strings along a sequence."""
 
     def __init__(self, model: OtherTokenizerModel, sampling: Sampling):
         self.model, self.sampling = model, sampling
@@ -51,13 +51,13 @@ class StringDrafter:
         self._first = cache(lambda token_id: next(iter(model.target_ids([token_id])), 0))
 
     def prompt_session(self, length: int) -> Session | None:  # noqa: ARG002
-        """The session, which always has room, because it forgets the beginning of a long text."""
+        """The session. It always has room, because it drops the beginning of a long text."""
         return self.session
 
     def draft(
         self, text_ids: Sequence[int], topology: Topology, depth: int, noise: PositionNoise
     ) -> Requesting[Drafted]:
-        """Drafts a path; see `Drafter.draft`."""
+        """Drafts a path of target tokens; see `Drafter.draft`."""
         self.session.append(text_ids[self.session.length :])
         depth = min(depth, topology.depth)
         written: list[int] = []
@@ -73,7 +73,7 @@ class StringDrafter:
         """Does nothing, because the next round appends the text."""
 
     def _winner(self, logits: Tensor, race: Race) -> int:
-        """The draft token that arrives first. Only the tokens with the largest q are compared."""
+        """The draft token that arrives first. Only the `_CANDIDATES` tokens with the largest q take part."""
         log_q, candidates = log_probs(logits, self.sampling).topk(min(_CANDIDATES, len(logits)))
         log_e = race.log_e([self._first(token_id) for token_id in candidates.tolist()])
         return int(candidates[(torch.tensor(log_e, dtype=torch.float32) - log_q.cpu()).argmin()])

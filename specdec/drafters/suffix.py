@@ -9,8 +9,8 @@ from specdec.drafters.automaton import Occurring, SuffixAutomaton
 
 
 class Suffix:
-    """Drafts a tree of any topology. Its probabilities come from counts of the tokens that followed the
-    text's suffixes earlier in the text.
+    """An `Estimator` that drafts trees of any topology. Its probabilities come from counts of the tokens that
+    followed the text's suffixes earlier in the text.
 
     This is prediction by partial matching, method C (Moffat 1990). The longest suffix that occurred before
     gives the counts of the tokens that followed it. Some probability is left for tokens that never followed
@@ -28,7 +28,7 @@ class Suffix:
         return Suffix(self.shortest)
 
     def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:
-        """Weights of the token after the text and these drafted tokens; empty for an unknown suffix."""
+        """Weights of the token after the text and these drafted tokens; empty if no suffix is known."""
         self._index.follow(text_ids)
         state, length = self._longest(drafted_ids)
         weights: dict[int, float] = {}
@@ -44,7 +44,7 @@ class Suffix:
         return weights
 
     def _longest(self, drafted_ids: Sequence[int]) -> tuple[Occurring | None, int]:
-        """The longest suffix of text and drafted tokens that occurred before, and its length."""
+        """The longest suffix of the text with these drafted tokens that occurred before, and its length."""
         state = self._index.whole.shorter
         length = state.length if state else 0
         for token_id in drafted_ids:
