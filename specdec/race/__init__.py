@@ -1,9 +1,9 @@
 """Exponential races, keyed by seed and position: the same noise wherever and whenever it is drawn.
 
-races         winners and arrivals: races on a CPU, on a device, and sparse ones
+races         winners and arrivals of races: on a CPU, on another device, and sparse ones
 noise         all noise of one round, by node
-exponentials  the logarithms of the exponentials of whole vocabularies
-keys          the key of the noise of each seed, stream and position
+exponentials  the logarithms of the exponentials of all tokens of a vocabulary
+keys          the key that each seed, stream and position gives to its noise
 sparse        races of a large vocabulary: only tokens that can still win are computed
 splitmix      the hash from which all noise comes
 """

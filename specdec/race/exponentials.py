@@ -1,4 +1,4 @@
-"""The exponentials of races (Section 3 of the paper), as logarithms, from uniforms in float64."""
+"""The exponential random numbers of races (Section 3 of the paper), as logarithms, from float64 uniforms."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def log_exponentials(
     stream: int = Stream.RACE,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """log e, float64 [number of positions, vocab_size], with e ~ Exp(1) keyed by (seed, stream, position).
+    """log e, float64 [positions, vocab_size], with random e ~ Exp(1) keyed by (seed, stream, position).
 
-    The exponentials of Section 3, and lines 5 to 7 of Algorithm 5. ValueError names a seed or a position
-    that is no integer of 64 bits.
+    The e are the exponentials of Section 3 and of Algorithm 5, lines 5 to 7, of the paper. ValueError names a
+    seed or a position that is no integer of 64 bits.
     """
     seed = checked_seed(seed)
     keys = [key_of(seed, stream, whole("position", position, 0, splitmix.MASK)) for position in positions]
@@ -32,7 +32,7 @@ def log_exponentials(
 
 
 def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
-    """Write log e [keys, vocabulary] (Section 3) into `rows`, and return them."""
+    """Write log e, with e ~ Exp(1) determined by the keys, into `rows` [keys, vocabulary]; return `rows`."""
     vocab_size = rows.shape[-1]
     if rows.device.type != "cpu":
         uniforms = splitmix.uniforms_on(rows.device, keys, vocab_size)  # [keys, vocabulary]
@@ -44,6 +44,6 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
 
 
 def log_exponential(u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """log e of float64 uniforms u, where e = -log(1 - u) is Exp(1). u is overwritten; out: u by default."""
+    """log e for float64 uniforms u, where e = -log(1 - u) is Exp(1). Overwrites u. out: u by default."""
     np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
     return np.log(u, out=u if out is None else out)

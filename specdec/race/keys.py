@@ -31,7 +31,7 @@ class Stream(IntEnum):
 
 
 def key_of(seed: int, stream: int, position: int) -> int:
-    """The key of all noise of (seed, stream, position), for the generator in `splitmix` (Section 3)."""
+    """The key of all noise of (seed, stream, position), for the generator in `splitmix`."""
     return mix(_stream_state(seed, stream) + position * GOLDEN)
 
 
@@ -52,12 +52,12 @@ def node_seed(seed: int, position: int, node: Sequence[int]) -> int:
 
 
 def uniform(seed: int, position: int, index: int, stream: int = Stream.ACCEPT) -> float:
-    """Uniform(0, 1) of Algorithm 4, both ends excluded, keyed by (seed, stream, position, index)."""
+    """The Uniform(0, 1), ends excluded, of the paper's Algorithm 4, for (seed, stream, position, index)."""
     return splitmix.uniform(key_of(seed, stream, position), index)
 
 
 def checked_seed(seed: int) -> int:
-    """The seed as int; ValueError if it is not an integer from 0 to 2**64 - 1. (Not in the paper.)"""
+    """The seed as int; ValueError if it is not an integer from 0 to 2**64 - 1."""
     number = integer(seed)
     if number is None or not 0 <= number <= MASK:
         raise ValueError(f"seed = {seed!r} is not an integer from 0 to 2**64 - 1")
@@ -67,6 +67,6 @@ def checked_seed(seed: int) -> int:
 def derived_seed(seed: int, number: int) -> int:
     """The seed of prompt `number` of a list, so that the prompts of a list do not share races.
 
-    The paper does not need this, because it draws new randomness each time.
+    The paper has no such seeds, because it draws new randomness each time.
     """
     return mix(mix(seed) + (number + 1) * GOLDEN) >> 1

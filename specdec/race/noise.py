@@ -1,10 +1,10 @@
-"""The noise of one round: races, acceptance uniforms and the uniforms of last tokens, by node.
+"""The noise of one round, for each node: races, uniforms for acceptance tests, and uniforms for last tokens.
 
     PositionNoise    keyed by seed and position: shared by nodes of one depth and by overlapping rounds
     RoundNoise       keyed by seed, round and node, for rules that decide on several positions at once
 
-A rule that decides on several positions uses noise of many nodes of one depth, and of positions that the
-round does not reach. This noise must not be used again in a later round, so it is keyed by the round too.
+A rule that decides on several positions at once uses noise of many nodes of one depth, and of positions that
+the round does not reach. A later round must not use this noise again, so it is keyed by the round too.
 
 A node is named by its path: the child indices from the root, whose own path is ().
 """
@@ -22,26 +22,26 @@ from specdec.race.keys import Stream, key_of, node_seed, uniform
 from specdec.race.races import Arrivals, Race, RaceOfEach, races_of
 
 Node = tuple[int, ...]
-"""The path of a node, as in `specdec.topology`."""
+"""The path of a node: the child indices from the root to the node."""
 _AHEAD = 8
-"""Most positions whose exponentials are drawn in one call."""
+"""The most positions whose exponentials are drawn in one call."""
 
 
 class Noise(Protocol):
-    """The noise with which a rule may decide in one round, by node."""
+    """The noise with which a verification rule may decide in one round, for each node."""
 
     def race(self, node: Node) -> Race:
-        """The race of the token after this node (Algorithm 5)."""
+        """The race for the token after this node (Algorithm 5 of the paper)."""
 
     def test(self, node: Node, child_index: int) -> float:
-        """The uniform that tests this child of the node (Algorithm 4)."""
+        """The uniform with which GSD tests this child of the node (Algorithm 4 of the paper)."""
 
     def last(self, node: Node) -> float:
         """The uniform that samples the token after this node if no child is accepted (Algorithm 4)."""
 
 
 class Races:
-    """The races of one run by position. They are kept from the first position of the last round on.
+    """The races of one run, by position. Those before the first position of the last round are dropped.
 
     Rounds overlap: the race of a position that was drafted but not reached is used again in the next round.
     """
@@ -69,57 +69,57 @@ class Races:
 
 
 class PositionNoise:
-    """The noise of the round that begins at this position, keyed by (seed, position): a `Noise`."""
+    """A `Noise` of the round that begins at this position, keyed by (seed, position)."""
 
     def __init__(self, races: Races, position: int):
         self.seed, self.position, self._races = races.seed, position, races
         races.forget(position)
 
     def race(self, node: Node) -> Race:
-        """The race of the token after this node; all nodes of one depth share it."""
+        """The race for the token after this node; all nodes of one depth share one race."""
         return self._races.at(self.position + len(node))
 
     def races(self, nodes: Sequence[Node]) -> Arrivals:
-        """The race that these nodes of one depth share."""
+        """The one race that all these nodes share, because they have the same depth."""
         return self.race(nodes[0])
 
     def log_waits(self, depth: int, count: int) -> list[float]:
-        """log e of the waits after the first `count` arrivals at this depth (`drafters.independent`)."""
+        """Logarithms of the exponential waits of repeated arrivals at this depth (`drafters.independent`)."""
         uniforms = (uniform(self.seed, self.position + depth, i, Stream.AGAIN) for i in range(count))
         return [math.log(-math.log1p(-u)) for u in uniforms]
 
     def test(self, node: Node, child_index: int) -> float:
-        """The uniform that tests this child, as `Noise.test` describes it."""
+        """The uniform that tests this child; see `Noise.test`."""
         return uniform(self.seed, self.position + len(node), child_index)
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after a rejection, as `Noise.last` describes it."""
+        """The uniform that samples the token after a rejection; see `Noise.last`."""
         return uniform(self.seed, self.position + len(node), 0, Stream.RESIDUAL)
 
 
 class RoundNoise(PositionNoise):
-    """The noise of the round that begins at this position, keyed by (seed, position, node): a `Noise`."""
+    """A `Noise` of the round that begins at this position, keyed by (seed, position, node)."""
 
     def __init__(self, races: Races, position: int):
         super().__init__(races, position)
         self._known: dict[Node, Race] = {}
 
     def race(self, node: Node) -> Race:
-        """The race of the token after this node; each node has its own."""
+        """The race for the token after this node; each node has a race of its own."""
         self._draw([node])
         return self._known[node]
 
     def races(self, nodes: Sequence[Node]) -> Arrivals:
-        """A race for each of these nodes."""
+        """The races of these nodes, one per node."""
         self._draw(nodes)
         return RaceOfEach([self._known[node] for node in nodes])
 
     def test(self, node: Node, child_index: int) -> float:
-        """The uniform that tests this child, as `Noise.test` describes it."""
+        """The uniform that tests this child; see `Noise.test`."""
         return uniform(node_seed(self.seed, self.position, (*node, child_index)), 0, 0)
 
     def last(self, node: Node) -> float:
-        """The uniform that samples the token after a rejection, as `Noise.last` describes it."""
+        """The uniform that samples the token after a rejection; see `Noise.last`."""
         return uniform(node_seed(self.seed, self.position, node), 0, 0, Stream.RESIDUAL)
 
     def _draw(self, nodes: Sequence[Node]) -> None:

@@ -9,8 +9,8 @@ ERSD independent of the drafter.
     SparseRace    a large vocabulary on a CPU: only tokens that can still win are computed (`sparse`)
 
 Race arithmetic is in logarithms, log e - log p, where a token with p = 0 arrives at infinity. The uniforms
-behind the exponentials are float64: in float32 they tie and cut the tail at 128,000 tokens. They are the same
-bits on every device; their logarithms may differ in the last place.
+behind the exponentials are float64: in float32 they tie and cut the tail at 128,000 tokens. They have the
+same bits on every device; their logarithms may differ in the last place.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from specdec.race.exponentials import fill
 from specdec.race.sparse import SparseRace
 
 LARGE = 1 << 14
-"""Larger vocabularies are raced sparsely on a CPU. For smaller ones that would cost as much as it saves."""
+"""On a CPU, races of larger vocabularies are sparse. For smaller ones this would cost as much as it saves."""
 FEW = 8
-"""Up to this many arrivals of a race on a CPU are found one by one."""
+"""On a CPU, up to so many arrivals of a race are found one by one."""
 
 
 class Arrivals(Protocol):
-    """The arrivals that drafting needs: of one race under several distributions, or of one race for each.
+    """Finds the arrivals that drafting needs, under each of several distributions: in one race, or in one for
+    each.
 
-    takes_weights: whether arrivals are the same for unnormalised weights, whose logarithm is off by a
-    constant in each row.
+    takes_weights: whether weights that are off by a factor in each row give the same arrivals.
     """
 
     @property
@@ -44,29 +44,29 @@ class Arrivals(Protocol):
         """Whether unnormalised log-weights may replace log q; see `Arrivals`."""
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """The first `count` arrivals under each row of log_q [n, vocabulary], in order.
+        """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order.
 
-        Line 10 of Algorithm 5: a sample of q without replacement. A race has only as many arrivals as q has
-        support, so a list may be shorter.
+        They are a sample of q without replacement (line 10 of the paper's Algorithm 5). A race has only as
+        many arrivals as q has support, so a list may be shorter.
         """
 
 
 class Race(Arrivals, Protocol):
-    """A race at one position."""
+    """The race at one position: every token gets an exponential e, and arrives at e / p or e / q."""
 
     @property
     def exponentials(self) -> Tensor:
-        """log e of all tokens, float64 [vocabulary]."""
+        """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
 
     def winner(self, log_p: Tensor) -> int:
-        """argmin e / p (Section 3) under log_p [vocabulary]: a sample of p."""
+        """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p."""
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """log e of these tokens."""
+        """Logarithms of the exponentials of these tokens."""
 
 
 class DeviceRace:
-    """A race whose exponentials are all on a device: log e, float64 [vocabulary]."""
+    """A race with all its exponentials on a device. log_e: their logarithms, float64 [vocabulary]."""
 
     takes_weights = True
 
@@ -82,12 +82,12 @@ class DeviceRace:
         return _first_of(self.exponentials.to(log_q.device) - log_q, count)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """The log-exponentials of these tokens."""
+        """Logarithms of the exponentials of these tokens."""
         return self.exponentials[tokens].tolist()
 
 
 class HostRace:
-    """A race on a CPU, by numpy, whose calls take a sixth of the time of torch's. log_e: [vocabulary]."""
+    """A race on a CPU. numpy's calls take a sixth of the time of torch's. log_e: as in `DeviceRace`."""
 
     takes_weights = True
 
@@ -96,11 +96,11 @@ class HostRace:
 
     @property
     def exponentials(self) -> Tensor:
-        """log e of all tokens, float64 [vocabulary]."""
+        """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
         return torch.from_numpy(self._log_e)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """log e of these tokens."""
+        """Logarithms of the exponentials of these tokens."""
         return self._log_e[tokens].tolist()
 
     def winner(self, log_p: Tensor) -> int:
@@ -116,25 +116,25 @@ class HostRace:
 
 
 class RaceOfEach:
-    """The races of several nodes, one race for each: `Arrivals`."""
+    """The `Arrivals` of several nodes that have one race each."""
 
     def __init__(self, races: Sequence[Race]):
         self._races = races
         self.takes_weights = all(race.takes_weights for race in races)
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """The first `count` tokens in the order of e / q: row i of log_q [n, vocabulary] in race i."""
+        """For each i, the first `count` tokens in the order of e / q, with race i and row i of log_q."""
         each = zip(self._races, log_q, strict=True)
         return [race.arrivals(row[None], count)[0] for race, row in each]
 
 
 def race_of(log_e: Tensor) -> Race:
-    """The race with these log-exponentials (Section 3), [vocabulary], on their own device."""
+    """The race with these logarithms of exponentials, [vocabulary], on the device where they are."""
     return HostRace(log_e.numpy()) if log_e.device.type == "cpu" else DeviceRace(log_e)
 
 
 def races_of(keys: Sequence[int], vocab_size: int, device: torch.device | str = "cpu") -> list[Race]:
-    """A race for each key (Section 3), of the kind that is fastest on this device."""
+    """One race per key, of the class that is fastest on this device."""
     on_host = torch.device(device).type == "cpu"
     if on_host and vocab_size > LARGE:
         return [SparseRace(key, vocab_size) for key in keys]
@@ -143,7 +143,7 @@ def races_of(keys: Sequence[int], vocab_size: int, device: torch.device | str = 
 
 
 def _first_few(times: np.ndarray, count: int) -> list[int]:
-    """The first `count` arrivals of one race; a NaN ends the list. Changes its argument, times [vocabulary].
+    """The first `count` arrivals of one race; a NaN ends the list. Overwrites `times` [vocabulary].
 
     One search for each arrival takes a fraction of the time of torch's topk.
     """
@@ -158,7 +158,7 @@ def _first_few(times: np.ndarray, count: int) -> list[int]:
 
 
 def _first_of(log_times: Tensor, count: int) -> list[list[int]]:
-    """The first `count` arrivals of each row [n, vocabulary]; a NaN in a row may end its list."""
+    """The first `count` arrivals in each row of times [n, vocabulary]; a NaN in a row may end its list."""
     count = min(count, log_times.shape[-1])
     # a GPU finds a minimum in a fraction of the time of topk
     times, tokens = log_times.min(-1, True) if count == 1 else log_times.topk(count, largest=False)
@@ -170,5 +170,5 @@ def _first_of(log_times: Tensor, count: int) -> list[list[int]]:
 
 
 def _arrived(log_times: Tensor) -> int:
-    """The number of tokens [vocabulary] that arrive; 0 if a time is NaN."""
+    """The number of tokens with a finite arrival time in [vocabulary]; 0 if a time is NaN."""
     return 0 if log_times.isnan().any() else int(log_times.isfinite().sum())

@@ -1,9 +1,9 @@
 """One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
-A small exponential comes from a small uniform. The tokens with the smallest uniforms are found once for a
-race. The exponential of every other token is above a known limit, so that it can arrive before a time t only
-if its probability is above limit / t. These few tokens are added; the others need no logarithm and no memory.
-The arrivals are the same as in the whole race with the same numbers.
+A small exponential comes from a small uniform. The tokens with the smallest uniforms are found once per race.
+The exponential of every other token is above a known limit, so that it can arrive before a time t only if its
+probability is above limit / t. These few tokens are added; the others need no logarithm and no memory. The
+arrivals are the same as in a race that computes all tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specdec.race import splitmix
 from specdec.race.exponentials import fill, log_exponential
 
 EARLY = 512
-"""Expected number of tokens among those with the smallest uniforms."""
+"""How many tokens with the smallest uniforms are expected to be found in advance."""
 _LOG_REACH = math.log(4.0)
 """The logarithm of 4: the first search for n arrivals ends at the time 4 n. Two of 100 first arrivals are
 later than 4, and a third of all eighth arrivals are later than 32; these need a second search."""
@@ -28,7 +28,7 @@ _SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 
 
 
 class SparseRace:
-    """The race of one key over `vocab_size` tokens: a `Race`."""
+    """A `Race` with the noise of this key over `vocab_size` tokens."""
 
     takes_weights = False  # a token that can still win is known by its probability
 
@@ -42,20 +42,20 @@ class SparseRace:
 
     @cached_property
     def exponentials(self) -> Tensor:
-        """log e of all tokens, float64 [vocabulary]."""
+        """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
         return fill(torch.empty(1, self.vocab_size, dtype=torch.float64), [self.key])[0]
 
     def winner(self, log_p: Tensor) -> int:
-        """argmin e / p (Section 3) under log_p [vocabulary]: a sample of p."""
+        """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p."""
         return int(self.first(log_p.numpy())[1][0])
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """The first `count` arrivals under each row of log_q [n, vocabulary], in order."""
+        """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order."""
         firsts = (self.first(row, count) for row in log_q.cpu().numpy())
         return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """log e of these tokens."""
+        """Logarithms of the exponentials of these tokens."""
         return log_exponential(splitmix.at(self.key, np.array(tokens))).tolist()
 
     def first(self, log_p: np.ndarray, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ class SparseRace:
     def _with_likely(
         self, log_p: np.ndarray, early: np.ndarray, log_reach: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and their log times: all tokens that can arrive until `log_reach`, and some others."""
+        """Tokens and log times: all tokens that can arrive until `log_reach`, and perhaps more."""
         likely = np.flatnonzero(log_p > self._log_least - log_reach - _SLACK)
         log_e = log_exponential(splitmix.at(self.key, likely))
         late = log_e >= self._log_least  # the other tokens are among the early ones
@@ -86,5 +86,5 @@ class SparseRace:
 
 
 def _earliest(times: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the `count` smallest times, in order, or of all times if there are fewer."""
+    """Indices of the `count` smallest times, in order; of all times if there are fewer."""
     return times.argmin(axis=0, keepdims=True) if count == 1 and len(times) else times.argsort()[:count]

@@ -1,4 +1,4 @@
-"""splitmix64 as a counter-based hash: number i of a key is the generator's i-th output from that state.
+"""splitmix64 as a counter-based hash: number i of a key is the generator's i-th output from the state `key`.
 
 Each number can be computed by itself. All three forms below give the same bits: Python integers for single
 numbers, numpy for whole vocabularies on a CPU (it takes a third of torch's time), torch for other devices.
@@ -22,7 +22,7 @@ _SHIFTS = (30, 27, 31)
 COARSE = 31
 """The last step of the hash does not change this many leading bits, so they can be compared without it."""
 BLOCK = 1 << 14
-"""How many numbers fit into a CPU's cache."""
+"""How many numbers are computed at once, so that they stay in a CPU's cache."""
 _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
@@ -35,24 +35,24 @@ def mix(state: int) -> int:
 
 
 def uniform(key: int, index: int) -> float:
-    """Number `index` of this key, on (0, 1), both ends excluded, from the upper 53 bits."""
+    """Number `index` of this key as a uniform on (0, 1), ends excluded, from the hash's upper 53 bits."""
     return min(((mix(key + (index + 1) * GOLDEN) >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)
 
 
 def parts(count: int) -> list[slice]:
-    """The range 0 to count - 1 in parts that stay in a CPU's cache.
+    """Slices of the range from 0 to count - 1, each so small that it stays in a CPU's cache.
 
-    New memory for the whole range would take ten times as long as computing with it.
+    New memory for the whole range would take ten times as long as the computation.
     """
     return [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
 
 
 def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """The numbers 0 to count - 1 of each key on a CPU, block by block.
+    """Yields the uniforms 0 to count - 1 of each key on a CPU, block by block.
 
-    Yields the slice of the keys, the slice of the numbers, and the numbers, float64 [keys, part], which the
-    caller may change. If `count` is small, several keys share a block, because each call of numpy costs time
-    too.
+    Each item is the slice of the keys, the slice of the indices, and the uniforms, float64 [keys, part],
+    which the caller may change. If `count` is small, several keys share a block, because each call of numpy
+    costs time too.
     """
     together = max(1, BLOCK // count)
     for first in range(0, len(keys), together):
@@ -63,7 +63,7 @@ def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.n
 
 
 def below(key: int, count: int, limit: int) -> np.ndarray:
-    """The indices from 0 to count - 1 whose number is below limit / 2**COARSE, in order, on a CPU; int64.
+    """The indices from 0 to count - 1 whose uniform is below limit / 2**COARSE, in order, on a CPU; int64.
 
     limit: an integer from 0 to 2**COARSE - 1.
     """
@@ -77,7 +77,7 @@ def below(key: int, count: int, limit: int) -> np.ndarray:
 
 
 def at(key: int, indices: np.ndarray) -> np.ndarray:
-    """The numbers of this key at these indices, as float64, on a CPU."""
+    """The uniforms of this key at these indices, float64, computed on a CPU."""
     states = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(key)
     return _to_unit(_mixed(states))
 
@@ -114,7 +114,7 @@ def _to_unit(bits: np.ndarray) -> np.ndarray:
 
 
 def uniforms_on(device: torch.device, keys: Sequence[int], count: int) -> Tensor:
-    """Numbers 0 to count - 1 of each key, float64 [keys, count], on a device."""
+    """The uniforms 0 to count - 1 of each key, float64 [keys, count], computed on a device."""
     rows = upload([_signed(key) for key in keys], device)
     counters = torch.arange(1, count + 1, device=device) * _signed(GOLDEN)
     z = rows[:, None] + counters
@@ -125,7 +125,7 @@ def uniforms_on(device: torch.device, keys: Sequence[int], count: int) -> Tensor
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """Logical shift to the right. Torch's shift is arithmetic: the mask clears the copies of the sign."""
+    """A logical shift to the right. torch's shift is arithmetic, so a mask clears the copies of the sign."""
     return (z >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 
