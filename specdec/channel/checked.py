@@ -1,4 +1,4 @@
-"""Checks of the arguments of the codecs."""
+"""Checks of the arguments of the codecs in `specdec.channel`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_COUNT = 10_000_000
 
 
 def check_bits(bits: str) -> None:
-    """Raise ValueError unless `bits` is a text of the characters 0 and 1."""
+    """Raise ValueError unless `bits` is a string of the characters 0 and 1."""
     if not isinstance(bits, str) or bits.strip("01"):
         raise ValueError(f"bits = {bits!r:.40} is not a text of the characters 0 and 1")
 
@@ -34,17 +34,17 @@ def one_distribution(name: str, value: Distribution) -> np.ndarray:
 
 
 def checked_index(index: int) -> int:
-    """Check an index: an integer from 0 to 2³² - 1, else ValueError."""
+    """Check that an index is an integer from 0 to 2³² - 1, and return it; else ValueError."""
     return whole("index", index, 0, (1 << 32) - 1)
 
 
 def checked_indices(indices: Iterable[int]) -> list[int]:
-    """Check a list of indices. ValueError if it is no list, or an entry is no index."""
+    """Check a list of indices and return it. ValueError if it is not a list, or has an invalid index."""
     return [checked_index(index) for index in integers("indices", indices)]
 
 
 def checked_key(seed: int, position: int) -> tuple[int, int]:
-    """Check the seed and the position that key the noise of a message: 64-bit integers, else ValueError."""
+    """Check the seed and position of a message, which key its noise: 64-bit integers, else ValueError."""
     return checked_seed(seed), whole("position", position, 0, (1 << 64) - 1)
 
 

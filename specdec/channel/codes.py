@@ -1,4 +1,4 @@
-"""Codes for indices: range coding with a given distribution, Elias gamma, and a Zipf distribution."""
+"""Codes for indices: range coding with a given distribution, and Elias gamma. Also a Zipf distribution."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from specdec.checks import real, reals, whole
 def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
     """Probabilities [size] of indices ∝ (index + 1)^-s, with s = 1 + 1 / (D_KL + log(e) / e + 1).
 
-    Li and El Gamal (2018) use it to prove the bound of the paper's Equation 8. It depends on D_KL alone, in
-    bits, and its code stays within log(D_KL + 1) + 5 bits of D_KL. The probabilities sum to 1 over all
+    Li and El Gamal (2018) use it to prove the bound of the paper's Equation 8. It depends only on D_KL (in
+    bits). A code for it needs at most D_KL + log(D_KL + 1) + 5 bits. The probabilities sum to 1 over all
     indices; those from `size` on are coded as an escape. ValueError if kl is not a finite number of at least
     0 bits.
     """
@@ -33,8 +33,8 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
 def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.ndarray) -> bytes:
     """Range-code indices in about -log2 distribution[index] bits each, in whole words of 32 bits.
 
-    These are the bits that Equations 6 to 8 count. distribution: probabilities [n] that sum to at most 1. An
-    index from n to 2³² - 1 costs an escape and 32 bits more. ValueError names what is no index.
+    Equations 6 to 8 of the paper count these bits. distribution: probabilities [n] that sum to at most 1. An
+    index from n to 2³² - 1 takes an escape symbol and 32 bits more. ValueError names an invalid entry.
     """
     model, size = _index_model(distribution)
     encoder = constriction.stream.queue.RangeEncoder()
@@ -47,9 +47,9 @@ def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.nd
 
 
 def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
-    """Decode the output of `encode_indices` for this count and the same distribution (Equations 6 to 8).
+    """Decode the output of `encode_indices`, for this number of indices and the same distribution.
 
-    The data has neither of them and no check value: damaged data gives other indices, or an AssertionError.
+    The data contains neither of these and no checksum: damaged data gives wrong indices or an AssertionError.
     """
     model, size = _index_model(distribution)
     decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(data, "<u4").astype(np.uint32))
@@ -63,11 +63,11 @@ def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.n
 
 
 def encode_elias_gamma(indices: Iterable[int]) -> str:
-    """Encode each index in 2⌊log2(index + 1)⌋ + 1 bits; returns a text of 0 and 1.
+    """Encode each index in 2⌊log2(index + 1)⌋ + 1 bits; return a string of 0 and 1.
 
-    This is not in the paper. The code needs no distribution, and the receiver knows an index as soon as its
-    last bit arrives. `encode_indices` is shorter over a whole message. ValueError names an entry that is no
-    index.
+    The paper does not use this code. The code needs no distribution, and the receiver knows an index as soon
+    as its last bit arrives. `encode_indices` is shorter over a whole message. ValueError names an invalid
+    entry.
     """
     return "".join(elias_gamma(index + 1) for index in checked_indices(indices))
 
@@ -81,7 +81,7 @@ def _index_model(
 ) -> tuple[constriction.stream.model.Categorical, int]:
     """The range coder's model for indices, and the number n of indices.
 
-    The model gives each of the n indices its probability. Outcome n is the escape, for any larger index.
+    The model gives each of the n indices its probability. Symbol n is the escape, for all larger indices.
     """
     probs = reals(distribution)
     if probs is None or probs.ndim != 1 or not len(probs) or not (probs >= 0).all() or probs.sum() > 1 + 1e-6:
@@ -93,14 +93,15 @@ def _index_model(
 
 
 def elias_gamma(value: int) -> str:
-    """Write a number from 1 up in Elias gamma: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100.
+    """The Elias gamma code of a number of at least 1: 1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100.
 
-    There are as many zeros as bits after the leading one."""
+    It is the binary form after as many zeros as there are bits behind the leading one.
+    """
     return "0" * (value.bit_length() - 1) + f"{value:b}"
 
 
 def read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
-    """Return the value that begins at `start`, and the position after it. ValueError if `bits` end before."""
+    """The number whose code begins at `start`, and the position behind it. ValueError if `bits` end early."""
     first = bits.find("1", start)
     end = 2 * first - start + 1
     if first < 0 or len(bits) < end:

@@ -16,17 +16,18 @@ from specdec.theory.gsd_by_index import SortedPair
 _MOST_RATIO = 1e300
 _NEGLIGIBLE = 1e-15
 _TAIL = 60
-"""At this many times its mean, a geometric index has no probability left in float64."""
+"""A geometric index has no probability left in float64 beyond so many times its mean."""
 _AT_ONCE = 1 << 22
 
 
 class IndexDistributions(NamedTuple):
-    """Distributions of the index for one pair, with their entropies in bits.
+    """Distributions of the index for one pair P, Q, and their entropies in bits.
 
     kl: D_KL[P || Q]. with_replacement: the distribution [count] of channel simulation's index. entropy_with:
-    its entropy over all indices, also those beyond `count`, which is at least D_KL. without_replacement: the
-    distribution [up to count] of speculative decoding's child index. entropy_without: its entropy, which
-    counts the probability missing to 1 as one more outcome and may be below D_KL.
+    the entropy of this index over all its values, also those beyond `count`; it is at least D_KL.
+    without_replacement: the distribution [up to count] of speculative decoding's child index.
+    entropy_without: the entropy of that index. The probability that is missing to 1 counts as one more
+    outcome. It may be below D_KL.
     """
 
     kl: float
@@ -41,7 +42,7 @@ def index_distributions(
 ) -> IndexDistributions:
     """The index distributions of one pair p, q [n] with and without replacement, up to `count` indices.
 
-    Equations 6 to 8 bound their entropies. The method greedy_rejection is compared with GSD, and
+    Equations 6 to 8 of the paper bound their entropies. The method greedy_rejection is compared with GSD, and
     poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
     in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is not a distribution, q is 0 where p
     is not, or count < 1.
@@ -67,7 +68,7 @@ def index_distributions(
 
 
 def _greedy_rejection(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """The index distribution R(r) for r < count, and -Σ R(r) log R(r) over all later r, in bits.
+    """The distribution R(r) of the index for r < count, and -Σ R(r) log R(r) over all r ≥ count, in bits.
 
     R(r) = S(λ_r) - S(λ_{r+1}), with S(λ) = Σ max(P - λQ, 0), λ_0 = 0 and λ_{r+1} = λ_r + S(λ_r). Proposals
     are drawn with replacement, so R does not depend on which tokens were rejected.
@@ -83,9 +84,8 @@ def _greedy_rejection(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndar
 def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
     """-Σ R(r) log R(r) over the indices that remain when λ is `level` and S(λ) is `mass`.
 
-    Between two ratios p/q, S is linear in λ with slope -w, where w is the mass of Q at larger ratios. Each
-    step then takes the share w of the remaining mass. The index is therefore geometric until λ passes the
-    next ratio.
+    Between two ratios p/q, S is linear in λ with slope -w, where w is the mass of Q at larger ratios. Here
+    each step takes the share w of the remaining mass, so the index is geometric until the next ratio.
     """
     entropy = 0.0
     while mass > _NEGLIGIBLE and level < pair.ratio[-1]:
@@ -109,9 +109,9 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 
 
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
-    """-Σ R log R of R(j) = mass · weight · (1 - weight)^j, over the first j that hold the share `part`.
+    """-Σ R log R for R(j) = mass · weight · (1 - weight)^j, over the first j, whose R sum to mass · part.
 
-    It follows from the chain rule: first, whether the index is within that share; then, its place there.
+    It follows from the chain rule: first whether the index is among these j, then which one it is.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part
@@ -123,7 +123,8 @@ def _binary_entropy(x: float) -> float:
 
 
 def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """R(r) = Σ_i p_i A_i^r / (1 + A_i)^(r + 1) for r < count, and the entropy of the rest.
+    """The distribution R(r) = Σ_i p_i A_i^r / (1 + A_i)^(r + 1) of the index for r < count; -Σ R log R of the
+    rest.
 
     Given that token i wins at time t, the number of proposals before it is Poisson with mean A_i t, where A_i
     = Σ_j max(0, q_j p_i / q_i - p_j). Since t is exponential, the index is geometric.
@@ -155,7 +156,7 @@ def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.nd
 
 
 def _surprise(distribution: np.ndarray) -> float:
-    """The sum -Σ x log x."""
+    """The sum -Σ x log2 x over the entries of a distribution."""
     return float(_surprises(distribution).sum())
 
 

@@ -1,11 +1,11 @@
-"""The two relatives of speculative decoding in information theory, as codecs (Section 4 of the paper).
+"""Two methods of channel simulation, the relatives of GSD and ERSD, as codecs (Section 4 of the paper).
 
 In channel simulation Alice knows P and Q, and Bob knows Q. A shared seed gives both the same proposals from
 Q. Alice sends the index of a proposal that is a sample of P, in about D_KL[P || Q] bits.
 
 Greedy rejection sampling tests the proposals one by one, as GSD tests the children of a batch, but proposals
-are drawn with replacement. The Poisson functional representation takes the winner of the race under P; its
-index is its place in the race under Q, as in ERSD.
+are drawn with replacement. The Poisson functional representation takes the winner of the race under P. The
+index is the place of this token in the race under Q, as in ERSD.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from specdec.race import Race, log_exponentials, race_of, uniform
 from specdec.theory import Distribution
 
 MOST_PROPOSALS = 100_000
-"""Most proposals that greedy rejection sampling tests for one message. Testing all of them takes about a
-second."""
+"""The most proposals that greedy rejection sampling tests for one message, which takes about a second."""
 
 
 class ChannelStream(IntEnum):
-    """Streams of noise for channel simulation. They are independent of those of decoding. Only Alice uses
+    """Streams of noise for channel simulation, independent of decoding's. Only Alice, the sender, uses
     TEST."""
 
     PROPOSAL = 16
@@ -35,19 +34,19 @@ class ChannelStream(IntEnum):
 
 
 class Message(NamedTuple):
-    """Alice's sample of P, and its 0-based index among the shared proposals."""
+    """Alice's sample of P, and the 0-based index of this sample among the shared proposals."""
 
     index: int  # type: ignore[assignment]  # it hides a method of tuples, which is not needed here
     token_id: int
 
 
 def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """Greedy rejection sampling (Harsha et al., 2010; Section 4): the first accepted proposal.
+    """The first accepted proposal of greedy rejection sampling (Harsha et al., 2010; Section 4 of the paper).
 
-    p, q: [n]. position: number of the message. Proposal x is accepted with probability max(P_x - λQ_x, 0) /
-    (S Q_x), where S = Σ max(P - λQ, 0), and λ grows by S at each rejection. These are GSD's tests, but no
-    token leaves Q. On average max p/q proposals are tested. ValueError if p or q is not a distribution, q is
-    0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
+    p, q: [n]. position: the number of the message. Proposal x is accepted with probability max(P_x - λQ_x, 0)
+    / (S Q_x), where S = Σ max(P - λQ, 0), and λ grows by S at each rejection. GSD makes the same tests, but
+    removes rejected tokens from Q. On average, max p/q proposals are tested. ValueError if p or q is not a
+    distribution, q is 0 where p is not, or none of the first `MOST_PROPOSALS` is accepted.
     """
     p, q = covered_pair(p, q)
     seed, position = checked_key(seed, position)
@@ -69,16 +68,17 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 
 
 def greedy_rejection_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Bob's copy of Alice's sample: the shared proposal with that index (Section 4)."""
+    """Bob's copy of Alice's sample: the shared proposal with this index (Section 4 of the paper)."""
     running_q = np.cumsum(one_distribution("q", q))
     return _proposal(running_q, *checked_key(seed, position), checked_index(index))
 
 
 def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """Poisson functional representation (Li and El Gamal, 2018; Section 4) by one race over all tokens.
+    """Alice's message by the Poisson functional representation (Li and El Gamal, 2018), in one race.
 
-    The sample is the winner of the race under P, and the index is its place in the race under Q. A repeated
-    proposal can never win and is not counted, so that the index is ERSD's child index.
+    The sample is the token that arrives first under P. The index is the place of this token in the order of
+    arrival under Q. A repeated proposal can never win and is not counted, so that the index is ERSD's child
+    index.
     """
     p, q = covered_pair(p, q)
     race = _race(len(p), seed, position)
@@ -89,7 +89,7 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
 
 
 def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Bob's copy of Alice's sample: the arrival with that index in the race under Q (Section 4)."""
+    """Bob's copy of Alice's sample: the token at this place in the order of arrival under Q (Section 4)."""
     q = one_distribution("q", q)
     index = checked_index(index)
     order = _race(len(q), seed, position).arrivals(torch.from_numpy(q).log()[None], index + 1)[0]
@@ -103,7 +103,7 @@ DECODERS = {"greedy_rejection": greedy_rejection_decode, "poisson_functional": p
 
 
 def _proposal(running_q: np.ndarray, seed: int, position: int, index: int) -> int:
-    """The shared proposal number `index`: a sample of q."""
+    """Proposal number `index`, a sample of q that both sides can draw."""
     u = uniform(seed, position, index, ChannelStream.PROPOSAL)
     return int(np.searchsorted(running_q, u * running_q[-1], side="right"))
 

@@ -18,10 +18,10 @@ from specdec.topology import Topology
 class TunstallCode:
     """Variable-to-fixed code of a source of independent symbols (Appendix C of the paper).
 
-    probabilities: those [n] of the symbols 0, ..., n - 1, n >= 2. k: inner nodes of the tree beside the root.
-    They are the optimal draft tree of k tokens for an acceptance by index that consists of the symbols'
-    probabilities in falling order. Every inner node gets n children. Each of the k(n - 1) + n leaves is a
-    phrase, and the number of the leaf is the codeword.
+    probabilities: of the symbols 0, ..., n - 1, [n], n >= 2. k: the number of inner nodes of the code tree,
+    the root excluded. The inner nodes are the optimal draft tree of k tokens if the acceptance by index is
+    the symbols' probabilities in falling order. Every inner node gets n children. Each of the k(n - 1) + n
+    leaves is a phrase, and the number of the leaf is the codeword.
 
         probabilities (.7, .2, .1), k = 1:    root ─┬─ 0 ─┬─ 0    codeword 2
                                                     │     ├─ 1    codeword 3
@@ -49,29 +49,29 @@ class TunstallCode:
 
     @property
     def codeword_bits(self) -> int:
-        """⌈log(k(n - 1) + n)⌉."""
+        """Bits per codeword: ⌈log2(k(n - 1) + n)⌉."""
         return (self.num_codewords - 1).bit_length()
 
     @property
     def expected_phrase(self) -> float:
-        """Mean number of symbols in a phrase: the tokens of a round in speculative decoding."""
+        """The mean number of symbols in a phrase. It corresponds to the tokens of a round of decoding."""
         return theory.expected_tokens(self._rates, self.topology)
 
     @property
     def rate(self) -> float:
-        """Bits per symbol in the long run; at least `entropy`."""
+        """Bits per symbol of a long message; at least `entropy`."""
         return self.codeword_bits / self.expected_phrase
 
     @property
     def entropy(self) -> float:
-        """H of the source in bits per symbol."""
+        """The entropy of the source, in bits per symbol."""
         return float(theory.entropy(self._rates))
 
     def encode(self, symbols: Iterable[int]) -> str:
-        """Encode any sequence of symbols, also an empty one, as a text of 0 and 1.
+        """Encode any sequence of symbols, also an empty one, as a string of 0 and 1.
 
-        The last phrase is completed with filler symbols; their number precedes the codewords (in Elias
-        gamma). ValueError names a symbol that the source does not have.
+        The last phrase is completed with filler symbols. Their number, in Elias gamma, precedes the
+        codewords. ValueError names a symbol that the source does not have.
         """
         row = 0
         codewords: list[int] = []
@@ -86,7 +86,7 @@ class TunstallCode:
         return elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
 
     def decode(self, bits: str) -> list[int]:
-        """Decode the output of `encode`; ValueError for other bits."""
+        """Decode the output of `encode`. ValueError if `encode` can't have written these bits."""
         check_bits(bits)
         filled, start = read_elias_gamma(bits, 0)
         if (len(bits) - start) % self.codeword_bits:
@@ -104,7 +104,7 @@ class TunstallCode:
         return symbols
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:
-        """Return the row below. At a leaf, append its codeword and return the root's row."""
+        """The row of this child. If the child is a leaf, append its codeword and return the root's row."""
         beyond = child_index - self._inner[row]
         if beyond < 0:
             return self.topology.children[row][child_index]
@@ -112,7 +112,7 @@ class TunstallCode:
         return 0
 
     def phrase(self, codeword: int) -> list[int]:
-        """The symbols that this codeword stands for. ValueError if there is no such codeword."""
+        """The symbols that this codeword encodes. ValueError if there is no such codeword."""
         if codeword >= self.num_codewords:
             raise ValueError(f"codeword {codeword} is not below {self.num_codewords}")
         row = int(np.searchsorted(self._first_leaf, codeword, side="right")) - 1
