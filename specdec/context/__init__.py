@@ -5,7 +5,7 @@
 
 features     features of a node: the draft's distribution, its children, and the noise decided so far
 acceptance   R(index | features): logistic hazards, which `specdec.learn` learns from texts
-growth       the choice of nodes, level by level, in a way that keeps GSD exact
+growth       chooses nodes level by level, in a way that keeps GSD exact
 tree         `ContextTree`, the topology
 """
 

@@ -16,8 +16,8 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""The stages of each method. Hazards depend on q at "node", also on the uniforms that will test the children
-at "tested", and also on the drafted children at "drafted"."""
+"""The stages of each method, at which more and more is known. At "node", hazards depend on q only; at
+"tested", also on the uniforms that will test the children; at "drafted", also on the drafted children."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Hazards:
     bias: Tensor
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Hazards [n, WIDTH] of features [n, WIDTH, features], on the device of the weights."""
+        """Hazards [n, WIDTH] from features [n, WIDTH, features], on the device of the weights."""
         features = features.to(self.weights.device)
         return ((features * self.weights).sum(-1) + self.bias).sigmoid()
 
@@ -40,9 +40,9 @@ class Hazards:
 class ContextAcceptance:
     """Context-aware acceptance of one pair, for one method and one sampling.
 
-    average: R by child index without any features (the paper's 0-th order), [WIDTH].
-    stages: hazards for each stage of knowledge, see `STAGES`.
-    `specdec.learn.learn_context` learns it.
+    average: acceptance by child index without any features (R of 0-th order in the paper), [WIDTH].
+    stages: hazards for each stage, see `STAGES`.
+    `specdec.learn.learn_context` learns all of this.
     """
 
     method: Method
@@ -58,25 +58,24 @@ class ContextAcceptance:
             raise ValueError(f"average = {rates} must be {WIDTH} rates of at least 0 that sum to at most 1")
 
     def of_node(self, log_q: Tensor) -> Tensor:
-        """GSD's hazards [n, WIDTH] of nodes with log_q [n, vocabulary], before their race is drawn."""
+        """GSD's hazards [n, WIDTH] at nodes with log_q [n, vocabulary], before their children are drawn."""
         return self.stages["node"](features.of_node(log_q))
 
     def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:
-        """GSD's hazards [n, WIDTH] before the race, given the uniforms [WIDTH] that will test the
-        children."""
+        """GSD's hazards [n, WIDTH] before children are drawn, given uniforms [WIDTH] that will test them."""
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """GSD's R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival."""
+        """GSD's acceptance [n, WIDTH] of drafted tokens, int64 [n, up to WIDTH] in order of arrival."""
         columns = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](columns))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """ERSD's R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]."""
+        """ERSD's acceptance [n, WIDTH] of drafted tokens, given log arrival times [n, up to WIDTH + 1]."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:
-        """Writes a JSON file."""
+        """Writes the acceptance to a JSON file."""
         stages = {
             name: {"weights": h.weights.tolist(), "bias": h.bias.tolist()} for name, h in self.stages.items()
         }
@@ -94,19 +93,19 @@ class ContextAcceptance:
 
 
 def tested_features(log_q: Tensor, uniforms: Tensor) -> Tensor:
-    """Features of q and of the uniforms that will test the children."""
+    """Features of q and of the uniforms that will test the children, side by side."""
     uniforms = uniforms.to(log_q.device)
     return torch.cat([features.of_node(log_q), features.of_uniforms(uniforms, len(log_q))], -1)
 
 
 def raced_features(log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-    """Features of q, of the drafted children, and of the gaps between their arrivals."""
+    """Features of q, of the drafted children and of the gaps between their arrivals, side by side."""
     parts = [features.of_node(log_q), features.of_children(log_q, children), features.of_arrivals(times)]
     return torch.cat(parts, -1)
 
 
 def marginal(hazards: Tensor) -> Tensor:
-    """Probability [n, WIDTH] that each child is the accepted one, from hazards [n, WIDTH]."""
+    """The probability that each child is the accepted one, [n, WIDTH], from hazards [n, WIDTH]."""
     passed = torch.cat([torch.ones_like(hazards[:, :1]), (1 - hazards).cumprod(-1)[:, :-1]], -1)
     return hazards * passed
 

@@ -1,9 +1,8 @@
 """Features of a node of a draft tree, known before the target has scored it.
 
-All functions take a batch of n nodes and return float32 [n, WIDTH, features], with a row for each child
-index:
+All functions take a batch of n nodes and return float32 [n, WIDTH, features], with one row per child index:
 
-    of_node        q alone: its entropy and its largest probabilities
+    of_node        only q: its entropy and its largest probabilities
     of_uniforms    GSD: the uniforms that will test the children
     of_children    the probabilities of the drafted children
     of_arrivals    ERSD: the gaps between the arrivals of the children
@@ -23,7 +22,7 @@ _CEILING = 20.0
 
 
 def of_node(log_q: Tensor) -> Tensor:
-    """Entropy, the two largest log q, and log(1 - largest q) of log_q [n, vocabulary]."""
+    """Entropy of q, its two largest log q, and log(1 - largest q), from log_q [n, vocabulary]."""
     entropy = torch.special.entr(log_q.exp()).sum(-1)
     first, second = _largest(log_q, 2).unbind(-1)
     rest = torch.log1p(-first.exp()).clamp_min(_FLOOR)
@@ -32,20 +31,20 @@ def of_node(log_q: Tensor) -> Tensor:
 
 
 def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
-    """u, log u and log(1 - u) of uniforms [WIDTH]. All `count` nodes of a level share the uniforms."""
+    """u, log u and log(1 - u) for uniforms u [WIDTH], which all `count` nodes of a level share."""
     u = uniforms.float()
     columns = torch.stack([u, u.log(), torch.log1p(-u).clamp_min(_FLOOR)], -1)
     return columns.expand(count, WIDTH, 3)
 
 
 def of_children(log_q: Tensor, children: Tensor) -> Tensor:
-    """log q of the drafted tokens, int64 [n, up to WIDTH], and its distance from the largest log q."""
+    """log q of the drafted tokens `children`, int64 [n, up to WIDTH], and its difference to the largest."""
     drafted = _padded(log_q.gather(-1, children), _FLOOR)
     return torch.stack([drafted, drafted - _largest(log_q, 1)], -1).float()
 
 
 def of_arrivals(times: Tensor) -> Tensor:
-    """Distance of each log arrival time [n, up to WIDTH + 1] from the first one, and from the next one."""
+    """Differences of each log arrival time [n, up to WIDTH + 1] from the first and from the next one."""
     since = _padded(times - times[:, :1], _CEILING, WIDTH + 1)
     return torch.stack([since[:, :-1], since.diff(dim=-1)], -1).float()
 
@@ -55,7 +54,7 @@ def _largest(log_q: Tensor, count: int) -> Tensor:
 
 
 def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
-    """Fills up the columns to `width` with `fill`, which also limits all values: from below if it is
+    """Adds columns with the value `fill` up to `width`. `fill` also limits all values: from below if it is
     negative, otherwise from above."""
     values = pad(values, (0, max(width - values.shape[-1], 0)), value=fill)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)

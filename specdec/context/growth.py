@@ -1,4 +1,4 @@
-"""Growth of a draft tree level by level: Algorithm 3 again at each level, with the knowledge so far.
+"""Grows a draft tree level by level: each level runs the paper's Algorithm 3 again, with more knowledge.
 
 Each drafted node has an estimated probability of being accepted. For nodes that are not drafted yet, the
 average acceptance by index is used. Each plan takes the most acceptable nodes until the budget is spent, as
@@ -6,10 +6,10 @@ Algorithm 3 does. Only the part of a plan that must be decided now is carried ou
 
 GSD stays exact only if each race and each acceptance uniform is drawn after all decisions that affect its
 use. Nodes of one depth share a race, and children of one index share a uniform. So the child counts of a
-level are fixed before its race is looked at, and whether nodes get a child i is decided without the uniforms
-of index i and later. The uniforms of earlier indices may be used: a second child is worth nothing if the
-first is almost certainly accepted. ERSD's text does not depend on the tree, so its tree may use everything,
-even the race.
+level are fixed before its race is drawn, and whether nodes get a child i is decided without the uniforms of
+index i and later. The uniforms of earlier indices may be used: a second child is worth nothing if the first
+is almost certainly accepted. ERSD's text does not depend on the tree, so its tree may use all noise, even the
+race.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Branch:
 
     acceptance: estimated probability that the node is accepted.
     log_q: the distribution of its children; None until the draft has scored the node.
-    children: in order of arrival; None until their race.
+    children: in order of arrival; None until they are drafted.
     """
 
     token_id: int
@@ -43,7 +43,7 @@ class Branch:
     children: list[Branch] | None = None
 
     def drafted(self, token_ids: Sequence[int], rates: Sequence[float]) -> list[Branch]:
-        """Add these tokens [n] below the node, in order of arrival, and return them as branches.
+        """Add these tokens [n] as children of the node, in order of arrival; return the children.
 
         rates: [n] or more, the probability that each is the accepted child, given that the node is accepted.
         A later child gets at most the rate of an earlier one, as Algorithm 3 requires.
@@ -57,8 +57,8 @@ class Branch:
 
 @dataclass(slots=True)
 class _Queue:
-    """The priority queue of Algorithm 3: the candidate with the highest acceptance first, and the oldest
-    among equal ones."""
+    """The priority queue of the paper's Algorithm 3. The candidate with the highest acceptance comes first;
+    among equal ones, the oldest."""
 
     average: Sequence[float]
     depth: int
@@ -69,7 +69,7 @@ class _Queue:
         heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
 
     def popped(self, most: int) -> Iterator[tuple[float, Any, int, float, int]]:
-        """Pop up to `most` candidates. The caller may push more meanwhile."""
+        """Pop up to `most` candidates. The caller may push further ones meanwhile."""
         for _ in range(most):
             if not self.heap:
                 return
@@ -77,17 +77,17 @@ class _Queue:
             yield -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Add the child `index` of a node that is accepted with probability `parent`. Its own rate is
-        unknown, so it gets the average rate of its index."""
+        """Add an undrafted child, number `index`, of a node that is accepted with probability `parent`. As
+        nothing is known about the child, it gets the average acceptance of its index."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 
 
 def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[list[Branch], list[Branch]]:
-    """The k most acceptable nodes under `root`, no deeper than `depth`, in two lists.
+    """Plan the k most acceptable nodes under `root`, no deeper than `depth`. Returns two lists.
 
-    The first list holds the nodes that exist already. The second holds nodes that must be scored and raced
-    next, because some of the k are children of theirs. If the second is empty, the first is the tree.
+    The first has the planned nodes that are drafted already. The second has nodes whose children are planned
+    but not drafted, so that they must be scored next. If it is empty, the first list is the tree.
     """
     queue, unscored = _Queue(average, depth), {}
     taken: list[Branch] = []  # at most k branches
@@ -127,12 +127,11 @@ def child_counts(
     depth: int,
     average: Sequence[float],
 ) -> list[int]:
-    """GSD: the number of children of each node of a level, if k nodes remain for this and deeper levels.
+    """For GSD, the number of children of each node of a level, if k nodes remain for this and deeper levels.
 
-    acceptance: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children.
-    tested: hazards given the uniforms that will test the children. Those of index i are used only after all
-    children i are decided.
-    most: maximum number of children of a node. depth: remaining levels.
+    acceptance: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children. tested:
+    hazards given the uniforms that will test the children; those of index i are used only after all children
+    i are decided. most: maximum number of children of a node. depth: remaining levels.
     """
     counts, remaining = [0] * len(acceptance), list(acceptance)  # [n] each
     decided: list[float] = []  # for all nodes: the acceptance of the children that are decided so far
@@ -158,7 +157,7 @@ def _chosen(
     k: int,
     queue: _Queue,
 ) -> list[int]:
-    """The nodes whose child `index` is in the plan.
+    """The nodes of a level whose child number `index` is among the k planned nodes.
 
     unaccepted: probability that a node is accepted and none of its earlier children is.
     """
@@ -187,7 +186,7 @@ def _chosen(
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
     """The nodes of a level that get children if k more nodes are planned.
 
-    depth: number of levels below them.
+    depth: the number of levels below.
     """
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:

@@ -1,5 +1,5 @@
-"""A topology without a fixed shape: each round places its k drafted tokens where they are most likely to be
-accepted."""
+"""`ContextTree`: a topology that places its k drafted tokens anew each round, where acceptance is most
+likely."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from specdec.context.acceptance import ContextAcceptance
 from specdec.topology import Topology
 
 MOST = 1024
-"""The largest k. A round plans its tree again for each level, which takes time for large trees."""
+"""The largest k. Each level of a round plans the whole tree again, which takes time for large trees."""
 
 
 @dataclass(frozen=True)
 class ContextTree:
     """k drafted tokens per round, in a tree that grows while it is drafted.
 
-    Each round's shape is recorded in its nodes. ValueError for an invalid k or acceptance.
+    The record of a round has its shape, in the paths of the nodes. ValueError for an invalid k or acceptance.
     """
 
     acceptance: ContextAcceptance
@@ -32,7 +32,7 @@ class ContextTree:
 
     @property
     def num_draft_tokens(self) -> int:
-        """Drafted tokens per round."""
+        """The number of drafted tokens per round."""
         return self.k
 
     @property
@@ -42,9 +42,9 @@ class ContextTree:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether every possible shape is a sequence."""
+        """Whether every possible tree is a sequence."""
         return self.k == 1
 
 
 Tree = Topology | ContextTree
-"""The trees of a run: one fixed shape, or a new shape in each round."""
+"""The tree of a run: one fixed shape, or a new shape in each round."""
