@@ -1,4 +1,4 @@
-"""Frozen records of what happened during decoding, to and from JSON.
+"""Immutable records of what happened during decoding, and their form in JSON.
 
 `specdec.stream` yields one `Round` per target call. The page, the statistics, the exports and the API all
 read this same record, so they cannot disagree.

@@ -16,7 +16,7 @@ from specdec.trace.values import Count, Duration, Method, Number, Path, Seed
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Expected milliseconds of a round of all texts: drafting, the target's forward, and the rest."""
+    """Expected milliseconds of one round of all texts: drafting, the target's forward pass, and the rest."""
 
     draft: Duration
     target: Duration
@@ -24,16 +24,16 @@ class Milliseconds:
 
     @property
     def total(self) -> float:
-        """Milliseconds of the whole round."""
+        """Expected milliseconds of the whole round."""
         return self.draft + self.target + self.rest
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A tree among which "auto" chose: the best one of its number of drafted tokens.
+    """One of the trees among which "auto" chose: the best one with so many drafted tokens.
 
-    paths: the tree of each text. expected_tokens: expected tokens of a round of one text. tokens_per_second:
-    the rate of all texts together.
+    paths: the tree, the same for each text. expected_tokens: expected tokens of a round of one text.
+    tokens_per_second: the rate of all texts together.
     """
 
     paths: tuple[Path, ...]
@@ -44,15 +44,15 @@ class Candidate:
 
     @property
     def topology(self) -> Topology:
-        """The tree."""
+        """The draft tree with these paths, as a `Topology`."""
         return Topology(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One repeat in which a run and plain decoding were timed in turns.
+    """Times of one repeat, in which a run and plain decoding took turns.
 
-    run: the decoding seconds of each round; plain: those of each token of plain decoding.
+    run: the seconds of each round of the run. plain: the seconds of each token of plain decoding.
     """
 
     run: tuple[Duration, ...]
@@ -61,8 +61,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A tree that was used for consecutive rounds. round: the number of the first of them. depth: the depth
-    at which the draft model stopped; None if it did not stop."""
+    """A tree that consecutive rounds of a run used. round: the number of the first of these rounds. depth:
+    the depth at which the draft model stopped; None if it did not stop."""
 
     round: Count
     paths: tuple[Path, ...]
@@ -71,17 +71,17 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A whole run: its set-up, its rounds and what follows from them.
+    """The record of a whole run: its settings, its rounds and what follows from them.
 
-    prompt_ids: token ids of the prompt. paths: the topology that was used; empty if every round grew its
-    own. seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt without
-    its last token. target, draft: the models' names. arithmetic: how their logits were computed, as in
+    prompt_ids: token ids of the prompt. paths: the topology that was used; empty if every round grew its own.
+    seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt without its
+    last token. target, draft: the models' names. arithmetic: how their logits were computed, as in
     `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter: its
-    name in settings, or that of a user's drafter. baseline: plain decoding of the same prompt and seed;
-    timings: repeats of both. The two are empty if they were not measured. chat: whether prompt is a question
-    that the chat template formats; prompt_ids are of the formatted text. history: the conversation before it,
-    questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was given.
-    trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
+    name in the settings, or the name of a user's drafter. baseline: plain decoding of the same prompt and
+    seed; timings: repeats of both. The two are empty if they were not measured. chat: whether prompt is a
+    question that the chat template formats; prompt_ids are of the formatted text. history: the conversation
+    before it, questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was
+    given. trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
     """
 
     method: Method
@@ -109,17 +109,17 @@ class Generation:
 
     @property
     def token_ids(self) -> list[int]:
-        """New tokens only."""
+        """Ids of the new tokens, without the prompt."""
         return [token.id for round in self.rounds for token in round.tokens]
 
     @property
     def text(self) -> str:
-        """New text only."""
+        """The new text, without the prompt."""
         return "".join(round.text for round in self.rounds)
 
     @property
     def num_target_calls(self) -> int:
-        """Target calls without the prefill of the prompt: one per round."""
+        """The number of target calls, one per round. The prefill of the prompt does not count."""
         return len(self.rounds)
 
     @property
@@ -134,28 +134,28 @@ class Generation:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all rounds, without prefill and without waiting between rounds."""
+        """Seconds of all rounds together, without prefill and without waiting between rounds."""
         return sum(round.seconds.total for round in self.rounds)
 
     def to_json(self) -> str:
-        """The run as JSON, without infinities."""
+        """The record as JSON, which has no infinities."""
         return adapter(type(self)).dump_json(self).decode()
 
     def to_html(self) -> str:
-        """A page in one file that plays the run offline. The page's Save gives the same file."""
+        """A page in one file that plays the run offline. The page's Save button gives the same file."""
         from specdec.notebook.player import page
 
         return page(self.to_json())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """A player of the run, for notebooks, or its text if no scripts run."""
+        """A player of the run for notebooks, or the run's text where no scripts run."""
         from specdec.notebook.shown import generation
 
         return generation(self.to_json())
 
     @classmethod
     def from_json(cls, text: str) -> Generation:
-        """The record that `to_json` wrote; ValueError says what does not fit, and where."""
+        """Read a record that `to_json` wrote. ValueError says what is invalid, and where."""
         generation = read(cls, text)
         check_tree(generation.paths, "paths[{}]")
         for i, planted in enumerate(generation.trees):
@@ -175,5 +175,5 @@ class Generation:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of `Generation`; the types and the check of the page's scripts are written from it."""
+    """The JSON schema of `Generation`. The types and the check of the page's scripts are made from it."""
     return adapter(Generation).json_schema()

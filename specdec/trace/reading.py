@@ -1,4 +1,4 @@
-"""Reading of records from JSON, and the rules that a record must follow beyond the types of its fields."""
+"""Reads records from JSON and checks the rules that they must follow beyond the types of their fields."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import TypeAdapter
 from specdec.trace.values import Path
 
 MOST_CHARACTERS = 50_000_000
-"""Most characters of JSON that are read: enough for ten thousand rounds with all their detail."""
+"""The most characters of JSON that are read: enough for ten thousand rounds with all their detail."""
 
 _adapters: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 def adapter(record: type[Any]) -> TypeAdapter[Any]:
-    """Reads and writes one kind of record; built at its first use."""
+    """The object that reads and writes records of this class as JSON; it is built at its first use."""
     if record not in _adapters:
         _adapters[record] = TypeAdapter(record)
     return _adapters[record]
@@ -26,7 +26,7 @@ _Record = TypeVar("_Record")
 
 
 def read(record: type[_Record], text: str) -> _Record:
-    """The record in this JSON, its fields checked by their types; ValueError names what does not fit."""
+    """The record of this class in a JSON text. Fields' types are checked; ValueError names what is wrong."""
     if not isinstance(text, str | bytes):
         raise ValueError(f"a record is read from JSON text, not from {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:
@@ -35,7 +35,7 @@ def read(record: type[_Record], text: str) -> _Record:
 
 
 def check_tree(paths: Sequence[Path], where: str) -> dict[Path, int]:
-    """The number of children of each path, including the root's `()`."""
+    """The number of children of each path, including the root's `()`. ValueError if a path is invalid."""
     children: dict[Path, int] = {(): 0}
     for i, path in enumerate(paths):
         at = f"{where.format(i)} = {path}"

@@ -1,4 +1,4 @@
-"""The record of one round: its drafted tree, the race at each verified position, its tokens and times."""
+"""The record of one round: its drafted tree, the races at verified positions, its tokens and its times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specdec.trace.values import Count, Duration, Finish, Number, Path, Probabil
 class Token:
     """One emitted token.
 
-    kind: `accepted` (it was drafted), `bonus` (all was accepted down to a leaf, and the target adds it),
+    kind: `accepted` (it was drafted), `bonus` (a path was accepted down to a leaf, and the target adds it),
     `residual` (it follows a rejection, under all methods but ERSD), `correction` (it won ERSD's race under P,
     and no drafted child has it) or `sampled` (the target sampled it without a draft, or where only tokens
     copied from the text were drafted). text: the text that it adds; empty while a character is incomplete.
@@ -30,11 +30,11 @@ class Token:
 class Node:
     """One drafted token, a node of the draft tree.
 
-    q, p: its probability given its parent under the draft and under the target. Both are None without
-    detail; q is None if it was drafted without probabilities, p if the target did not evaluate the
-    parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
-    accepted, or traversal verification tested it below such a node); or `unvisited`. copied: whether it is on
-    a path that was copied from the text, and not in the draft's tree.
+    q, p: its probability given its parent under the draft and under the target. Both are None without detail;
+    q is None if it was drafted without probabilities, p if the target did not score the parent. status:
+    `accepted`; `rejected` (its parent was verified and another child or none was accepted, or traversal
+    verification tested it below such a node); or `unvisited`. copied: whether it is on a path that was copied
+    from the text, and not in the draft's tree.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One token in the race of one position: both arrival times come from the same exponential.
+    """One token in the race at one position. Both of its arrival times come from the same exponential.
 
     arrival_q = exponential / q and arrival_p = exponential / p; None if the probability is 0.
     """
@@ -66,7 +66,7 @@ class Arrival:
 class Trial:
     """One acceptance test: accept the drafted token when `u < ratio` (None: infinite). ERSD has none.
 
-    p and q are those of the moment of the test: after earlier rejections, p is the residual and q is
+    p and q are the values at the moment of the test: after earlier rejections, p is the residual and q is
     renormalised without the rejected tokens. The ratio is p / q for GSD and SpecInfer, p / (ρ q) for SpecTr
     with its threshold ρ, and the weight of the whole path for traversal verification. Independent draws that
     are equal are one node with a test for each.
@@ -132,7 +132,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One target call and what it yielded.
+    """The record of one target call, its drafted tree and its new tokens.
 
     number: 0-based. position: absolute index of the first token that the round emitted. text: the texts of
     its tokens, joined. nodes: the drafted tree in level order, parents before children. steps: one per
@@ -151,7 +151,7 @@ class Round:
 
     @property
     def num_accepted(self) -> int:
-        """Drafted tokens that this round emitted."""
+        """The number of drafted tokens that this round emitted."""
         return sum(token.kind == "accepted" for token in self.tokens)
 
     def verified(self) -> Iterable[tuple[Path, int | None, int]]:
@@ -177,7 +177,7 @@ class Round:
 
     @classmethod
     def from_json(cls, text: str) -> Round:
-        """The record that `to_json` wrote; ValueError says what does not fit, and where."""
+        """Read a record that `to_json` wrote. ValueError says what is invalid, and where."""
         round = read(cls, text)
         check_round(round, "")
         return round

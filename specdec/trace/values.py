@@ -1,4 +1,4 @@
-"""The types of a record's fields: whole numbers, probabilities, seconds and names."""
+"""The types of the records' fields: whole numbers, probabilities, seconds and names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from specdec.methods import METHODS
 
 MOST_WHOLE = 2**53 - 1
-"""Largest whole number that JSON keeps exactly for every reader, the page's scripts too."""
+"""The largest whole number that every reader of JSON keeps exactly, also the page's scripts."""
 Count = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -18,7 +18,7 @@ Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False, des
 Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 """Seconds, at most 1e9: every run takes less, and sums of such times stay finite."""
 Path = tuple[Count, ...]
-"""Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
+"""The place of a node in the draft tree: 0-based child indices from the root, whose own path is `()`."""
 
 if TYPE_CHECKING:  # the methods of the catalogue are known only when the program runs
     Method = str
