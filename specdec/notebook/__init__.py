@@ -1,8 +1,8 @@
-"""Shows records in a notebook, and writes the page that plays a record offline.
+"""Shows the records of `specdec.trace` in a notebook, and writes the page that plays a record offline.
 
 shown    the output of each record
 bundle   all scripts of the page as one script without imports
-player   the offline page: panels, style sheets, scripts and a trace in one file
+player   the offline page: panels, style sheets, scripts and a record in one file
 framed   the offline page in an isolated frame of a notebook, with a still picture if no scripts run
 still    text and tables as plain HTML
 tree     a draft tree as a drawing

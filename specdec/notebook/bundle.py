@@ -1,4 +1,4 @@
-"""Joins the page's modules into one script: for pages that may not fetch files, and for a fast first load.
+"""Joins the page's JavaScript modules into one script: for pages that can't fetch files, and to load fast.
 
 Each module becomes a function that returns its exports. It stands after the modules that it imports:
 
@@ -22,8 +22,8 @@ _OTHER = re.compile(r'^(?:import|export)\b.*|\bimport(?:\.meta|\([^)]*\.js").*',
 def bundled(root: Path, start: str) -> str:
     """The module `start` in the folder `root`, with all that it imports, as the body of one script.
 
-    Its exports become names of the script. ValueError for an import or export of an unsupported form: names
-    and whole modules can be imported; functions, classes and constants can be exported.
+    Its exports become global names of the script. ValueError for an import or export of an unsupported form:
+    names and whole modules can be imported; functions, classes and constants can be exported.
     """
     order = modules(root, start)
     numbers = {name: number for number, name in enumerate(order)}
@@ -52,7 +52,7 @@ def module(root: Path, start: str) -> str:
 
 
 def beside(root: Path, start: str, name: str) -> str:
-    """The module `name`, which `start` imports later. It takes modules of the bundle from the bundle."""
+    """The text of module `name`, which `start` imports later. It takes bundled modules from the bundle."""
     inside = set(modules(root, start))
 
     def imported(match: re.Match[str]) -> str:
@@ -64,9 +64,9 @@ def beside(root: Path, start: str, name: str) -> str:
 
 
 def modules(root: Path, start: str) -> list[str]:
-    """The module `start` in the folder `root` and all modules that it needs.
+    """Names of the module `start` in the folder `root` and of all modules that it imports.
 
-    Each stands after its imports.
+    Each follows its imports.
     """
     order: list[str] = []
     _visit(root, start, order)
@@ -74,7 +74,7 @@ def modules(root: Path, start: str) -> list[str]:
 
 
 def _visit(root: Path, name: str, order: list[str]) -> None:
-    """Appends the modules that this one imports, then the module itself, each only once."""
+    """Appends all modules that module `name` imports, then the module itself, each only once."""
     if name in order:
         return
     for _, path in _IMPORT.findall(_source(root, name)):
@@ -83,7 +83,7 @@ def _visit(root: Path, name: str, order: list[str]) -> None:
 
 
 def _module(root: Path, name: str, numbers: dict[str, int], later: bool = False) -> str:
-    """The module as a function that returns its exports.
+    """Module `name` as JavaScript code of a function that returns the module's exports.
 
     later: whether it may import other modules by `import()`.
     """
@@ -101,7 +101,7 @@ def _module(root: Path, name: str, numbers: dict[str, int], later: bool = False)
 
 
 def _names(imported: str) -> str:
-    """The names of an import as the left side of a declaration."""
+    """The names of an import as the left side of a `const` declaration."""
     return imported.removeprefix("* as ").replace(" as ", ": ")
 
 

@@ -1,4 +1,4 @@
-"""The page's sheet of colours, and the card around the output in a notebook."""
+"""The colours of the page's style sheet, and the card that surrounds the output in a notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CARD = ASSETS / "decode" / "card.css"
 
 @cache
 def sheet() -> dict[str, dict[str, str]]:
-    """The style sheet of colours: theme (light, dark) -> name -> hex."""
+    """The colours of the style sheet: theme ("light", "dark") -> name -> hex code."""
     text = (ASSETS / "shared" / "colours.css").read_text(encoding="utf-8")
     themes = dict(re.findall(r"^(\S+) \{(.*?)^\}", text, re.DOTALL | re.MULTILINE))
     return {
@@ -23,8 +23,7 @@ def sheet() -> dict[str, dict[str, str]]:
 
 @cache
 def style() -> str:
-    """The style element of a card, which each output brings along. The card is light or dark like the
-    notebook."""
+    """The style element that each output contains. Its colours are light or dark, like the notebook."""
     light, dark = sheet()["light"], sheet()["dark"]
     rules = _CARD.read_text(encoding="utf-8")
     names = dict.fromkeys(re.findall(r"var\(--([a-z-]+)\)", rules))
@@ -33,5 +32,5 @@ def style() -> str:
 
 
 def card(content: str) -> str:
-    """Wraps HTML in the element of a card."""
+    """Wraps HTML in the element that surrounds each output."""
     return f'{style()}<div class="specdec">{content}</div>'

@@ -8,7 +8,7 @@ from specdec.notebook.bundle import bundled
 from specdec.shipped import ASSETS
 
 PANELS = ASSETS / "player" / "panels.html"
-"""The panels before anything is drawn in them; `python -m components.decode.panels` writes them."""
+"""The panels before anything is drawn in them; `python -m components.decode.panels` writes this file."""
 _SHEETS = (
     *("shared/colours", "shared/controls", "page/page"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
@@ -33,9 +33,9 @@ start();
 
 @cache
 def empty(script: str = "offline") -> str:
-    """The offline page without a run. The page's own Save puts a run into the element `trace`.
+    """The offline page without a run. The page's Save button puts a run into the element `trace`.
 
-    script: "embedded" for a page that others show in a frame; it fetches the run that its own address names.
+    script: "embedded" for a page that other sites show in a frame; it fetches the run in its address.
     """
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
@@ -48,8 +48,7 @@ def empty(script: str = "offline") -> str:
 def page(trace: str, framed: bool = False) -> str:
     """The offline page with a run.
 
-    trace: the JSON of a `Generation`. framed: whether it is for a notebook, where the run does not play by
-    itself.
+    trace: the JSON of a `Generation`. framed: for a notebook, where the run does not start by itself.
     """
     start = 'id="trace">'
     escaped = trace.replace("<", "\\u003c")  # "</script" would end the element

@@ -1,4 +1,4 @@
-"""The output of each record in a notebook, for IPython's `_repr_mimebundle_`: MIME type -> content."""
+"""The output of each record in a notebook, for IPython's method `_repr_mimebundle_`: MIME type -> content."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from specdec.notebook.player import page
 
 Bundle = dict[str, str]
 MOST_BYTES = 5_000_000
-"""Longest trace that the player opens. `assets/shared/trace.js` has the same limit."""
+"""The longest record that the player opens. `assets/shared/trace.js` has the same limit."""
 
 
 def generation(trace: str) -> Bundle:
-    """A run as a player that steps through it. trace: the run as JSON."""
+    """A run as a player that steps through its rounds. trace: the run as JSON."""
     run = _with_ids(json.loads(trace))
     tokens = [token for round in run["rounds"] for token in round["tokens"]]
     kinds = [token["kind"] for token in tokens]
@@ -36,7 +36,7 @@ def generation(trace: str) -> Bundle:
 
 
 def round(trace: str) -> Bundle:
-    """One target call: its tree, the status of its drafted tokens, and the new tokens. trace: the round as
+    """A drawing of one round: its tree, the drafted tokens' status, its new tokens. trace: the round as
     JSON."""
     record = json.loads(trace)
     nodes = {tuple(node["path"]): node for node in record["nodes"]}
@@ -55,7 +55,7 @@ def round(trace: str) -> Bundle:
 
 
 def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
-    """A tree without tokens. plain: the text that is shown if HTML is not."""
+    """A drawing of a tree without tokens. plain: the text that is shown if HTML is not."""
     depth = max(map(len, paths), default=0)
     words = f"{len(paths)} drafted tokens, depth {depth}"
     drawn = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
@@ -89,7 +89,7 @@ def _with_ids(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Rounds numbers to six digits, which halves the packed trace; the player shows three."""
+    """Rounds numbers to six digits, which halves the compressed record; the player shows three."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, list):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _ELEMENTS = {"accepted": "span", "bonus": "b", "correction": "u", "residual": "u"}
-"""HTML elements by which kinds differ even if a notebook drops styles. Other kinds have none."""
+"""HTML elements that show the kind of a token even if a notebook drops styles. Other kinds have none."""
 
 
 def text(prompt: str, tokens: Iterable[tuple[str, str]]) -> str:
-    """A prompt and the text after it. tokens: text and kind of each token."""
+    """A paragraph with a prompt and the text after it. tokens: (text, kind) of each token."""
     pieces = "".join(_token(*token) for token in tokens)
     return f'<p class="text"><span class="prompt">{escape(prompt)}</span>{pieces}</p>'
 
@@ -25,7 +25,7 @@ def _token(text: str, kind: str) -> str:
 
 
 def legend(kinds: Iterable[str]) -> str:
-    """The legend, with each kind of token in its own style."""
+    """The names of the kinds of tokens, each in its own style."""
     there = set(kinds)
     names = [kind for kind in _ELEMENTS if kind in there]
     return f'<p class="small">{" · ".join(_token(kind, kind) for kind in names)}</p>' if names else ""
@@ -37,7 +37,7 @@ def small(words: str) -> str:
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of text; the first column is aligned to the left."""
+    """A table of texts with a caption; the first column is aligned to the left."""
     top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     head_and_body = f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>"

@@ -1,4 +1,4 @@
-"""A draft tree as a drawing: the root on the left, a column for each depth, a row for each leaf."""
+"""Draws a draft tree: the root on the left, a column for each depth, a line for each leaf."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from html import escape
 
 Path = tuple[int, ...]
 MOST_NODES = 400
-"""Most tokens of a tree that is drawn."""
+"""The most tokens of a tree that is drawn."""
 _LINE, _MARGIN, _RADIUS = 22, 14, 5
 _LONGEST = 14
 
 
 def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[Path, str]) -> str:
-    """SVG of a tree in level order, parents before children.
+    """SVG of a tree. paths: in level order, parents before children.
 
-    labels, classes: text and CSS class of a node by its path, for some or all nodes.
+    labels, classes: text and CSS class of some or all nodes, by path.
     """
     column = 118 if labels else 44
     y = _heights(paths)
@@ -32,7 +32,7 @@ def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[
 
 
 def _heights(paths: Sequence[Path]) -> dict[Path, float]:
-    """The height of each node. A leaf has its own row; a parent is in the middle of its children."""
+    """The height of each node. A leaf has its own line; a parent is in the middle of its children."""
     children: dict[Path, list[Path]] = {(): []}
     for path in paths:
         children[path] = []
