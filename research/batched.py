@@ -1,7 +1,7 @@
-"""Compares texts decoded together with the same runs alone: `python -m research.batched`.
+"""Compares texts that are decoded together with the same texts decoded alone: `python -m research.batched`.
 
-Runs with many methods, trees, samplings and lengths join and leave a batch at random rounds. Each is then
-decoded again alone, and the tokens are compared; a run of ERSD is compared with plain decoding. A run that
+Runs with many methods, trees, samplings and lengths join and leave a batch at random rounds. Each run is then
+decoded again alone, and the tokens are compared; runs of ERSD are compared with plain decoding. A run that
 left early is compared up to its last token.
 
     python -m research.batched --target target.gguf --draft draft.gguf
@@ -44,11 +44,11 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
 LAST_JOINS = 60
 """The last step at which a run may join."""
 LEAVING = 0.1
-"""Share of the runs that leave before they end."""
+"""The share of runs that leave before they end."""
 
 
 class Plan(NamedTuple):
-    """One run of the batch.
+    """The plan for one run of the batch.
 
     joins: the step at which it joins. leaves: the number of rounds after which it leaves; None: it stays to
     its end.
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of different ones. together: the most runs in one step."""
+    """The numbers of compared runs and tokens, and of differing ones. together: the most runs in one step."""
 
     runs: int
     tokens: int
@@ -71,7 +71,7 @@ class Differences(NamedTuple):
 
 
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
-    """Plans of this many runs with all methods, trees and samplings. A run has `tokens` tokens on average."""
+    """Plans for so many runs with all methods, trees and samplings. Runs have `tokens` tokens on average."""
     random = Random(seed)
     result = []
     for number in range(runs):
@@ -94,7 +94,8 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 def compared(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
 ) -> Differences:
-    """Decodes runs together and alone, and counts the differences. Alone, ERSD is replaced by plain decoding.
+    """Decodes the planned runs together, then alone, and counts differing runs and tokens. Alone, plain
+    decoding replaces ERSD.
 
     spoil: damages the batch before each step, to test that damage is detected.
     """
@@ -117,7 +118,7 @@ def compared(
 def _decoded(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None
 ) -> tuple[list[Run], int]:
-    """The runs after they have ended, and the largest number that were decoded at once."""
+    """The runs after they have ended, and the largest number of runs that were decoded in one step."""
     batch, step, most = Batch(pair), 0, 0
     runs = [stream(pair, plan.prompt, **plan.settings) for plan in planned]
     plan_of = dict(zip(runs, planned, strict=True))

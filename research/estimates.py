@@ -1,10 +1,10 @@
-"""Block efficiency and other ratios over rows of results, with intervals for texts that depend on each other.
+"""Estimates block efficiency and other ratios from rows of results, with confidence intervals.
 
-The rounds of one text depend on each other, and so may the texts of one prompt. Prompts are independent. A
-ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an influence on the
-ratio, and the ratio's variance is the variance of the sum of influences. The influences on the difference of
-two ratios over the same prompts are the differences of their influences, so that small differences become
-visible.
+The rounds of one text are statistically dependent, and so may be the texts of one prompt. Prompts are
+independent. A ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an
+influence on the ratio, and the ratio's variance is the variance of the sum of influences. The influences on
+the difference of two ratios over the same prompts are the differences of their influences, so that small
+differences become visible.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Any
 from specdec.stats import Z
 
 Row = dict[str, Any]
-"""The measured values of one text, or of one point, by name."""
+"""The measured values of one text, or of one setting (a point of a figure), by name."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, and the influence of each prompt on it, by the prompt's number."""
+    """An estimated value, and the influence of each prompt on it, by the prompt's number."""
 
     value: float
     influence: Mapping[int, float]
 
     @property
     def standard_error(self) -> float:
-        """The standard error; NaN for a single prompt."""
+        """The standard error of the value; NaN for a single prompt."""
         n = len(self.influence)
         squares = math.fsum(x * x for x in self.influence.values())
         return math.sqrt(squares * n / (n - 1)) if n > 1 else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The ends of the 95% interval."""
+        """The two ends of the 95% interval."""
         half = Z * self.standard_error
         return self.value - half, self.value + half
 
@@ -51,7 +51,7 @@ class Estimate:
 
 
 def quotient(rows: Iterable[Row], above: str, below: str, cluster: str = "prompt") -> Estimate:
-    """Σ above / Σ below over rows; those of one cluster depend on each other. Σ below must be above 0."""
+    """Σ above / Σ below over rows. Rows of one cluster may be dependent. Σ below must be above 0."""
     sums = {
         key: [math.fsum(row[name] for row in some) for name in (above, below)]
         for (key,), some in grouped(rows, cluster).items()
@@ -62,7 +62,7 @@ def quotient(rows: Iterable[Row], above: str, below: str, cluster: str = "prompt
 
 
 def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
-    """Σ weight · estimate, with an interval that takes their dependence into account."""
+    """The sum of weight x estimate, with an interval that takes the estimates' dependence into account."""
     pairs = list(zip(weights, estimates, strict=True))
     prompts = sorted({prompt for each in estimates for prompt in each.influence})
     influence = {
@@ -73,17 +73,17 @@ def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimat
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates, as an estimate."""
+    """The mean of several estimates, as an estimate with an interval."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
 
 
 def key_of(row: Row, fields: Iterable[str]) -> tuple[Any, ...]:
-    """The values of these fields."""
+    """The values of these fields in a row."""
     return tuple(row[name] for name in fields)
 
 
 def grouped(rows: Iterable[Row], *fields: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows by the values of some fields, in the order of the first row of each group."""
+    """Groups of rows with equal values of these fields, in the order of each group's first row."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(key_of(row, fields), []).append(row)
@@ -91,7 +91,7 @@ def grouped(rows: Iterable[Row], *fields: str) -> dict[tuple[Any, ...], list[Row
 
 
 def finished(rows: Sequence[Row], *fields: str) -> list[Row]:
-    """The rows that every point has. fields: those that distinguish the rows of one point."""
+    """Rows of the texts that all points have measured. fields: the names that identify a text."""
     counts = Counter(key_of(row, fields) for row in rows)
     most = max(counts.values(), default=0)
     return [row for row in rows if counts[key_of(row, fields)] == most]

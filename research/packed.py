@@ -1,11 +1,11 @@
-"""How close decoding in a GGUF file's own bits is to its exact weights, and how long its forwards take.
+"""Measures how close decoding in a GGUF file's own bits is to its exact weights; times forward passes.
 
     python -m research.packed model.gguf
     python -m research.packed model.gguf --server http://127.0.0.1:8081
 
-Prompts are answered in the file's bits. The distribution of each token of the answers is compared with that
-of the same weights in float32. With `--server`, so is the distribution of a llama-server on the same file.
-Times are the best of several forwards; all numbers of rows take turns.
+The model answers prompts, computing in the file's bits. The distribution of each token of the answers is
+compared with that of the same weights in float32. With `--server`, a llama-server on the same file is
+compared as well. Times are the least of several forward passes; all numbers of rows (tokens) take turns.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ PROMPTS = (
 )
 ROWS = (1, 2, 5, 9, 12, 17)
 LISTED = 1000
-"""The number of most probable tokens of a llama-server that are compared; all others count as one token."""
+"""How many of a server's most probable tokens are compared; all other tokens count as one."""
 SECONDS = 600
-"""The longest time that a server may take for an answer."""
+"""The longest time in seconds that a server may take for an answer."""
 BEFORE, TIMES = 40, 8
-"""Tokens of the prefix before the timed rows, and how often each number of rows is timed."""
+"""The number of prefix tokens before the timed rows, and how often each number of rows is timed."""
 
 
 def main() -> None:
@@ -76,9 +76,10 @@ def main() -> None:
 def answer_variations(
     pair: ModelPair, prompt: str, count: int, server: str | None = None
 ) -> tuple[Tensor, ...]:
-    """Total variation [tokens] between exact and computed distributions of an answer, at temperature 1.
+    """Total variation between exact and computed distributions at each token of an answer, [tokens].
 
-    The first tensor is ours. With `server`, the address of a llama-server, the second is the server's.
+    The temperature is 1. The first tensor is for our computation. With `server`, the address of a
+    llama-server, a second tensor is for the server's computation.
     """
     model = pair.target
     assert isinstance(model, PackedModel)
@@ -95,7 +96,11 @@ def answer_variations(
 
 
 def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
-    """Total variation between a llama-server's distribution after `ids` and `want`, [vocab_size]."""
+    """Total variation between a llama-server's distribution of the token after `ids` and the exact one.
+
+    want: the exact distribution, [vocab_size]. Only the server's `LISTED` most probable tokens are compared
+    one by one; all others count as one token.
+    """
     asked = {"prompt": ids, "n_predict": 1, "n_probs": LISTED, "cache_prompt": True}
     (token,) = json.loads(posted(f"{server}/completion", asked, SECONDS))["completion_probabilities"]
     listed = token["top_logprobs"]
@@ -105,7 +110,7 @@ def _server_variation(server: str, ids: list[int], want: Tensor) -> float:
 
 
 def row_seconds(pair: ModelPair) -> dict[int, float]:
-    """Seconds of a forward, by its number of rows."""
+    """Seconds of a forward pass, by its number of rows (tokens)."""
     session = pair.target.session()
     session.prefill(list(range(BEFORE)))
 

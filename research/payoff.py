@@ -1,9 +1,9 @@
-"""Predicted and measured speed-up of six set-ups: `python -m research.payoff`.
+"""Compares predicted and measured speed-ups of six set-ups: `python -m research.payoff`.
 
 The prediction comes from acceptance on a few fixed prompts, and from the times of rounds on a few trees. In
 the measurement, plain and speculative decoding of the same prompts take turns, so that other work on the
 machine slows both alike. Prefills are not counted. All set-ups take turns, and each prediction is the median
-of several, because a machine is faster at some times than at others.
+of several, because a machine's speed varies over time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ CASES = (
 
 
 def checked(load: Callable[[str], ModelPair], smoke: bool = False) -> list[dict[str, Any]]:
-    """The set-up of each case, its predicted and its measured speed-up. load: loads a pair by its name."""
+    """For each case: the set-up, the predicted and the measured speed-up. load: loads a pair by its name."""
     pairs = {name: load(name) for name in dict.fromkeys(case.pair for case in CASES)}
     repeats, texts, length = (1, 1, _LENGTH // 2) if smoke else (_REPEATS, _TEXTS, _LENGTH)
     setups: dict[Case, list[SetUp]] = {case: [] for case in CASES}
@@ -95,10 +95,10 @@ def gain_of(setup: SetUp, tree: Topology) -> float:
 
 
 def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) -> dict[str, Any]:
-    """The result of a case.
+    """The row of results for a case.
 
-    groups: `decoded` of each group of texts. predicted: the median prediction, with its set-up. measured: the
-    speed-up over all texts, with the quartiles of the groups.
+    groups: the result of `decoded` for each group of texts. predicted: the median prediction, with its
+    set-up. measured: the speed-up over all texts, with the quartiles of the groups.
     """
     gains = sorted((gain_of(setup, named(case.tree)), number) for number, setup in enumerate(setups))
     predicted, number = gains[len(gains) // 2]
@@ -113,16 +113,16 @@ def row_of(case: Case, setups: Sequence[SetUp], groups: Sequence[np.ndarray]) ->
 
 
 def speed_up(sides: np.ndarray) -> float:
-    """Tokens per second of drafting, divided by those of plain decoding. sides: as `decoded` returns them."""
+    """Tokens per second with drafts, divided by those of plain decoding. sides: as `decoded` returns them."""
     (tokens, seconds), (plain_tokens, plain_seconds) = sides.tolist()
     return tokens / seconds / (plain_tokens / plain_seconds)
 
 
 def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray:
-    """Tokens and seconds of texts that are decoded together, [2, 2]: the first row with drafts, the second by
-    plain decoding.
+    """Numbers of tokens and seconds of texts that are decoded together, [2, 2]: the first row is with drafts,
+    the second by plain decoding.
 
-    number: the number of the first text; prompts and seeds follow from it. Only rounds in which all texts
+    number: the number of the first text, which determines prompts and seeds. Only rounds in which all texts
     take part are counted.
     """
     prompts, sides = fixed_prompts(pair), np.zeros((2, 2))
@@ -151,7 +151,7 @@ def decoded(pair: ModelPair, case: Case, number: int, length: int) -> np.ndarray
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """One line for each set-up."""
+    """A table in Markdown with one line for each set-up."""
     lines = [["set-up", "predicted", "measured", "quartiles", "difference"]]
     for row in rows:
         values, texts = row["measured"], "1 text" if row["texts"] == 1 else f"{row['texts']} texts"

@@ -1,7 +1,7 @@
 """Compares prices at which a draft model stops under "auto": `python -m research.stopping --pair coder`.
 
-Each prompt is decoded by plain decoding, by "auto" without stopping, and by "auto" with its price of a
-further level times each factor (`specdec.drafters.stopping`). Times leave out the prompt's prefill.
+Each prompt is decoded by plain decoding, by "auto" without stopping, and by "auto" with the price of a
+further level multiplied by each factor (`specdec.drafters.stopping`). Times leave out the prompt's prefill.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAIN, WHOLE = "plain decoding", "without stopping"
 
 
 def rates(pair: ModelPair, prompts: Sequence[Sequence[int]], settings: dict[str, Any]) -> dict[str, Any]:
-    """For each way to decode: tokens per second of each prompt, and tokens per call over all prompts."""
+    """For each way of decoding: each prompt's tokens per second, and tokens per call over all prompts."""
     ways = {PLAIN: 0.0, WHOLE: math.inf} | {f"price x {factor}": factor for factor in FACTORS}
     found: dict[str, Any] = {way: {"rates": [], "tokens": 0, "calls": 0} for way in ways}
     for number, prompt in enumerate(prompts):

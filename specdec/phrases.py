@@ -1,4 +1,4 @@
-"""Writes the numbers and results of experiments for sentences and tables, on the page and in reports."""
+"""Formats numbers and lists for sentences and tables of experiments, on the page and in reports."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def number(value: float | None) -> str:
 
 
 def interval(row: Mapping[str, Any]) -> str:
-    """The interval as "low to high"."""
+    """An interval as text: "low to high"."""
     if row["low"] is None or row["high"] is None:
         return MISSING
     return f"{number(row['low'])} to {number(row['high'])}"
 
 
 def with_interval(row: Mapping[str, Any]) -> str:
-    """The value with its interval in brackets, if it has one."""
+    """A value as text, followed by its interval in brackets if it has one."""
     around = interval(row)
     return number(row["value"]) + (f" ({around})" if around != MISSING else "")
 
 
 def listed(parts: Sequence[str], between: str = ", ") -> str:
-    """The parts joined with commas, the last one with "and"."""
+    """The parts joined by commas, with "and" before the last one."""
     *most, last = parts or ["nothing"]
     return f"{between.join(most)}{' and ' if between == ', ' else between}{last}" if most else last

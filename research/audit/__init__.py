@@ -1,4 +1,4 @@
-"""Audits other engines: whether their texts have the model's distribution, and whether a seed repeats a text.
+"""Audits other engines: do texts have the model's distribution, and does a seed give the same text again?
 
     python -m research.audit --engine llama.cpp-draft --json reports.json --report posting.md
     python -m research.audit.repeats --texts 50
@@ -8,7 +8,7 @@ with a function that starts its engine on a pair, and its `Engine`s by name, whi
 
     engines   all engines by name
     llama_cpp, mlx, onnxruntime, openvino, sequential   the adapters
-    tiny      random models, on which thousands of texts of any engine are quick
+    tiny      random models, on which any engine decodes thousands of texts quickly
     __main__   the options; reports, and texts for maintainers (posting)
-    repeats   which engines repeat the text of a seed
+    repeats    finds which engines give the same text for the same seed
 """

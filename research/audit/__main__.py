@@ -16,7 +16,7 @@ from specdec.exactness.audit.engines import Engine
 from specdec.loading import load_with_progress
 
 Engines = Callable[[Arguments, Mapping[str, Any] | None], Mapping[str, Engine]]
-"""The engines by name, from the command's options and transformers' arguments for the draft."""
+"""A function that returns engines by name, given the command's options and transformers' draft arguments."""
 
 
 def _all(asked: Arguments, drafting: Mapping[str, Any] | None) -> Mapping[str, Engine]:
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None, available: Engines = _all) -> int:
         return Subject(name, available(asked, None)[name], pair, asked.prompt or PROMPT)
 
     def post(name: str, top_k: int) -> None:
-        """Writes the text for the maintainers, on the smallest vocabulary that shows the difference."""
+        """Write a report for the maintainers, with the smallest vocabulary that shows the difference."""
         for vocab_size in posting.VOCABULARIES if asked.report else ():
             subject = random(name, vocab_size)._replace(prompt=tiny.PROMPT)
             report = report_on(subject, min(top_k, vocab_size - 1), asked)

@@ -20,13 +20,13 @@ _DRAFTING = {
     "transformers-gemma4": "min(1, p/q), residual; a greedy draft",
     "transformers-ensemble": "min(1, w p/q + 1 - w), residual; w = 0.5, lossy by design",
 }
-"""The rules of transformers with a draft, whose arguments `tiny.models` gives."""
+"""The verification rule of each of transformers' methods that draft. `tiny.models` gives their arguments."""
 
 
 def engines(
     url: str = "", folders: Sequence[str] = (), drafting: Mapping[str, Any] | None = None, batch: int = 1
 ) -> dict[str, Engine]:
-    """The engines by name, those of `specdec audit` among them. url: address of a server.
+    """All engines by name, including those of `specdec audit`. url: address of a server.
 
     folders: the converted target and draft for OpenVINO; by default the pair is converted here. drafting:
     transformers' arguments for the draft; by default those of the pair's draft. batch: how many texts

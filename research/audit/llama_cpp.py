@@ -34,7 +34,7 @@ LLAMA = {
     "llama.cpp-p-min": (*_DRAFT, "--spec-draft-p-min", "0.2", "--spec-draft-n-min", "2"),
     "llama.cpp-ngram": _NGRAM,
 }
-"""Options of llama-server for each engine that it serves."""
+"""Options of llama-server for each engine that this server provides."""
 _RULES = {
     "llama.cpp": "plain sampling",
     "llama.cpp-draft": "a greedy draft is accepted where it is the target's sample",
@@ -56,8 +56,8 @@ def engines(slots: int = 1) -> dict[str, Engine]:
 def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
     """Starts llama.cpp's server or node-llama-cpp with the pair, and returns the function that decodes.
 
-    The server ends with that function, whose `process` it is. Matrices of bfloat16 stay in bfloat16. name:
-    that of the engine. slots: how many texts the server decodes at once.
+    The server is the attribute `process` of that function, and ends when the function is deleted. Matrices of
+    bfloat16 stay in bfloat16. name: the engine's name. slots: how many texts the server decodes at once.
     """
     family = name.partition("-")[0]
     command: list[Any] = [program(family)]
@@ -85,8 +85,8 @@ def served(name: str, pair: ModelPair, slots: int = 1) -> Sample:
 
 
 def program(kind: str) -> Path:
-    """The path of llama-server (LLAMA_SERVER, or on the path) or of the folder of the package node-llama-cpp
-    (NODE_LLAMA_CPP). ModuleNotFoundError if there is none."""
+    """The path of the program llama-server (in LLAMA_SERVER, or found on PATH), or of the folder of the
+    package node-llama-cpp (in NODE_LLAMA_CPP). ModuleNotFoundError if there is none."""
     variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
     named = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
     if not named or not Path(named).exists():
@@ -95,7 +95,7 @@ def program(kind: str) -> Path:
 
 
 def version(kind: str) -> dict[str, str]:
-    """The version of a server, by its package's name."""
+    """The version of a server as {name of its package: version}."""
     try:
         named = program(kind)
     except ModuleNotFoundError:
@@ -107,7 +107,7 @@ def version(kind: str) -> dict[str, str]:
 
 
 def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:
-    """Waits until a server answers; False if it ends before, or takes too long."""
+    """Waits until a server answers. False if the server ends before, or takes longer than `SECONDS`."""
     due = time.monotonic() + SECONDS
     while time.monotonic() < due and process.poll() is None:
         try:
@@ -119,7 +119,7 @@ def _answers(address: str, process: subprocess.Popen[bytes]) -> bool:
 
 
 def _exactly(slots: int) -> Sequence[str]:
-    """Options for float32 on one thread."""
+    """Options of llama-server for computing in float32 on one thread."""
     cache = ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "-ctkd", "f32", "-ctvd", "f32")
     return *cache, "-t", "1", "-td", "1", "-lv", "2", "-np", str(slots), "-c", str(256 * slots)
 

@@ -15,7 +15,7 @@ from specdec.pair import ModelPair
 
 
 def mlx(pair: ModelPair, drafts: bool, k: int = 3) -> Sample:
-    """mlx-lm on the pair. drafts: whether the pair's draft takes part, with k tokens in a round."""
+    """A function that decodes with mlx-lm. drafts: whether the pair's draft model drafts k tokens a round."""
     array, generating, utils = map(import_module, ("mlx.core", "mlx_lm.generate", "mlx_lm.utils"))
     sampler = import_module("mlx_lm.sample_utils").make_sampler
 

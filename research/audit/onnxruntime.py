@@ -18,9 +18,9 @@ from specdec.exactness.audit.run import Counting, Sample, named
 
 
 def onnxruntime(pair: Any, k: int) -> Sample:
-    """onnxruntime-genai in float32 on the pair, which is converted here.
+    """A function that decodes with onnxruntime-genai in float32. The pair is converted here.
 
-    k: drafted tokens in a round; 0 drafts nothing. Raises ModuleNotFoundError if onnxruntime-genai, onnx or
+    k: drafted tokens per round; 0 drafts nothing. Raises ModuleNotFoundError if onnxruntime-genai, onnx or
     onnx-ir is not installed.
     """
     genai = import_module("onnxruntime_genai")
@@ -45,7 +45,7 @@ def onnxruntime(pair: Any, k: int) -> Sample:
 
 
 def _pipeline(pair: Any, folder: Path, k: int) -> Path:
-    """Writes the pair as ONNX. Returns the target's folder, whose configuration names the draft."""
+    """Writes the pair in ONNX format. Returns the target's folder, whose configuration names the draft."""
     if not pair.eos_ids:
         raise ValueError("onnxruntime-genai needs a token that ends a text, and this pair has none")
     target = _converted(pair.target, folder / "target", pair.tokenizer)
@@ -61,7 +61,7 @@ def _pipeline(pair: Any, folder: Path, k: int) -> Path:
 
 
 def _converted(model: Any, folder: Path, tokenizer: Any) -> Path:
-    """Writes a model as ONNX with the builder of onnxruntime-genai. Returns the folder."""
+    """Writes a model in ONNX format with the builder of onnxruntime-genai. Returns the folder."""
     source = folder / "source"
     model.module.save_pretrained(source)
     (tokenizer or names(model.module.config.vocab_size)).save_pretrained(source)

@@ -44,11 +44,11 @@ def _on_pair(folders: Sequence[str], batch: int, name: str, pair: ModelPair) -> 
 def pipeline(
     folder: str | Path, draft: str | Path | None = None, precision: str = "f32", k: int = 3, batch: int = 1
 ) -> Sample:
-    """openvino-genai on a folder's converted model, with another folder's as its draft, on one thread.
+    """A function that decodes with openvino-genai on one thread. folder, draft: folders of converted models.
 
-    precision: "f32" or "bf16". k: drafted tokens in a round. batch: texts that are decoded together with the
-    same settings, of which the first is returned. Prefixes are not cached, because openvino-genai 2026.4 with
-    a draft and cached prefixes mostly fails at the first sampled text. Raises ModuleNotFoundError if
+    precision: "f32" or "bf16". k: drafted tokens per round. batch: how many texts with the same settings are
+    decoded together; the first is returned. Prefixes are not cached, because openvino-genai 2026.4 with a
+    draft and cached prefixes mostly fails at the first sampled text. Raises ModuleNotFoundError if
     openvino-genai is not installed.
     """
     openvino, genai = import_module("openvino"), import_module("openvino_genai")

@@ -1,7 +1,7 @@
-"""Converts a decoder of transformers to an OpenVINO graph in the form that openvino-genai takes.
+"""Converts a decoder of transformers to an OpenVINO graph in the form that openvino-genai requires.
 
-The model is traced with keys and values as inputs and outputs, and OpenVINO makes each pair of these a state.
-The inputs have the names of optimum's exports: input_ids, attention_mask, position_ids and beam_idx.
+The model is traced with keys and values as inputs and outputs. OpenVINO turns each input and its output into
+a state. The inputs have the names of optimum's exports: input_ids, attention_mask, position_ids and beam_idx.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INPUTS = ("input_ids", "attention_mask", "position_ids")
 
 
 class _Past(DynamicCache):
-    """A cache as inputs and outputs of a trace.
+    """A cache whose keys and values are inputs and outputs of a traced model.
 
     past: keys and values of each layer, [batch, key-value heads, length, head size].
     """
@@ -43,7 +43,7 @@ class _Past(DynamicCache):
 
 
 class _Traced(nn.Module):
-    """A decoder as a function of tensors. It returns logits, and keys and values of old and new tokens."""
+    """A decoder as a function of tensors. It returns logits, and all tokens' keys and values."""
 
     def __init__(self, model: Any):
         super().__init__()
@@ -66,10 +66,10 @@ class _Traced(nn.Module):
 
 
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
-    """Write a `PreTrainedModel`, a decoder without a window or a state of its own, in float32.
+    """Write a `PreTrainedModel`, which must be a decoder without windows and states, in float32.
 
-    tokenizer: pipelines with a draft need one; None makes one with a name for each token (`names`).
-    Raises ModuleNotFoundError without openvino and openvino_tokenizers.
+    tokenizer: pipelines with a draft need one; None makes one with a name for each token (`names`). Raises
+    ModuleNotFoundError without openvino and openvino_tokenizers.
     """
     openvino = import_module("openvino")
     # The trace is of float32 and of torch's own attention.
@@ -88,7 +88,7 @@ def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None 
 
 
 def convert_pair(pair: Any, folder: Path) -> list[str]:
-    """Write target and, where there is one, draft of a pair below this folder; returns their folders.
+    """Write a pair's target, and its draft if it has one, below this folder; return their folders.
 
     ValueError if the draft has another tokenizer.
     """
@@ -120,7 +120,7 @@ def _graph(openvino: Any, model: Any) -> Any:
 
 
 def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[int]) -> None:
-    """Turns keys and values, inputs and outputs of the graph, into its states.
+    """Turns the graph's inputs and outputs that are keys and values into states.
 
     The new input beam_idx reorders the states. They begin as [batch, *empty].
     """
@@ -147,7 +147,7 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
 
 
 def names(count: int) -> PreTrainedTokenizerFast:
-    """A tokenizer with at least `count` tokens (bytes, then numbers) for a model without a tokenizer."""
+    """A tokenizer with at least `count` tokens (bytes, then numbers), for models without a tokenizer."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merged = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
     tokens = [*letters, merged, *(f"<{i}>" for i in range(len(letters) + 1, count))]

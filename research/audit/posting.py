@@ -1,4 +1,4 @@
-"""A report for an engine's maintainers. It shows the wrong distribution on the smallest vocabulary."""
+"""Writes a report for an engine's maintainers: it shows the wrong distribution on the smallest vocabulary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ The exact probabilities are softmax of the target's own logits, in float64. {nea
 
 
 def posting(report: Report, vocab_size: int) -> str:
-    """A text in Markdown: versions, setting, counts against exact probabilities, and the models' code."""
+    """The report in Markdown: versions, settings, counts beside exact probabilities, and the models' code."""
     engine, first = report.engine, report.trials[0]
     builders = [getattr(tiny, name) for name in _BUILDERS.get(engine, ("llama",))]
     deviations = sorted(first.deviations, key=lambda each: -each.probability)

@@ -1,7 +1,7 @@
-"""Which engines repeat the text of a seed: `python -m research.audit.repeats`.
+"""Finds which engines give the same text for the same seed: `python -m research.audit.repeats`.
 
-Texts of random models are compared in four ways: repeated, with a draft and without, alone and as one of a
-batch of 8, in float32 and in bfloat16. Each number is how many of the texts agree, token by token.
+On random models, each text is compared with four others of the same seed: decoded again, without a draft, in
+a batch of 8, and in bfloat16. Each number is how many of the texts agree in all tokens.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ TOKENS = 24
 BATCH = 8
 SAMPLING = (1.0, 0, 1.0)
 Text = Callable[[int], Sequence[int]]
-"""Returns the token ids of a seed's text."""
+"""A function that returns the token ids of the text for a seed."""
 
 
 def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, batch: int = 1) -> Text:
-    """The texts of an engine. batch: how many texts, all with this seed, it decodes together."""
+    """A function from a seed to the token ids of an engine's text. The engine gets one request at a time.
+
+    batch: how many copies of the text, all with this seed, the engine decodes together for a request.
+    """
     sample = engines(drafting=arguments, batch=batch)[name].start(pair)
 
     def text(seed: int) -> Sequence[int]:
@@ -45,7 +48,10 @@ def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, 
 
 
 def _served_in_batch(name: str, pair: ModelPair) -> Text:
-    """The text of the first of eight requests to a server at once, with seeds that differ by 1000."""
+    """The `Text` of a server that gets eight requests at once.
+
+    The requests' seeds differ by 1000; the first text is returned.
+    """
     text = _alone(name, pair, batch=BATCH)
 
     def first(seed: int) -> Sequence[int]:
@@ -56,7 +62,10 @@ def _served_in_batch(name: str, pair: ModelPair) -> Text:
 
 
 def _ours_in_batch(name: str, pair: ModelPair) -> Text:
-    """The first of our eight texts that are decoded together, with seeds that differ by 1000."""
+    """The `Text` of specdec when it decodes eight texts together.
+
+    The texts' seeds differ by 1000; the first text is returned.
+    """
     method: Any = name.partition("-")[2]
     settings: dict[str, Any] = {"method": method, "topology": tree_of(method), "max_new_tokens": TOKENS}
     prompts = [tiny.PROMPT] * BATCH
@@ -64,7 +73,10 @@ def _ours_in_batch(name: str, pair: ModelPair) -> Text:
 
 
 def _transformers_in_batch(_: str, pair: ModelPair) -> Text:
-    """The first of eight texts that transformers samples together, with one generator for all of them."""
+    """The `Text` of transformers when it samples eight texts together with one generator.
+
+    The first text is returned.
+    """
     target: Any = pair.target
     ids = torch.tensor([tiny.PROMPT] * BATCH)
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS, "pad_token_id": 0}
@@ -83,10 +95,10 @@ def _seeds(seed: int) -> list[int]:
 
 
 class Compared(NamedTuple):
-    """An engine with a draft, and its plain decoding.
+    """The names of an engine with a draft, and of its plain decoding.
 
-    in_batch: makes the `Text` of a batch, whose first text has the seed; None if the engine takes no batches.
-    has_bfloat16: whether the engine computes in bfloat16.
+    in_batch: makes the `Text` for batches, the first text of which has the seed; None if the engine decodes
+    no batches. has_bfloat16: whether the engine computes in bfloat16.
     """
 
     drafting: str
@@ -107,7 +119,7 @@ ROWS = {f"ours, {each.upper()}": Compared(f"ours-{each}", "ours-ar", _ours_in_ba
 
 
 def row(texts: int, compared: Compared) -> dict[str, int]:
-    """How many of this many texts agree, by comparison. ModuleNotFoundError if the engine is missing."""
+    """How many of so many texts agree, by way of comparison. ModuleNotFoundError if the engine is missing."""
     name, plain, in_batch, has_bfloat16 = compared
     pair, arguments = tiny.models(name)
     text = _alone(name, pair, arguments)
@@ -130,7 +142,7 @@ def row(texts: int, compared: Compared) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the rows of the engines that are installed. A file named by --json keeps its other rows."""
+    """Prints a row for each installed engine. A file named by --json keeps its rows for other engines."""
     parser = Parser(prog="python -m research.audit.repeats", description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--engine", nargs="+", choices=ROWS, default=[*ROWS])

@@ -15,7 +15,7 @@ from specdec.pair import ModelPair
 
 
 def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
-    """sequential-speculative-decoding on the pair. rule: "standard", "naive" or "capped".
+    """A function that decodes with sequential-speculative-decoding. rule: "standard", "naive" or "capped".
 
     Its only sampling setting is the temperature. ValueError for another setting.
     """
@@ -48,7 +48,7 @@ def sequential(pair: ModelPair, rule: str, k: int = 3) -> Sample:
 
 
 def _remembering(module: Any) -> Callable[[torch.Tensor], Any]:
-    """The model as a function of ids [1, length]. It computes each text once."""
+    """The model as a function of ids [1, length]. Results are remembered, so each text is computed once."""
     computed = lru_cache(maxsize=None)(lambda ids: module(torch.tensor([ids])))
     return lambda ids: computed(tuple(ids[0].tolist()))
 

@@ -1,6 +1,6 @@
-"""Tiny random models in the format of transformers. With them any engine decodes thousands of texts quickly.
+"""Tiny random models in the format of transformers, with which any engine decodes thousands of texts quickly.
 
-`models(engine, vocab_size)` returns the target and draft on which this engine is audited, and the arguments
+`models(engine, vocab_size)` returns the target and the draft for the audit of this engine, and the arguments
 that make transformers' `generate` use the draft.
 """
 
@@ -22,15 +22,15 @@ from specdec.pair import ModelPair
 PROMPT = (1, 2, 1)
 TOKENS = 16
 DRAFTED = 2
-"""Tokens that transformers drafts in each round."""
+"""How many tokens transformers drafts in each round."""
 NEAR = ("llama.cpp", "node", "mlx", "sequential")
-"""Engines whose draft is the target's first layer, because they hardly accept the tokens of another draft."""
+"""Engines whose draft is the target's first layer: these engines hardly accept tokens of any other draft."""
 WEIGHT = 0.5
 """The target's weight in transformers' ensemble, which is lossy by design."""
 
 
 def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, Any]]:
-    """The pair that an engine of this name is audited on, and arguments of transformers' `generate`."""
+    """The pair for the audit of this engine, and the arguments of transformers' `generate` for its draft."""
     if engine == "transformers-gemma4":
         target, draft = gemma4(vocab_size)
     else:
@@ -73,7 +73,7 @@ def llama(vocab_size: int, layers: int, seed: int) -> LlamaForCausalLM:
 
 
 def tokenizers(vocab_size: int) -> dict[str, PreTrainedTokenizerFast]:
-    """Two tokenizers of words: the draft has the target's words in reverse order, and one of its own."""
+    """Two tokenizers of words. The draft's has the target's words in reverse order, and one more word."""
     words = [f"w{i}" for i in range(vocab_size)]
 
     def tokenizer(words: list[str]) -> PreTrainedTokenizerFast:
@@ -103,7 +103,7 @@ def gemma4(vocab_size: int) -> tuple[Any, Any]:
 
 
 def gemma4_config(vocab_size: int, layers: int, per_layer: int) -> Any:
-    """A tiny configuration. per_layer: size of the embeddings of each layer, 0 for none."""
+    """A tiny configuration of Gemma 4. per_layer: size of the embeddings that each layer has; 0 for none."""
     from transformers import Gemma4TextConfig
 
     return Gemma4TextConfig(  # type: ignore[call-arg]

@@ -21,10 +21,10 @@ def write(
 ) -> Path:
     """Writes a Llama, Qwen2, Qwen3 or Gemma 2 model with its tokens, and returns the path.
 
-    merges: of byte-level BPE; without them the tokens are SentencePiece's. kind: gguf's name of the type of
-    all matrices, or such names by the last part of a module's name, as "q_proj". end: id of the token that
-    begins and ends a text; no token is added to a prompt. keys: further keys of the file, or other values of
-    its usual ones; None removes a key. Raises ModuleNotFoundError without gguf.
+    merges: the merges of byte-level BPE; without them the tokens are SentencePiece's. kind: gguf's name of
+    the type of all matrices, or a type for each last part of a module's name, such as "q_proj". end: id of
+    the token that begins and ends a text; no token is added to a prompt. keys: values that add or replace
+    metadata of the file; None removes a key. Raises ModuleNotFoundError without gguf.
     """
     gguf = import_module("gguf")
     writer = gguf.GGUFWriter(path, model.config.model_type)
@@ -93,7 +93,7 @@ def _write_weights(gguf: Any, writer: Any, model: Any, kind: str | Mapping[str, 
 
 
 def _stored(base: str, value: Any, config: Any) -> Any:
-    """A parameter in the form that llama.cpp computes with."""
+    """A parameter with its rows in the order, and its values in the form, that llama.cpp uses."""
     part = base.rsplit(".", 1)[-1]
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(part)
     if config.model_type == "llama" and heads:  # llama.cpp rotates neighbours, transformers the two halves

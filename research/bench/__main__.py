@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def built(options: Namespace) -> command.Loaded:
-    """The pair with random weights in every dtype that is tried, and its description."""
+    """The pair with random weights in every dtype that is tried, by name; and a description of the pair."""
     if any((options.pair, options.target, options.draft)):
         raise ValueError("a synthetic pair loads no models: leave out --synthetic, or the names of models")
     among("synthetic", options.synthetic, (*PRESETS, *FAMILIES))

@@ -1,4 +1,5 @@
-"""What a round costs on a GPU: forwards of any width, launches, transfers and waits, and many texts at once.
+"""Measures the costs of a round on a GPU: forward passes of any width, launches, transfers, waits, many
+texts.
 
 `python -m research.bench --synthetic 8b --device cuda` measures these figures after its comparison.
 """
@@ -26,34 +27,34 @@ from specdec.pair import ModelPair
 from specdec.topology import sequence
 
 NODES = (0, 1, 2, 4, 8, 16, 32, 64, 128, 384)
-"""Drafted tokens of the trees whose forwards are timed."""
+"""Numbers of drafted tokens in the trees whose forward passes are timed."""
 RATES = (0.6, 0.15, 0.08, 0.05, 0.03)
 """The acceptance by child index for which these trees are optimal."""
 PREFIX = 256
-"""Committed tokens before a tree that is timed."""
+"""The number of committed tokens before a tree that is timed."""
 REPEATS, WARM = 15, 3
-"""Timed and untimed repetitions of a forward."""
+"""Numbers of timed and of untimed repetitions of a forward pass."""
 TEXTS = (1, 8, 40)
 """Numbers of texts that are decoded together."""
 GRAPHS, ONE_BY_ONE = VARIANTS = ("graphs", "one by one")
-"""How a forward is launched: as graphs of our fused kernels, or torch's kernels one by one."""
+"""How a forward pass is launched: as CUDA graphs of our fused kernels, or as torch's kernels one by one."""
 METHODS: dict[str, dict[str, Any]] = {
     "plain": {"method": "ar"},
     "GSD sequence(4)": {"method": "gsd", "topology": sequence(4)},
     "ERSD sequence(4)": {"method": "ersd", "topology": sequence(4)},
 }
 PROFILED = 12
-"""Tokens of the profiled text; a profile of more takes minutes."""
+"""The number of tokens of the profiled text. A profile of more tokens takes minutes."""
 MOST_KERNELS = 25
-"""Kernels of which a result tells the time."""
+"""The number of kernels for which a result has the time."""
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 Examined = tuple[dict[str, float], list[dict[str, Any]]]
-"""Figures per round, and kernels."""
+"""Figures per round by name, and a row for each of the slowest kernels."""
 
 
 def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dict[str, Any]:
-    """All figures of a pair. job: the text whose rounds are examined."""
+    """All figures for a pair. job: the text whose rounds are measured."""
     models: dict[str, Any] = {"target": pair.target, "draft": pair.draft}
     found: dict[str, Any] = {"forwards_ms": {name: [] for name in models}, "rounds": {}, "kernels": {}}
     for variant in VARIANTS:
@@ -71,7 +72,7 @@ def figures(pair: ModelPair, job: Workload, texts: Sequence[int] = TEXTS) -> dic
 
 @contextmanager
 def launched(variant: str, *models: Any) -> Iterator[None]:
-    """Inside the block, forwards are launched in one of the `VARIANTS`."""
+    """Inside the block, forward passes are launched in one of the two `VARIANTS`."""
     decoders = [model.decoder for model in models if isinstance(model.decoder, LeanDecoder)]
     before = [decoder.graphs for decoder in decoders]
     for decoder in decoders if variant == ONE_BY_ONE else ():
@@ -84,7 +85,7 @@ def launched(variant: str, *models: Any) -> Iterator[None]:
 
 
 def forwards(model: HFModel) -> dict[int, float]:
-    """Median milliseconds of a forward over the root and a tree, by the number of drafted tokens."""
+    """Median milliseconds of a forward pass over the root and a tree, by the number of drafted tokens."""
     return {
         nodes: _forward_ms(model, [-1, *optimal_topology(RATES, nodes).parents[1:]] if nodes else [-1])
         for nodes in NODES
@@ -104,8 +105,8 @@ def _forward_ms(model: HFModel, parents: Sequence[int]) -> float:
 
 
 def rounds(pair: ModelPair, job: Workload, settings: Mapping[str, Any]) -> Examined:
-    """One text's milliseconds, launches, copies to the host and waits of the host, all per round; and the
-    kernels that take most of the GPU's time."""
+    """Figures per round for decoding one text: milliseconds, launches, copies to the host and waits of the
+    host. Also the kernels that take most of the GPU's time."""
 
     def decode(tokens: int) -> Any:
         return generate(pair, job.prompt_ids, max_new_tokens=tokens, seed=job.seed, **settings)
@@ -140,7 +141,7 @@ def rounds(pair: ModelPair, job: Workload, settings: Mapping[str, Any]) -> Exami
 
 
 def _kernels(events: Sequence[Any], count: int) -> list[dict[str, Any]]:
-    """The kernels that take most of the time, each with its milliseconds and its calls per round."""
+    """The kernels that take the most time, each with its milliseconds and its calls per round."""
     times: dict[str, list[float]] = {}
     for event in events:
         times.setdefault(event.name[:100], []).append(event.time_range.elapsed_us() / 1000)
@@ -151,7 +152,7 @@ def _kernels(events: Sequence[Any], count: int) -> list[dict[str, Any]]:
 def together(
     pair: ModelPair, job: Workload, settings: Mapping[str, Any], texts: Sequence[int]
 ) -> dict[int, float]:
-    """Tokens per second of all texts, by the number of texts that are decoded together."""
+    """Tokens per second of all texts together, by the number of texts that are decoded at once."""
     result = {}
     for number in texts:
         seeds = [job.seed + i for i in range(number)]

@@ -1,7 +1,7 @@
-"""Products of a few rows with a matrix, compiled and by torch, as shares of a memory copy's bandwidth.
+"""Measures products of a few rows (tokens) with a matrix, by our compiled code and by torch.
 
-They are measured in processor time on one thread, which other work on the machine disturbs least. All
-products take turns, and the best of many repetitions counts.
+Speeds are given as shares of a memory copy's bandwidth. Times are processor time on one thread, which other
+work on the machine disturbs least. All products take turns, and the fastest of many repetitions counts.
 
     python -m research.bench.kernels --json assets/results/kernels.json
 """
@@ -25,12 +25,12 @@ from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
 
 SHAPES = ((2048, 8192), (768, 32000))
-"""Numbers of inputs and outputs of the matrices."""
+"""The matrices: (number of inputs, number of outputs)."""
 ROWS = (1, 2, 3, 5, 9, 17)
 BESIDE = ("float32", "bfloat16", layout.PAIRS)
 """Number types that torch multiplies in reasonable time on any processor."""
 EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
-"""Variables that make a processor behave as an older one; they are written beside the figures."""
+"""Variables that make a processor behave like an older one. They are saved together with the figures."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -99,7 +99,7 @@ def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) 
 
 
 def _row(kind: str, count: int, seconds: dict[Any, float], bandwidth: float, size: int) -> dict[str, Any]:
-    """The figures of one product. size: bytes of the weights."""
+    """The figures for one product, as a row of results. size: bytes of the weights."""
     ours, torchs = seconds["ours", kind, count], seconds.get(("torch", kind, count))
     return {
         "weights": kind,

@@ -1,7 +1,7 @@
 """The processor time of one round, part by part.
 
-It is the processor time of the whole process, so other work on the machine does not count. On a GPU it is the
-time that launching takes, not the time of computing.
+Times are processor time of the whole process, so other work on the machine does not count. On a GPU they are
+the time for launching kernels, not for computing.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from specdec.race.sparse import SparseRace
 REST = "rest"
 FORWARDS = ("target forward", "draft forward", "copies of states")
 REPEATS = 3
-"""Number of runs, of which the one with the least time is taken."""
+"""The number of runs. The run with the least time is used."""
 
 
 class Parts:
-    """Milliseconds of each part of a round, without those of other parts that it calls."""
+    """Milliseconds of each part of a round. The time of a part excludes other parts that it calls."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
         self._inner = [0.0]
 
     def timed(self, part: str, function: Callable) -> Callable:
-        """Wraps the function so that its time is added to a part."""
+        """Wraps a function so that its time is added to this part."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -59,8 +59,8 @@ class Parts:
 def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     """Milliseconds of processor time per round: forward passes, races, verification and the rest.
 
-    "outside forwards" is the sum without the forward passes and the copies of states that they make. The
-    prompt's prefill counts in no part.
+    "outside forwards" is the sum without forward passes and without the copies of states. The prompt's
+    prefill is not counted.
     """
     profiles = [_profiled(pair, contestant, job) for _ in range(REPEATS)]
     return min(profiles, key=lambda parts: parts[REST])
@@ -85,7 +85,7 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[st
 
 
 def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
-    """The time of each part of a round, a line for each contestant."""
+    """A table with the time of each part of a round, one line for each contestant."""
     parts, lines = list(dict.fromkeys(part for profile in profiles.values() for part in profile)), []
     for name, profile in profiles.items():
         whole = sum(spent for part, spent in profile.items() if part != "outside forwards")
@@ -121,6 +121,6 @@ class _TimedSession:
 
 
 def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
-    """The model's `session` method, replaced by one that returns timed sessions."""
+    """A replacement for the model's method `session`, which returns timed sessions."""
     opened = model.session
     return lambda: _TimedSession(opened(), parts, part)

@@ -1,7 +1,7 @@
 """Pairs with random weights whose target has a recurrent or convolution state.
 
-A target of about 65 M parameters and a small Llama draft share embedding and head. The output of the target's
-layers is scaled until drafted tokens are accepted as often as requested.
+A target of about 65 M parameters contains the embedding and head of a small Llama draft. The output of the
+target's layers is scaled until drafted tokens are accepted as often as requested.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specdec.models import HFModel
 from specdec.pair import ModelPair
 
 ACCEPTANCE = 0.75
-"""GSD's acceptance of the first drafted token, by default."""
+"""The default probability with which GSD accepts the first drafted token."""
 WIDTH, DRAFT_WIDTH, VOCABULARY = 640, 320, 16384
 _SIZES = {
     "vocab_size": VOCABULARY,
@@ -42,7 +42,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3_5": ("Qwen3_5Text", {"layer_types": _LAYERS["qwen3_5"], "head_dim": 64} | _LINEAR),
     "falcon_h1": ("FalconH1", {"num_hidden_layers": 7} | _MAMBA),
 }
-"""Class prefix and sizes of each family."""
+"""For each family, the prefix of its class names and the sizes of its target."""
 OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")
 """Matrices at the end of a layer's parts, whose output is added to the residual stream."""
 
@@ -50,7 +50,7 @@ OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")
 def hybrid_pair(
     family: str, dtype: torch.dtype, acceptance: float = ACCEPTANCE, device: str = "cpu"
 ) -> tuple[ModelPair, float]:
-    """A pair with a target of this family, and the acceptance that it reached."""
+    """A pair with a target of this family, and the acceptance that was reached."""
     torch.manual_seed(0)
     prefix, entries = FAMILIES[family]
     entries = _TARGET | {"num_hidden_layers": len(entries.get("layer_types", ()))} | entries

@@ -1,9 +1,9 @@
-"""Pairs with random weights, of any shape and acceptance, that take as much time as trained ones.
+"""Pairs of models with random weights, of any shape and acceptance, that take as much time as trained ones.
 
-The target contains the draft. The target's first layers hold the draft's matrices in a corner and zeros
-elsewhere; zeros cost as much as other numbers. The first channels of its residual stream are the draft's. All
-later layers are random. A factor scales how much they disturb the stream, and bisection finds the factor at
-which drafted tokens are accepted as often as requested.
+The target contains the draft. The target's first layers have the draft's matrices in a corner and zeros
+elsewhere; zeros cost as much time as other numbers. The first channels of the target's residual stream are
+the draft's. All later layers are random. A factor scales how much these disturb the stream, and bisection
+finds the factor at which drafted tokens are accepted as often as requested.
 
     target layers   [ draft | 0 ]   [ draft | 0 ]   [ noise x factor ]   [ noise x factor ] ...
                     [   0   | 0 ]   [   0   | 0 ]
@@ -28,12 +28,12 @@ from specdec.pair import ModelPair
 from specdec.theory import gsd_acceptance
 
 TEXT = 64
-"""Tokens of the text on which the acceptance is measured."""
+"""The number of tokens of the text on which the acceptance is measured."""
 STEPS = 14
-"""Halvings of the interval of the factor's logarithm."""
+"""How often bisection halves the interval for the factor's logarithm."""
 SPREAD = 1.3
-"""Variance of the draft's logits in units of log(vocabulary). This value leaves about a third of the
-entropy."""
+"""The variance of the draft's logits, divided by log(vocabulary). This value leaves about a third of the
+entropy of a uniform distribution."""
 
 
 class LlamaSizes(NamedTuple):
@@ -48,7 +48,7 @@ class LlamaSizes(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """The sizes of a target and a draft, their vocabulary, and the acceptance to reach."""
+    """The sizes of a target and a draft, the size of their vocabulary, and the acceptance to reach."""
 
     target: LlamaSizes
     draft: LlamaSizes
@@ -75,7 +75,7 @@ def synthetic_pair(
     device: str = "cpu",
     seed: int = 0,
 ) -> tuple[ModelPair, float]:
-    """A pair without a tokenizer, and the acceptance that it reached (GSD's, of the first drafted token).
+    """A pair without a tokenizer, and the acceptance that was reached: GSD's, for the first drafted token.
 
     draft_dtype: the target's by default; `ROUNDED` as for `load_pair`. ValueError if the target can't contain
     the draft, or if the acceptance can't be reached.
@@ -120,7 +120,7 @@ def _check(preset: Preset) -> None:
 
 
 def checked_acceptance(acceptance: float) -> float:
-    """The acceptance that a pair shall have; ValueError if it is not between 0 and 1."""
+    """The acceptance that was asked for, as a number; ValueError if it is not between 0 and 1."""
     number = real(acceptance)
     if number is None or not 0 < number < 1:
         raise ValueError(f"acceptance = {acceptance!r} is not a number between 0 and 1")
@@ -148,7 +148,7 @@ def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device
 
 
 def random_model(family: str, dtype: torch.dtype, **sizes: Any) -> Any:
-    """A model with random matrices, which keep the scale of their inputs.
+    """A model with random matrices, whose outputs have the same scale as their inputs.
 
     family: the beginning of the names of transformers' classes. sizes: the entries of the configuration.
     """
@@ -183,7 +183,7 @@ def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) 
 
 
 def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
-    """The target's rows for the draft's heads: head i of group g becomes head i of group g."""
+    """The rows of the target's matrix for the draft's heads: head i of group g becomes head i of group g."""
     per_group = 1 if heads == big.kv_heads else small.heads // small.kv_heads
     group = heads // big.kv_heads
     chosen = [g * group + i for g in range(small.kv_heads) for i in range(per_group)]
@@ -192,7 +192,7 @@ def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
 
 
 def _place(into: Tensor, matrix: Tensor, rows: Tensor | None = None) -> None:
-    """Writes a matrix into the first columns and these rows of a larger one, and zeros elsewhere."""
+    """Writes a matrix into these rows and the first columns of a larger one, and zeros elsewhere."""
     into.zero_()
     rows = torch.arange(matrix.shape[0]) if rows is None else rows
     into[rows.to(into.device), : matrix.shape[1]] = matrix
@@ -206,9 +206,9 @@ def _widened(weights: Tensor, width: int) -> Tensor:
 
 @torch.inference_mode()
 def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, acceptance: float) -> float:
-    """Scale these matrices of the target until drafted tokens of a text are accepted as often as requested.
+    """Scale the matrices `outputs` of the target until drafted tokens are accepted as often as requested.
 
-    ids: the text [1, tokens]. Returns the acceptance that was reached.
+    ids: a text [1, tokens], on which the acceptance is measured. Returns the acceptance that was reached.
     """
     q = draft(ids).logits[0].float().softmax(-1)
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0
@@ -223,7 +223,7 @@ def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, a
 
 
 def _text(draft: Any) -> Tensor:
-    """A text [1, TEXT] that the draft writes."""
+    """A text [1, TEXT] that is sampled from the draft."""
     first = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
     settings: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": TEXT - 1, "pad_token_id": 0}
     return draft.generate(first, attention_mask=torch.ones_like(first), **settings)

@@ -6,8 +6,8 @@
 
 GSD and ERSD continue the prompts of a list (`assets/prompts.txt`) with sequence, batch, SpecInfer's and the
 optimal tree. First the largest sequence and batch are run. Their acceptance by child index is the 0-th order
-R, from which the optimal trees, the predictions and the bounds follow. Then all points do the same runs, with
-the same prompts and seeds, so that differences between points are paired.
+R, from which the optimal trees, the predictions and the bounds are computed. Then every point (method, tree,
+k) decodes the same prompts with the same seeds, so that differences between points are paired.
 
 Results are one JSON-lines file, `--results`. A stopped experiment continues when it is started again with the
 same options. `--summary` writes a summary beside the file, also for an unfinished experiment.

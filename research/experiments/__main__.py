@@ -1,4 +1,4 @@
-"""`python -m research.experiments`."""
+"""Runs the command `python -m research.experiments`."""
 
 from research.experiments.paper import EXPERIMENT
 

@@ -1,17 +1,17 @@
-"""The possible gain of drafting while the target verifies: how often the right continuation was prepared.
+"""Estimates the gain of drafting while the target verifies: how often is the right continuation prepared?
 
     python -m research.experiments.ahead           # both pairs, some minutes of processor time
     python -m research.experiments.ahead --smoke   # every stage, in seconds
 
 A round ends at the last accepted node of the tree. The next token is then none of that node's children: it is
-an arrival of the draft's race that the tree has no child for. An end is the node together with the index of
-that arrival. For each of the m most probable ends a continuation is prepared. The experiment counts how often
-the right one is among them, on the races that wrote the texts, for several trees. The first texts are also
-decoded on each tree, to time the stages of a round.
+a later arrival of the draft's race. The end of a round is the node together with the index of that arrival.
+For each of the m most probable ends, a continuation is prepared. The experiment counts how often the right
+one is among them, with the races of the decoded texts, for several trees. The first texts are also decoded on
+each tree, to time the stages of a round.
 
-A pipelined round would draft m continuations on a second core, in shared forwards, while the first core does
-everything else. If the right continuation is among them, the next round begins with it; otherwise it drafts
-as usual. Work beside the draft's forwards, such as races, is done for each continuation. The cost of handing
+A pipelined round would draft m continuations on a second core, in shared forward passes, while the first core
+does everything else. If the right continuation is among them, the next round begins with it; otherwise it
+drafts as usual. Other work of drafting, such as races, is done for each continuation. The cost of handing
 work to the second core is not counted, so the gain is an upper bound.
 """
 
@@ -37,32 +37,32 @@ from specdec.shipped import SMOLLM2, STORIES
 from specdec.topology import Topology, sequence
 
 PREPARED = (1, 2, 3, 4, 8, 16, 32)
-"""Numbers of prepared continuations."""
+"""Numbers of continuations that are prepared."""
 GUESSES = (1, 2, 4, 8, 16, 32)
-"""Numbers of guesses at the token after one rejected draft."""
+"""Numbers of guesses for the token that follows one rejected draft."""
 SHAPE = (0.6, 0.15, 0.07, 0.04, 0.02, 0.01, 0.01, 0.01)
-"""Roughly R of both pairs. It determines the shapes of the optimal trees."""
+"""The approximate acceptance by index of both pairs, for which the optimal trees are built."""
 TREES: Mapping[str, Topology] = {f"sequence({k})": sequence(k) for k in (1, 2, 3, 4, 6)} | {
     f"optimal({k})": optimal_topology(SHAPE, k) for k in (2, 4, 8, 16)
 }
 TIMED = 3
-"""Texts that are decoded on each tree."""
+"""The number of texts that are decoded on each tree to time its rounds."""
 QUIET = 0.1
-"""Quantile of the times of rounds, below which other work on the machine hardly shows."""
+"""This quantile of the rounds' times is used, because other work on the machine hardly affects it."""
 INDICES = 64
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 REPEATS = 30
-"""How often the draft's forward over each number of rows is timed."""
+"""How often the draft's forward pass over each number of tokens is timed."""
 WORTH = 1.15
-"""The gain from which a pipelined round would be worth its code."""
+"""The gain above which a pipelined round would be worth its code."""
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
-    """The ranks of a text's tokens, and probabilities for GSD.
+    """The measurements of one text. ranks: see `own_ranks`.
 
     gsd: for each m of `GUESSES`, the sum over tokens of the probability that GSD rejects its first draft and
-    then writes one of the m guesses. seconds: of the first texts' rounds by tree, and of the draft's forwards
-    by rows.
+    then emits one of the m guesses. seconds: for the first texts, of rounds on each tree, and of the draft's
+    forward passes by number of tokens.
     """
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
@@ -82,9 +82,9 @@ def measured(pair: ModelPair, text: Text) -> Row:
 
 
 def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
-    """Seconds of drafting and of everything else, at the quantile `QUIET` of ERSD's rounds on a tree.
+    """Seconds of drafting and of the rest of a round, at the quantile `QUIET` of ERSD's rounds on a tree.
 
-    AssertionError if the text is not that of plain decoding.
+    AssertionError if the text differs from that of plain decoding.
     """
     settings: dict[str, Any] = {"max_new_tokens": len(text.ids) - text.start, "seed": text.seed}
     g = generate(pair, text.ids[: text.start], method="ersd", topology=tree, **settings)
@@ -94,7 +94,7 @@ def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
 
 
 def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
-    """Processor time of the draft's forward over each number of rows in `ROWS`."""
+    """Processor seconds of the draft's forward pass over each number of tokens in `ROWS`."""
     session = pair.drafting.session()
     session.prefill(text.ids[: text.start])
 
@@ -127,7 +127,7 @@ def _summary(runs: Sequence[Row]) -> Row:
 
 
 def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> Row:
-    """Hits by m with intervals, and tokens per second without prepared continuations and with them."""
+    """A tree's hits for each m, with intervals, and its tokens per second without and with preparation."""
     hits = {}
     for m in PREPARED:
         ends, expected = preparation.prepared_outcomes(rates, tree, m)
@@ -156,7 +156,7 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> 
 
 
 def _preparing(tree: Topology, m: int, cost: np.ndarray) -> float:
-    """Seconds of the draft's forwards that draft m trees together, one for each level with children."""
+    """Seconds in which the draft drafts m trees together, by one forward pass per level with children."""
     widths = np.array([m * len(rows) for rows in tree.inner_levels if rows])
     within = np.interp(widths, ROWS, cost)  # more rows than were timed cost as many of the largest forward
     return float((within * np.maximum(1, widths / ROWS[-1])).sum())

@@ -1,4 +1,4 @@
-"""The experiments that decode the same prompts with the same seeds at every point of a grid, on one pair."""
+"""Experiments on one pair that decode the same prompts with the same seeds at all points of a grid."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import batch, sequence
 
 AT_ONCE = 10
-"""Number of texts that are decoded together. Each equals the text of `generate`."""
+"""The number of texts that are decoded together. Each text equals that of `generate` alone."""
 GROWN_FROM = "gsd"
-"""The method whose acceptance gives the optimal trees."""
+"""The method whose acceptance by index determines the optimal trees."""
 
 SHORT = {"repeats": 1, "max_new_tokens": 12}
 
 Prompt = str | Sequence[int]
 Point = tuple[Any, ...]
-"""Values of an experiment's fields: the runs of one point are counted together."""
+"""One value for each field of an experiment's grid. The runs of one point are counted together."""
 Trees = Mapping[str, Row]
-"""Arguments of `stream` by the names of trees: `topology`, and the method where it belongs to the tree."""
+"""For each name of a tree, arguments of `stream`: `topology`, and `method` if it belongs to the tree."""
 
 
 class SetUp(NamedTuple):
-    """The pair, prompts and trees of a comparison. options: those of the command."""
+    """The pair, prompts and trees of a comparison. options: the parsed options of the command."""
 
     pair: ModelPair
     prompts: Sequence[Prompt]
@@ -44,7 +44,7 @@ class SetUp(NamedTuple):
 
     @property
     def header(self) -> Row:
-        """Length, prompts and trees, the pair, and the machine."""
+        """The first line of the results file: text length, prompts and trees, the pair, and the machine."""
         trees = {name: tree["topology"] for name, tree in self.trees.items()}
         paths = {name: [*map(list, getattr(tree, "paths", ()))] for name, tree in trees.items()}
         length = self.options.max_new_tokens
@@ -56,7 +56,7 @@ class SetUp(NamedTuple):
 
 
 def same_trees(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
-    """sequence(4), batch(4), and the optimal trees of 8 and 16 tokens."""
+    """A set-up with the trees sequence(4), batch(4), and the optimal trees of 8 and 16 tokens."""
     acceptance = measure_acceptance(pair, method=GROWN_FROM)
     optimal = {f"optimal({k})": optimal_topology(acceptance, k) for k in (8, 16)}
     trees = {"sequence(4)": sequence(4), "batch(4)": batch(4)} | optimal
@@ -67,10 +67,10 @@ def same_trees(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetU
 class Comparison(Experiment):
     """An experiment that compares the points of a grid.
 
-    grid: the values of each field, empty for "tree", whose values are the names of the trees; the others are
-    arguments of `stream`. seed: the seeds of all texts follow from it. prepared: chooses prompts and trees.
-    prompt: the prompt of a cell. differences: comparisons of a point with others, by their names in the
-    summary. check: called with each decoded text.
+    grid: the values of each field. They are arguments of `stream`, except for "tree": its list is empty,
+    because the names of the trees are used. seed: the seeds of all texts are derived from it. prepared:
+    chooses prompts and trees. prompt: returns the prompt of a cell, which is one text at one point.
+    differences: compares a point with others, by names for the summary. check: called with each decoded text.
     """
 
     smoke: Mapping[str, Any] = field(default_factory=lambda: {"prompts": 2, **SHORT})
@@ -82,7 +82,7 @@ class Comparison(Experiment):
     check: Callable[[Run], None] = lambda _run: None
 
     def points(self, trees: Iterable[str]) -> list[Row]:
-        """All points for trees of these names."""
+        """All points of the grid, for trees of these names."""
         return [
             dict(zip(self.grid, point))
             for point in product(*(values or trees for values in self.grid.values()))
@@ -104,8 +104,8 @@ class Comparison(Experiment):
         return self.sweep_of(self.prepared(load_pair(options.pair), prompts, options))
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """Measures all points for ten prompts, then for the next ten. A row counts the tokens and rounds of a
-        text."""
+        """The sweep that measures all points for ten prompts, then for the next ten. A row has the numbers of
+        tokens and rounds of one text."""
         cells = [
             point | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)
@@ -133,7 +133,7 @@ class Comparison(Experiment):
         return Sweep(setup.header, lambda _rows: cells, measure)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
+        """For each point: tokens, tokens per target call with a 95% interval, and its differences."""
         rows = finished(rows, "prompt", "repeat")
         by_point = grouped(rows, *self.grid)
         measured = {point: quotient(some, "tokens", "rounds") for point, some in by_point.items()}
@@ -150,7 +150,7 @@ class Comparison(Experiment):
 def decoded(
     pair: ModelPair, cells: Sequence[Row], run: Callable[[Row], Run], at_once: int
 ) -> Iterator[tuple[Row, Run]]:
-    """Decodes the runs of the cells, `at_once` together. Yields each cell with its run when it has ended."""
+    """Decodes one run per cell, `at_once` runs together. Yields (cell, run) when a run has ended."""
     cell_of: dict[Run, Row] = {}
 
     def begin() -> Iterator[Run]:

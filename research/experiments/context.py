@@ -1,11 +1,11 @@
-"""What context-aware trees gain over the 0-th order optimal tree of the same k.
+"""Measures how much context-aware trees gain over the 0-th order optimal tree of the same k.
 
     python -m research.experiments.context               # the embedded pair, half an hour on a CPU
     python -m research.experiments.context --smoke       # every stage, in seconds
 
-Acceptance is learnt from texts after the first three quarters of the prompts and written to
+Acceptance is learnt from texts that continue the first three quarters of the prompts, and written to
 `assets/stories/context.<method>.json`. Tokens per target call are measured on the last quarter. The optimal
-tree is grown from the average acceptance of the texts that were learnt from.
+tree is built from the average acceptance in the texts that were used for learning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPTIMAL, CONTEXT = "optimal", "context"
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
-    """The last quarter of the prompts, and trees from the acceptance that the other prompts taught."""
+    """A set-up of the last quarter of the prompts, and trees by the acceptance learnt from the others."""
     held_out = len(prompts) // 4
     trees: dict[str, Any] = {}
     for method in METHODS:
@@ -43,7 +43,7 @@ def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
 
 
 def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-    """The relative gain over the optimal tree, with an interval from the linearised quotient."""
+    """A point's relative gain over the optimal tree, with an interval from the linearised quotient."""
     before, after = measured[(f"{point[0].split()[0]} {OPTIMAL}",)], measured[point]
     quotient = after.value / before.value
     linear = combined([after, before], [1 / before.value, -quotient / before.value])

@@ -1,4 +1,4 @@
-"""Tests each finding of the paper (Section 5) on an experiment: confirmed or not, with the numbers.
+"""Checks the paper's findings (Section 5 of the paper) with an experiment's results: confirmed or not.
 
 One method is ahead if the 95% interval of the difference, clustered by prompt, does not contain 0. The
 methods are level if that interval overlaps ±1% of GSD's tokens and is at most ±5% of them wide. A wider
@@ -18,8 +18,8 @@ from research.experiments.settings import Point
 from specdec.phrases import listed, number, with_interval
 
 LEVEL, TELLING = 0.01, 0.05
-"""Shares of GSD's tokens per target call: the largest difference that counts as level, and half of the widest
-useful interval."""
+"""Both are shares of GSD's tokens per target call: the largest difference that counts as level, and half the
+width of the widest useful interval."""
 LARGE_K = 8
 """The smallest k at which the growth of the optimal tree with log k is checked."""
 ALIKE = 1.25
@@ -28,17 +28,17 @@ BOTH = {"gsd": "GSD", "ersd": "ERSD"}
 
 Estimates = Mapping[Point, Estimate]
 Outcome = tuple[bool, str]
-"""Whether the statement holds, and the numbers in a sentence."""
+"""The result of a check: whether the statement holds, and the numbers in a sentence."""
 
 
 class Data(NamedTuple):
-    """A summary before its findings are added, and the estimates of its points."""
+    """A summary before its findings are added, and the estimates of its points, as input of the checks."""
 
     summary: Mapping[str, Any]
     estimates: Estimates
 
     def grid(self, strategy: str, fewest: int, least: int = 1) -> list[int]:
-        """The k of `least` or more at which both methods were measured. _NotMeasured if they are too few."""
+        """The k >= `least` at which both methods were measured; _NotMeasured if fewer than `fewest`."""
         both = [{p.k for p in self.estimates if p[:2] == (m, strategy)} for m in BOTH]
         ks = sorted(k for k in both[0] & both[1] if k >= least)
         if len(ks) < fewest:
@@ -47,7 +47,7 @@ class Data(NamedTuple):
         return ks
 
     def difference(self, strategy: str, k: int) -> Estimate:
-        """GSD minus ERSD in tokens per target call."""
+        """GSD's minus ERSD's tokens per target call, with its interval."""
         return self.estimates[Point("gsd", strategy, k)] - self.estimates[Point("ersd", strategy, k)]
 
     def is_level(self, strategy: str, k: int) -> bool:
@@ -56,16 +56,16 @@ class Data(NamedTuple):
         return low <= LEVEL * whole and high >= -LEVEL * whole and high - low <= 2 * TELLING * whole
 
     def value(self, method: str, strategy: str, k: int) -> float:
-        """Measured tokens per target call."""
+        """Measured tokens per target call at this point."""
         return self.estimates[Point(method, strategy, k)].value
 
     def prediction(self, *point: Any) -> float:
-        """Predicted tokens per target call of a method, a strategy and a k."""
+        """Predicted tokens per target call. point: method, strategy and k."""
         rows = self.summary["points"]
         return next(row["prediction"] for row in rows if (row["method"], row["strategy"], row["k"]) == point)
 
     def bounds(self, method: str, name: str) -> dict[int, float]:
-        """The upper bound of this name for each k."""
+        """The upper bound called `name` for each k, on tokens per target call."""
         return {row["k"]: row[name] for row in self.summary["bounds"][method]["by_k"]}
 
 
@@ -77,13 +77,13 @@ _CHECKS: list[tuple[dict[str, str], Callable[[Data], Outcome]]] = []
 
 
 def _finding(name: str, statement: str, place: str = "Section 5") -> Callable[[Callable], None]:
-    """Registers the check of a statement. place: where the paper makes the statement."""
+    """Decorator that registers the check of a statement. place: where the paper makes the statement."""
     about = {"name": name, "statement": statement, "place": place}
     return lambda check: _CHECKS.append((about, check))
 
 
 def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dict[str, Any]]:
-    """Each statement with its place in the paper, the result `found`, and a sentence with the numbers.
+    """A row for each statement: its place in the paper, the result `found`, and a sentence with the numbers.
 
     `found` is None if the experiment lacks the points that the statement is about.
     """
@@ -99,7 +99,7 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
 
 
 def _of_both(check: Callable[[str], Outcome], start: str = "") -> Outcome:
-    """Runs a check for both methods. It holds if it holds for both; the words on both follow `start`."""
+    """Runs a check for GSD and ERSD. It holds if it holds for both; `start` begins the sentence on both."""
     outcomes = {name: check(method) for method, name in BOTH.items()}
     words = "; ".join(f"{name} {said}" for name, (_, said) in outcomes.items())
     return all(holds for holds, _ in outcomes.values()), f"{start}{words}."
@@ -281,7 +281,7 @@ def _bound_holds(data: Data) -> Outcome:
 
 
 def _log_fit(ks: Sequence[int], values: Sequence[float]) -> tuple[float, float]:
-    """Fits values = a + b log2(k + 1) by least squares. Returns b and the share of explained variance."""
+    """Fits values = a + b log2(k + 1) by least squares. Returns b and R², the share of explained variance."""
     x, y = np.log2(np.asarray(ks) + 1.0), np.asarray(values)
     slope, offset = np.polyfit(x, y, 1)
     spread = float(((y - y.mean()) ** 2).sum())

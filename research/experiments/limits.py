@@ -1,11 +1,12 @@
-"""Upper limits of tokens per target call, compared with ERSD's optimal tree of k = 1 to 384 drafted tokens.
+"""Compares upper limits of tokens per target call with ERSD's optimal tree of k = 1 to 384 drafted tokens.
 
     python -m research.experiments.limits           # both pairs, some minutes of processor time
     python -m research.experiments.limits --smoke   # every stage, in seconds
 
-Theorem 4.1, Lemma m and `renewal_bound` are limits that follow from the acceptance by index R. Pankratov and
-Alistarh's limit, as stated and with a constant, holds for drafts that are chosen without the target's noise.
-R is the mean over `RACES` races per token. The optimal tree is run on the texts' own races.
+Theorem 4.1 and the lemma with m of the paper, and `renewal_bound`, are limits that follow from the acceptance
+by index R. Pankratov and Alistarh's limit, as stated and with a constant, holds for drafts that are chosen
+without the target's noise. R is the mean over `RACES` races per token. The optimal tree is simulated with the
+races that produced the texts.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from specdec.race import derived_seed, log_exponentials
 from specdec.shipped import SMOLLM2, STORIES
 
 RACES = 8
-"""Number of races of each token from which R is estimated."""
+"""The number of races per token from which R is estimated."""
 INDICES = 64
-"""Number of child indices of R. The probability of later indices is missing from R."""
+"""The number of child indices of R that are counted. The probability of later indices is missing from R."""
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 CONTEXTS = 4
-"""Contexts of each text for which the limits are compared one by one."""
+"""The number of single contexts per text for which the limits are compared."""
 SAMPLES = 128
 
 
@@ -101,7 +102,7 @@ def _summary(runs: Sequence[Row]) -> Row:
 
 
 def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k: int) -> dict[str, float]:
-    """All limits of one k, from R and the moments of the target's surprise."""
+    """All limits for one k, from R and the moments of the target's surprisal."""
     return {
         "tunstall": theory.tunstall_leaf_bound(rates, vocabulary, k),
         "lemma": theory.lemma_bound(rates[rates > 0], k),
@@ -112,7 +113,7 @@ def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k:
 
 
 def _share(contexts: Sequence[Row], method: str, vocabulary: int, k: int) -> float:
-    """The share of contexts whose own deterministic limit is below their own bound of Theorem 4.1."""
+    """The share of contexts in which the deterministic limit is below the bound of Theorem 4.1."""
     below = 0
     for row in contexts:
         leaves = np.log2(k * (vocabulary - 1) + vocabulary)

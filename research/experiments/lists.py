@@ -4,8 +4,8 @@
     python -m research.experiments.lists --smoke   # every stage, in seconds
 
 At some tokens of each text, acceptance is computed for ERSD's first n arrivals and for Gumbel list sampling
-(the winners of n independent races), with their lower bounds, and with the most that any rule can accept of
-either kind of drafts. The same is computed for pairs of random distributions.
+(the winners of n independent races). Lower bounds of both are computed too, and so is the most that any rule
+can accept of either kind of drafts. The same is computed for pairs of random distributions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from specdec.shipped import SMOLLM2, STORIES
 
 DRAFTS = range(1, 9)
 POSITIONS = 4
-"""Tokens of each text at which acceptance is computed."""
+"""The number of tokens of each text at which acceptance is computed."""
 SAMPLES = 256
-"""Races that estimate ERSD's acceptance beyond the first arrival."""
+"""The number of races from which ERSD's acceptance beyond the first arrival is estimated."""
 RANDOM, RANDOM_PAIRS, RANDOM_TOKENS = "random", 200, 12
 KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "races": lists.list_sampling_acceptance,
@@ -47,7 +47,7 @@ def measured(pair: ModelPair, text: Text) -> Row:
 
 
 def sums(p: Tensor, q: Tensor) -> Row:
-    """Acceptance for each number of drafts, summed over positions. p, q: [positions, vocabulary]."""
+    """For each number of drafts, acceptance summed over positions. p, q: [positions, vocabulary]."""
     rates = theory.estimate_ersd_acceptance_by_index(p, q, DRAFTS[-1], samples=SAMPLES).value
     record = {"positions": len(p), "arrivals": rates.cumsum(-1).clamp_max(1).sum(0).tolist()}
     return record | {
@@ -56,7 +56,7 @@ def sums(p: Tensor, q: Tensor) -> Row:
 
 
 def summary(runs: Mapping[str, Sequence[Row]]) -> Row:
-    """A row for each pair and n."""
+    """The results: a row for each pair and each number n of drafts."""
     rng = np.random.default_rng(0)
     pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
     random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]

@@ -1,4 +1,4 @@
-"""The paper's experiment: counts of decoded texts, acceptance at some positions, and the command line."""
+"""The paper's experiment: counts from decoded texts, acceptance at some positions, and the command line."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from specdec.trace import Generation
 
 
 def sweep_of(pair: ModelPair, settings: Settings, at_once: int = 1) -> Sweep:
-    """The runs of the paper's experiment. `at_once` texts are decoded together.
+    """The sweep of the paper's experiment. `at_once` texts are decoded together.
 
-    The first runs measure acceptance by index, from which the optimal trees of all later runs are made. A
-    row's seconds are the full times of its rounds, although each round also advances the other texts.
+    The first runs measure acceptance by index, from which the optimal trees of all later runs are built. A
+    row's seconds are the full times of its rounds, although each round also advances other texts.
     """
     trees: dict[str, Topology] = {}
 
@@ -85,7 +85,7 @@ def _fingerprint(module: torch.nn.Module | None) -> str:
 
 
 def text_of(settings: Settings, cell: Row) -> dict[str, Any]:
-    """The arguments of `stream` that all points share."""
+    """The arguments of `stream` for the text of a cell; they do not depend on method and tree."""
     return {
         "prompt": settings.prompts[cell["prompt"]],
         "max_new_tokens": settings.max_new_tokens,
@@ -97,10 +97,8 @@ def text_of(settings: Settings, cell: Row) -> dict[str, Any]:
 def counts(generation: Generation, topology: Topology) -> Row:
     """The counts of a run, for its line in the results file.
 
-    tokens, rounds: of the whole text.
-    lengths[n]: number of rounds that emitted n tokens, without the last rounds, whose trees are cut short.
-    offered, reached, accepted: as in `specdec.stats.IndexCounts`.
-    seconds: of all rounds.
+    tokens, rounds: numbers for the whole text. offered, reached, accepted: see `specdec.stats.IndexCounts`.
+    seconds: the time of all rounds.
     """
     lengths: Counter[int] = Counter()
     for each in generation.rounds:
@@ -117,9 +115,10 @@ def counts(generation: Generation, topology: Topology) -> Row:
 
 
 def contexts(pair: ModelPair, settings: Settings, cell: Row) -> Row:
-    """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
+    """Acceptance by index, its entropy, and D_KL, each summed over some positions of one text of the target.
 
-    Entropies and D_KL are in bits. The probability that R lacks to 1 counts as one more outcome.
+    Entropies and D_KL are in bits. If acceptances at a position sum to less than 1, the rest is one more
+    outcome.
     """
     g, k = generate(pair, **text_of(settings, cell), method="ar"), max(settings.batch)
     room, start = min(pair.target.context_length, pair.drafting.context_length), len(g.prompt_ids)
@@ -148,11 +147,11 @@ def _grid(text: str) -> tuple[int, ...]:
 
 
 _GIVEN = [field for field in fields(Settings) if field.name not in ("prompts", "methods")]
-"""The settings that are options of the command."""
+"""The settings for which the command has options."""
 
 
 class Paper(Experiment):
-    """The paper's experiment on any pair, with the paper's findings checked."""
+    """The paper's experiment on any pair of models; its summary checks the paper's findings."""
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -171,7 +170,7 @@ class Paper(Experiment):
         return parser
 
     def sweep(self, options: Any) -> Sweep:
-        """The runs of the pair with the settings that the options describe."""
+        """The sweep for the pair and the settings that the options describe."""
         at_once, prompts = whole("runs-at-once", options.runs_at_once, 1), read_prompts(options.prompts)
         given = {each.name: getattr(options, each.name) for each in _GIVEN}
         settings = Settings(prompts[:4] if options.smoke else prompts, **given)
@@ -180,11 +179,11 @@ class Paper(Experiment):
         return sweep_of(pair, settings, at_once)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """The numbers of the paper's figures, and its findings."""
+        """The numbers of the paper's figures, and the check of its findings."""
         return summarize(header, rows)
 
     def report(self, results: Path, written: Path | None) -> None:
-        """Prints a summary, or that of the runs in a results file, and then writes it beside the file."""
+        """Print a summary file, or the summary of a results file, which is then written beside that file."""
         if results.suffix == ".json":
             summary = json.loads(results.read_text())
             if not isinstance(summary, dict) or "findings" not in summary:
@@ -196,7 +195,7 @@ class Paper(Experiment):
         print(f"written: {written}")
 
     def as_text(self, summary: Row) -> str:
-        """The points, the bounds and the findings."""
+        """The points, the bounds and the findings as text."""
         shown = {name: summary[name] for name in ("points", "bounds")}
         lines = [super().as_text(shown), ""]
         lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]

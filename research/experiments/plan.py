@@ -1,8 +1,8 @@
 """Decides which runs an experiment consists of, from its settings and its finished runs.
 
-All points do the same runs (prompt, repeat), as many as the point with the shortest texts needs to reach its
-tokens. Each decision depends only on the finished runs of earlier stages, so an experiment that was stopped
-does exactly the same runs as any other.
+A point is a method, a drafting strategy and k. A run is one text: (prompt, repeat). All points do the same
+runs: as many as the point with the shortest texts needs to reach its number of tokens. Each decision depends
+only on finished runs of earlier stages, so an experiment that was stopped does the same runs as any other.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from specdec.stats import acceptance_vector
 from specdec.topology import Topology
 
 CONTEXTS = "contexts"
-"""The `method` of the rows that hold acceptance computed at some contexts."""
+"""The entry `method` of rows that contain acceptance computed at some contexts."""
 KEY = ("method", "tree", "prompt", "repeat")
-"""The fields of a cell. Points whose trees are equal share their runs."""
+"""The fields that identify a run. Points with equal method and tree share their runs."""
 
 
 class Planned(NamedTuple):
-    """A point with its tree and a digest of the tree."""
+    """One point of the experiment (method, strategy, k) and the draft tree that it uses.
+
+    tree: a hash that names the tree in the results file. Points with equal trees share their runs.
+    """
 
     point: Point
     topology: Topology
@@ -38,7 +41,7 @@ class Planned(NamedTuple):
 
     @classmethod
     def of(cls, point: Point, acceptance: np.ndarray | None = None) -> Planned:
-        """The point with its tree. acceptance: R, which the optimal tree needs."""
+        """A point with its draft tree. acceptance: acceptance by index, needed for the optimal tree."""
         if point.strategy == "optimal":
             assert acceptance is not None, "the optimal tree is planned after the calibration"
             tree = optimal_topology(acceptance, point.k)
@@ -51,10 +54,11 @@ class Planned(NamedTuple):
 class Plan:
     """The runs of an experiment, given the finished ones.
 
-    calibration: the points that determine acceptance by index, and so all trees. is_calibrated: whether their
-    runs are finished. acceptance: R by child index for each method, from these runs. planned: all points with
-    their trees; until the calibration is finished, only those that calibrate. numbers: prompt and repeat of
-    the runs that each planned point needs. ValueError if the calibration accepted nothing.
+    calibration: the points that are run first, because they measure the acceptance by index, which determines
+    all other trees. is_calibrated: whether their runs are finished. acceptance: acceptance by index for each
+    method, from these runs. planned: all points with their trees; only those of the calibration until it is
+    finished. numbers: (prompt, repeat) of the runs that each planned point needs. ValueError if no drafted
+    token was accepted in the calibration.
     """
 
     def __init__(self, settings: Settings, rows: Sequence[Row]):
@@ -68,10 +72,10 @@ class Plan:
             self._plan([Planned.of(point, self.acceptance[point.method]) for point in settings.points])
 
     def cells(self) -> list[Row]:
-        """The runs, in order: all points do one run before any point does the next.
+        """All planned runs, in order: all points do one run before any point does the next.
 
-        The first runs calibrate; the others follow when these are finished. A cell without a tree is a prompt
-        at whose contexts acceptance is computed.
+        At first these are the runs of the calibration, later those of all points. A cell without a tree is a
+        prompt; acceptance is computed at some contexts of its text.
         """
         keys = [(item.point.method, item.tree, *number) for number in self.numbers for item in self.planned]
         if self.is_calibrated and self.settings.positions:
@@ -80,11 +84,11 @@ class Plan:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no run is missing."""
+        """Whether all runs of the experiment are finished."""
         return self.is_calibrated and {key_of(cell, KEY) for cell in self.cells()} <= self.finished.keys()
 
     def runs_of(self, item: Planned) -> list[Row]:
-        """The finished ones among the runs of a point."""
+        """The finished runs of a point."""
         keys = ((item.point.method, item.tree, *number) for number in self.numbers)
         return [self.finished[key] for key in keys if key in self.finished]
 
@@ -98,7 +102,7 @@ class Plan:
         return rates
 
     def _plan(self, items: Sequence[Planned]) -> None:
-        """Plans these points, with as many runs as they need by the finished ones."""
+        """Plan these points. The number of runs follows from the tokens of the finished runs."""
         self.planned, wanted, prompts = items, self.settings.tokens, len(self.settings.prompts)
         count = math.ceil(wanted / self.settings.max_new_tokens)
         while True:
@@ -111,5 +115,5 @@ class Plan:
 
 
 def summed(runs: Sequence[Row], name: str) -> list[int]:
-    """The lists under this name, summed over runs element by element; shorter lists are padded with zeros."""
+    """The lists called `name`, summed over runs element by element; shorter lists are padded with zeros."""
     return [sum(column) for column in zip_longest(*(run[name] for run in runs), fillvalue=0)]

@@ -1,13 +1,13 @@
-"""How often rounding changes a token: under one race, greedy decoding and independent sampling.
+"""Measures how often rounding changes a token: with one shared race, greedily, and with independent samples.
 
     python -m research.experiments.rounding           # both pairs of models, some minutes
     python -m research.experiments.rounding --smoke   # every stage, in seconds
 
-Each number format scores the same texts token by token. It is compared with float32: by total variation, by
-the exact probability that the winners of one race differ, by the bound of that probability, and by how often
-the winners differed in `RACES` races per token. Whole texts are compared too: the text of plain decoding with
-that of ERSD on sequence(4), in the same number format. The expected number of differing texts is the sum of
-the exact probabilities up to the first difference.
+Each number format scores the same texts token by token. It is compared with float32 by total variation, by
+the exact probability that the winners of one race differ, by the bound on that probability, and by how often
+the winners differed in `RACES` races per token. Whole texts are compared as well: the text of plain decoding
+with that of ERSD on sequence(4), in the same number format. The expected number of differing texts is the sum
+of the exact probabilities up to the first difference.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from specdec.stats import IndexAcceptance
 from specdec.topology import sequence
 
 RACES = 16
-"""Races in which the winners of one token are compared."""
+"""The number of races per token in which winners are compared."""
 ROWS = 5
-"""Tokens that ERSD scores together on sequence(4): the last one and four drafts."""
+"""The number of tokens that ERSD scores together on sequence(4): the last token and four drafted ones."""
 
 
 class Arithmetic(NamedTuple):
     """A way to compute logits.
 
-    kind: our compiled forward, which adds in float32, or torch's operations, which round each result.
-    rows: the tokens of one forward. rounded: rounds the weights of a float32 copy of the model.
+    kind: our compiled forward pass, which adds in float32, or torch's operations, which round each result.
+    rows: tokens per forward pass. rounded: rounds the weights of a float32 copy of the model.
     """
 
     kind: SessionKind
@@ -59,7 +59,7 @@ class Arithmetic(NamedTuple):
 
 
 def round_blocks(model: nn.Module, kind: str) -> None:
-    """Rounds all matrices as GGUF's type `kind`, such as Q4_0, does. ModuleNotFoundError without gguf."""
+    """Rounds all matrices to GGUF's type `kind`, such as Q4_0. ModuleNotFoundError without gguf."""
     gguf = import_module("gguf")
     type_ = gguf.GGMLQuantizationType[kind]
     for module in model.modules():
@@ -82,12 +82,13 @@ ARITHMETICS: Mapping[str, Arithmetic] = {
     "Q4_1 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_1")),
     "Q4_0 weights": Arithmetic(COMPILED, ROWS, rounded=partial(round_blocks, kind="Q4_0")),
 }
-"""The arithmetics by name. In float32 the compiled forward gives equal logits for one row and for several."""
+"""All arithmetics by name. In float32 the compiled forward pass gives the same logits for 1 and for 5
+rows."""
 ROWS_APART = "bfloat16, torch: 1 and 5 rows"
 COMPARED = {name: (REFERENCE, name) for name in ARITHMETICS if name != REFERENCE} | {
     ROWS_APART: (ONE_ROW, FIVE_ROWS)
 }
-"""The two arithmetics of each comparison."""
+"""The two arithmetics that each comparison compares."""
 WHOLE = {"float32": REFERENCE, "bfloat16 weights": "bfloat16 weights", "bfloat16, torch": ONE_ROW}
 """The arithmetics in which whole texts are decoded."""
 SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
@@ -95,7 +96,7 @@ SUMS = ("distance", "bound", "expected", "parted", "greedy", "independent")
 
 @lru_cache(1)
 def _computed_targets(pair: ModelPair) -> dict[str, Model]:
-    """The target in all arithmetics."""
+    """The target as a model in each arithmetic, by name."""
     target: Any = pair.target  # one of transformers, with a module
     prepared = prepare(target.module, target.name)
     return {name: _computed(prepared, each) for name, each in ARITHMETICS.items()}
@@ -140,10 +141,10 @@ def measured(pair: ModelPair, text: Text) -> Row:
 
 
 def _compared(pair: ModelPair, model: Model, text: Text) -> Row:
-    """Plain decoding and ERSD on sequence(4) in one arithmetic, and the exact probability of a difference.
+    """Compares a text of plain decoding with that of ERSD on sequence(4), both in one arithmetic.
 
-    tokens: up to and including the first difference. expected: the sum of `parting.race_parting` over these
-    tokens, whose mean over texts is the probability that two texts differ.
+    tokens: the number of tokens up to and including the first difference. expected: the sum of
+    `parting.race_parting` over these tokens. Its mean over texts is the probability that two texts differ.
     """
     same = ModelPair(model, pair.draft, pair.tokenizer)
     settings: dict[str, Any] = {"max_new_tokens": len(text.ids) - text.start, "seed": text.seed}

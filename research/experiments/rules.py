@@ -1,12 +1,12 @@
-"""All lossless rules on the same trees, prompts and seeds: tokens per target call.
+"""Measures tokens per target call of all lossless rules on the same trees, prompts and seeds.
 
     python -m research.experiments.rules                 # the embedded pair, an hour on a CPU
     python -m research.experiments.rules --smoke         # every stage, in seconds
 
-The optimal trees are grown from GSD's acceptance and are the same for all rules. The temperatures are 1 and
-0. At temperature 0 every seed gives the same text, so each repeat shortens the prompts by one more word. Each
-rule is compared with GSD run by run; intervals are 95%, clustered by prompt. More `--repeats` continue a
-finished experiment.
+The optimal trees are built from GSD's acceptance and are the same for all rules. The temperatures are 1
+and 0. At temperature 0 every seed gives the same text, so each repeat removes one more word from the prompts.
+Each rule is compared with GSD run by run; intervals are 95%, clustered by prompt. A finished experiment can
+be continued with more `--repeats`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ TEMPERATURES = (1.0, 0.0)
 
 
 def shortened(prompt: Prompt, cell: Row) -> Prompt:
-    """The prompt of one repeat. At temperature 0, where repeats would be equal, each repeat has one word or
-    token id less at its end."""
+    """The prompt for one repeat. At temperature 0, where repeats would be equal, each repeat removes one more
+    word or token id from the prompt's end."""
     fewer = 0 if cell["temperature"] else cell["repeat"]
     if not isinstance(prompt, str):
         return prompt[: max(1, len(prompt) - fewer)]

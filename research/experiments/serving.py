@@ -1,15 +1,15 @@
-"""The best tree shrinks as the batch grows: tokens per second against k, of 1 to 40 texts at once.
+"""Measures tokens per second against k for 1 to 40 texts at once: the best tree shrinks as the batch grows.
 
     python -m research.experiments.serving           # the embedded pair, five minutes on a quiet CPU
     python -m research.experiments.serving --pair smollm2 --results serving-smollm2.jsonl    # the chat pair
     python -m research.experiments.serving --temperatures 0.3 1.5    # texts that differ in acceptance
     python -m research.experiments.serving --smoke   # every stage, in seconds
 
-ERSD decodes on the optimal trees of k tokens, grown from its own acceptance on this pair; all texts have the
-same tree. k = 0 drafts nothing. `auto` divides one budget of rows among the texts. All points of a repeat
-write the same texts, prefills included; a text that ends makes room for the next. Every text must equal that
-of plain decoding. Seconds are processor time of one thread, which equals elapsed time on an idle machine.
-Results are medians over the repeats, with the lowest and the highest value.
+ERSD decodes on the optimal trees of k tokens, built from its own acceptance on this pair; all texts have the
+same tree. k = 0 drafts nothing. `auto` divides one budget of drafted tokens among the texts. All points of a
+repeat decode the same texts, prefills included; a text that ends makes room for the next. Every text must
+equal that of plain decoding. Seconds are processor time of one thread, which equals elapsed time on an idle
+machine. Results are medians over the repeats, with the lowest and the highest value.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ AT_ONCE = (1, 2, 4, 8, 16, 40)
 """Numbers of texts that are decoded together."""
 KS = (0, 1, 2, 3, 4, 6, 8)
 PLAIN, AUTO = "0", "auto"
-"""Names of the empty tree and of the trees that `auto` chooses."""
+"""The names of the empty tree and of the trees that `auto` chooses."""
 TEXTS = 16
-"""The least number of texts of a point in a repeat."""
+"""The least number of texts that a point decodes in a repeat."""
 
 
 class Serving(Comparison):
-    """Compares numbers of texts decoded at once.
+    """A comparison of numbers of texts that are decoded at once.
 
-    A row is for all texts of one repeat, with one number of texts at once and one tree.
+    A row has the tokens and seconds of all texts of one repeat, for one number of texts at once and one tree.
     """
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """All points of each repeat, in alternating order, because the machine's speed drifts."""
+        """The sweep over all points of each repeat, in alternating order: the machine's speed drifts."""
         header = setup.header
         header["settings"]["temperatures"] = setup.options.temperatures
         points = self.points((*setup.trees, AUTO))
@@ -63,9 +63,9 @@ class Serving(Comparison):
         return Sweep(header, lambda _rows: cells, partial(_measured, setup))
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
+        """Tokens per second of each point, also divided by those of k = 0 for the same number of texts.
 
-        of_best: the rate of `auto` as a multiple of that of the best fixed k, the median over repeats.
+        of_best: the rate of `auto` divided by that of the best fixed k, as the median over repeats.
         """
         rows = sorted(finished(rows, "repeat"), key=itemgetter("repeat"))
         by_point, points = grouped(rows, "at_once", "tree"), []
@@ -92,7 +92,7 @@ def _measured(setup: SetUp, cells: Sequence[Row]) -> Iterator[Row]:
     length = setup.options.max_new_tokens
     for (repeat,), some in grouped(cells, "repeat").items():
         decoded = partial(_decoded, setup, repeat)
-        # this also runs the first, slow forwards of each size before anything is timed
+        # this also runs the first, slow forward passes of each size before anything is timed
         texts = decoded(length, max(AT_ONCE), method="ar")
         for cell in some:
             at_once, tree = cell["at_once"], cell["tree"]
@@ -123,12 +123,12 @@ def _decoded(setup: SetUp, repeat: int, length: int, at_once: int, **settings: A
 
 
 def _median_and_ends(values: np.ndarray) -> dict[str, float]:
-    """The median, the lowest and the highest value."""
+    """The median of values, and the lowest and the highest value."""
     return {"value": float(np.median(values)), "low": float(values.min()), "high": float(values.max())}
 
 
 def prepared(pair: ModelPair, prompts: Sequence[Prompt], options: Any) -> SetUp:
-    """The optimal tree of each k, named by its k."""
+    """A set-up with the optimal tree for each k. The name of a tree is its k."""
     acceptance = measure_acceptance(pair, method="ersd")
     trees = {str(k): optimal_topology(acceptance, k) if k else Topology([]) for k in KS}
     return SetUp(pair, prompts, {k: {"topology": tree} for k, tree in trees.items()}, options)

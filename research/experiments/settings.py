@@ -1,4 +1,4 @@
-"""The settings of an experiment: prompts, lengths, sampling, and the numbers of drafted tokens."""
+"""The settings of the paper's experiment: prompts, lengths, sampling, and the numbers k of drafted tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """One experiment. Two experiments with equal settings and versions give the same numbers.
+    """The settings of one experiment. Two experiments with equal settings and versions give the same numbers.
 
     prompts: texts, or lists of token ids. tokens: the fewest generated tokens of a point.
     max_new_tokens: the most tokens of one text.
@@ -75,7 +75,7 @@ class Settings:
 
     @property
     def sampling(self) -> Sampling:
-        """Temperature, top-k and top-p."""
+        """Temperature, top-k and top-p as a `Sampling`."""
         return Sampling(self.temperature, self.top_k, self.top_p)
 
     @property
@@ -86,7 +86,7 @@ class Settings:
 
     @property
     def points(self) -> list[Point]:
-        """All points, in the order of the figures."""
+        """All points (method, strategy, k), in the order of the figures."""
         return [
             Point(method, strategy, k)
             for strategy in STRATEGIES
@@ -96,7 +96,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Settings:
-        """The settings that `to_json` gave, with empty prompts. ValueError if another version wrote them."""
+        """Settings from the output of `to_json`, with empty prompts. ValueError for another version's."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
         try:
@@ -105,7 +105,7 @@ class Settings:
             raise ValueError(f"the settings in line 1 are not those of this version ({error})") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as plain data; the prompts are replaced by their number and a digest."""
+        """The settings as plain data. The prompts are replaced by their number and a hash."""
         plain = asdict(self)
         listed = json.dumps(plain.pop("prompts"))
         digest = hashlib.sha256(listed.encode()).hexdigest()[:16]
@@ -113,12 +113,12 @@ class Settings:
 
 
 def seed_of(seed: int, prompt: int, repeat: int) -> int:
-    """The seed of a text. It is the same at every point, so that points are compared on the same races."""
+    """The seed of a text. It is the same at every point, so that all points use the same races."""
     return derived_seed(derived_seed(seed, prompt), repeat)
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """The lines of a file without empty ones. ValueError if there is none."""
+    """The lines of a file, without empty ones. ValueError if there is no such file."""
     if not path.is_file():
         raise ValueError(f"no file of prompts at {path}; give a text file with one prompt a line")
     return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())

@@ -1,6 +1,6 @@
 """Turns a results file into the numbers of the paper's figures, one JSON object.
 
-acceptance    by method: the R that was used (`by_index`), its counts with intervals, entropies in bits
+acceptance    by method: acceptance by index (`by_index`), its counts with intervals, entropies in bits
 points        by method, strategy and k: measured tokens per target call, interval, prediction
 increments    the change per additional drafted token between neighbouring k
 differences   GSD minus ERSD at each strategy and k, paired
@@ -53,7 +53,7 @@ def summarize(header: Row, runs: Sequence[Row]) -> Row:
 
 
 def measured(runs: Sequence[Row]) -> Estimate:
-    """Tokens per target call over the rounds with a whole tree."""
+    """Tokens per target call, counted only in rounds on the whole tree."""
     whole = [
         run
         | {"tokens": sum(n * rounds for n, rounds in enumerate(run["lengths"]))}
@@ -87,7 +87,7 @@ def _differences(estimates: Estimates) -> list[Row]:
 
 
 def _increments(points: Sequence[Row], estimates: Estimates) -> list[Row]:
-    """Change per additional drafted token between neighbouring k of one method and strategy."""
+    """For each method and strategy, the change per additional drafted token between neighbouring k."""
     rows = []
     for (method, strategy), some in grouped(points, "method", "strategy").items():
         for before, after in pairwise(some):
@@ -120,7 +120,7 @@ def _acceptance(plan: Plan, method: str) -> Row:
 
 
 def _marginal(runs: Sequence[Row]) -> list[Row]:
-    """accepted / offered by child index with Wilson's 95% interval."""
+    """A row per child index: accepted / offered, with Wilson's 95% interval."""
     table = []
     counted = zip(summed(runs, "accepted"), summed(runs, "offered"), strict=True)
     for index, (accepted, offered) in enumerate(counted):
@@ -132,7 +132,7 @@ def _marginal(runs: Sequence[Row]) -> list[Row]:
 
 
 def _contexts(plan: Plan, method: str) -> Row | None:
-    """The acceptance that was computed at positions of the target's texts; entropies and D_KL in bits."""
+    """The acceptance by index at some positions of the target's texts. Entropies and D_KL are in bits."""
     runs = [run for key, run in sorted(plan.finished.items()) if key[0] == CONTEXTS and method in run]
     if not runs:
         return None
@@ -153,9 +153,9 @@ def _contexts(plan: Plan, method: str) -> Row | None:
 
 
 def _bounds(plan: Plan, method: str, header: Row) -> Row:
-    """Upper bounds of the optimal tree's expected tokens, for a source with this R.
+    """Upper bounds on the optimal tree's expected tokens, for a source with this acceptance by index R.
 
-    On real text R is a mean over contexts, and the bounds computed from it are not guaranteed.
+    On real text, R is a mean over contexts, and bounds computed from this mean are not guaranteed.
     """
     # the bounds sort the vector themselves
     vector, size = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), header["pair"]["vocab_size"]

@@ -1,9 +1,10 @@
 """The runner of all experiments.
 
-An experiment is a grid of cells, the measure of a cell and a summary. A cell is a dictionary of settings,
-such as tree and prompt; its row has these entries and the measured ones. The runner measures the cells that
-the results file lacks and stores each row. Then it asks for the cells again, until none is lacking. A stopped
-experiment therefore resumes, and the cells may depend on the rows so far. The summary is made from the rows.
+An experiment has a list of cells, a function that measures cells, and a summary. A cell is a dictionary of
+settings, such as tree and prompt. Measuring it gives a row: these settings and the measured values. The
+runner measures the cells that the results file lacks and stores each row. Then it asks for the list of cells
+again, until none is lacking. So a stopped experiment resumes, and the list may depend on the rows so far. The
+summary is made from the rows.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from specdec.phrases import MISSING, number, with_interval
 
 
 class Sweep(NamedTuple):
-    """A grid of cells and their measure.
+    """The cells of an experiment, and the function that measures them.
 
     header: the first line of the results file; a file with other settings or another pair is refused. cells:
-    all cells, in order, as far as the rows so far determine them; their values distinguish them. measure:
-    yields the row of each given cell as soon as it is measured.
+    returns all cells, in order, that are known given the rows so far; no two cells have equal values.
+    measure: yields the row of each given cell as soon as it is measured.
     """
 
     header: Row
@@ -41,9 +42,9 @@ class Sweep(NamedTuple):
     measure: Callable[[Sequence[Row]], Iterator[Row]]
 
     def complete(self, store: Store, quiet: bool = False) -> None:
-        """Measures cells until none is lacking.
+        """Measures cells until the file has a row for each.
 
-        ValueError if the file belongs to another header, or if another experiment writes to it.
+        ValueError if the file has another header, or if another experiment writes to it.
         """
         with store.continued(self.header):
             while lacking := self._lacking(store.read()[1]):
@@ -59,7 +60,8 @@ class Sweep(NamedTuple):
 
 
 class Store:
-    """The results file of one experiment: JSON lines, first a header and then one line for each finished run.
+    """The results file of one experiment: JSON lines, first a header and then one line (row) for each
+    finished run.
 
     A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
     ignored, and is removed when the experiment continues.
@@ -69,7 +71,7 @@ class Store:
         self.path = path
 
     def read(self) -> tuple[Row | None, list[Row]]:
-        """The header (None for a new file) and the runs. ValueError names a line that is not a record."""
+        """The header (None for a new file) and the rows. ValueError names a line that is no JSON object."""
         records = []
         for place, line in enumerate(self._lines().splitlines(), start=1):
             try:
@@ -85,15 +87,15 @@ class Store:
         return header, records[1:]
 
     def _lines(self) -> bytes:
-        """The complete lines."""
+        """The bytes of the file's complete lines."""
         whole = self.path.read_bytes() if self.path.exists() else b""
         return whole[: whole.rfind(b"\n") + 1]
 
     @contextmanager
     def continued(self, header: Row) -> Iterator[None]:
-        """Locks the file for an experiment with this header, and writes the header to a new file.
+        """Locks the file for an experiment with this header. A new file gets the header.
 
-        ValueError if the file has other settings or another pair, or if another experiment holds it.
+        ValueError if the file has other settings or another pair, or if another experiment has locked it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -120,7 +122,7 @@ class Store:
                     )
 
     def append(self, row: Row) -> None:
-        """Adds one line. ValueError if it can't be written, as on a full disk."""
+        """Adds a row as one line. ValueError if it can't be written, as on a full disk."""
         try:
             with self.path.open("a") as file:
                 file.write(json.dumps(row, separators=(",", ":")) + "\n")
@@ -133,10 +135,10 @@ class Store:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """A sweep and the summary of its rows; the command is `python -m research.NAME`.
+    """An experiment: a sweep and the summary of its rows, as the command `python -m research.NAME`.
 
-    about: one sentence for `--help`. options: further options of the command by name, as the arguments of
-    `add_argument`. usual: other defaults of the options. smoke: the defaults with `--smoke`.
+    about: one sentence for `--help`. options: further options of the command: {name: arguments of
+    `add_argument`}. usual: defaults that replace those of the options. smoke: the defaults with `--smoke`.
     """
 
     name: str
@@ -147,11 +149,11 @@ class Experiment(ABC):
 
     @abstractmethod
     def sweep(self, options: Any) -> Sweep:
-        """The sweep that the options describe. It loads the models."""
+        """The sweep that the options describe. This loads the models."""
 
     @abstractmethod
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """The results as plain data. An unfinished experiment counts only the rows that all points have."""
+        """The results as plain data. In an unfinished experiment, only rows that all points have count."""
 
     def parser(self) -> Parser:
         """The options of the command."""
@@ -166,7 +168,7 @@ class Experiment(ABC):
         return parser
 
     def parsed(self, arguments: Sequence[str] | None = None) -> Any:
-        """The options."""
+        """The parsed options, with the defaults of this experiment."""
         parser = self.parser()
         parser.set_defaults(**self.usual)
         if parser.parse_args(arguments).smoke:
@@ -174,14 +176,14 @@ class Experiment(ABC):
         return parser.parse_args(arguments)
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Measures unless only a summary is asked for, then prints the summary and writes it."""
+        """Measures, prints the summary and writes it; with `--summary` alone, measures nothing."""
         options = self.parsed(arguments)
         if options.summary is not False:
             self.run(options)
         self.report(options.results, options.summary or None)
 
     def run(self, options: Any) -> None:
-        """Measures the cells that the results file lacks. KeyboardInterrupt says how to continue."""
+        """Measures the cells that the results file lacks. If interrupted, says how to continue."""
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl+C; schedulers send it
         store = Store(options.results)
@@ -204,17 +206,17 @@ class Experiment(ABC):
             write_json(written, summary)
 
     def as_text(self, summary: Row) -> str:
-        """All lists of results in a summary, as tables."""
+        """All lists of rows in a summary, as tables."""
         return "\n\n".join(_tables(summary, ""))
 
     def main(self) -> None:
-        """`command`, which ends in one line after a user's mistake."""
+        """Runs `command`. After a user's mistake, the process ends with a message of one line."""
         with ended():
             self.command()
 
 
 def _announce(store: Store, header: Row) -> None:
-    """Prints to stderr how many runs a results file has, and which versions have changed since its start."""
+    """Prints to stderr how many runs a results file has, and which versions differ from its start."""
     begun, rows = store.read()
     if begun is None:
         return
@@ -227,7 +229,7 @@ def _announce(store: Store, header: Row) -> None:
 
 
 def _tables(value: Any, name: str) -> Iterator[str]:
-    """A table of each list of rows in a summary, titled by the keys that lead to it."""
+    """Yields a table for each list of rows in a summary, titled by the keys that lead to it."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _tables(item, f"{name}, {key}" if name else key)
@@ -239,7 +241,7 @@ def _tables(value: Any, name: str) -> Iterator[str]:
 
 
 def _cells(row: Row, before: str) -> Iterator[tuple[str, str]]:
-    """The entries of a row by name, numbers with their intervals. Lists are left out."""
+    """Yields (name, text) of each entry of a row; numbers with their intervals. Lists are left out."""
     for key, value in row.items():
         name = before + key
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Experiments that measure texts one by one, on both pairs of this project."""
+"""Experiments that measure texts of the target one by one, on both pairs of this project."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from specdec.shipped import PROMPTS, SMOLLM2, STORIES
 from specdec.topology import Path, Topology
 
 LENGTHS = {STORIES: 140, SMOLLM2: 60}
-"""The most tokens of a text of each pair."""
+"""For each pair, the most tokens of a text."""
 _SAMPLING = Sampling()
-"""Temperature 1."""
+"""Sampling at temperature 1, without top-k and top-p."""
 _CPU = torch.device("cpu")
 _OPTIONS: dict[str, Row] = {"--pair": {"choices": [STORIES, SMOLLM2], "help": "measure only this pair"}}
 
@@ -36,7 +36,8 @@ _OPTIONS: dict[str, Row] = {"--pair": {"choices": [STORIES, SMOLLM2], "help": "m
 class Text(NamedTuple):
     """One text of the target at temperature 1, decoded without drafts.
 
-    ids: token ids of the prompt and the text. start: the index where the text begins. seed: its races'.
+    ids: token ids of the prompt and the text. start: the index in ids where the text begins. seed: the seed
+    of the text's races.
     """
 
     number: int
@@ -49,8 +50,8 @@ class Text(NamedTuple):
 class TextExperiment(Experiment):
     """An experiment that measures texts one by one, each with its own prompt.
 
-    measured: measures a text of a pair. summary: makes the results from the rows of each pair. texts: the
-    number of texts of each pair.
+    measured: the function that measures a text of a pair. summary: the function that makes the results from
+    the rows of each pair. texts: the number of texts per pair.
     """
 
     measured: Callable[[ModelPair, Text], Row]
@@ -59,7 +60,7 @@ class TextExperiment(Experiment):
     options: Mapping[str, Row] = field(default_factory=lambda: _OPTIONS)
 
     def sweep(self, options: Any) -> Sweep:
-        """The texts of the pairs that are installed, each written and measured by itself."""
+        """The sweep over the texts of all installed pairs. Each text is decoded, then measured."""
         lengths = {STORIES: 12} if options.smoke else LENGTHS
         cells = [
             {"pair": name, "text": number}
@@ -78,14 +79,17 @@ class TextExperiment(Experiment):
         return Sweep(about, lambda _rows: cells, measure)
 
     def summarize(self, header: Row, rows: Sequence[Row]) -> Row:
-        """The settings, the machine, and the experiment's own summary."""
+        """The settings, the machine, and the results of the experiment's `summary`."""
         by_pair = grouped(rows, "pair")
         own = self.summary({name: by_pair[name,] for name in LENGTHS if (name,) in by_pair})
         return {"settings": header["settings"], "machine": header["machine"]} | own
 
 
 def written(pair: ModelPair, number: int, length: int) -> Text:
-    """The text after one of the shipped story openings; a chat model is asked for a story that begins so."""
+    """Decodes the text that continues one of the shipped story openings.
+
+    A chat model is asked for a story with this beginning.
+    """
     opening = read_prompts(PROMPTS)[number]
     prompt = pair.chat_prompt(f"Tell me a story that begins: {opening}") if pair.chats else opening
     g = generate(pair, prompt, method="ar", max_new_tokens=length, seed=derived_seed(0x74657874, number))
@@ -93,12 +97,12 @@ def written(pair: ModelPair, number: int, length: int) -> Text:
 
 
 def spread_positions(length: int, count: int) -> list[int]:
-    """This many positions of a text, at equal distances, without the first and the last one."""
+    """`count` positions of a text at equal distances, without the first and the last position."""
     return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 
 def distributions(pair: ModelPair, text: Text, sampling: Sampling = _SAMPLING) -> tuple[Tensor, Tensor]:
-    """log P and log Q [tokens, vocabulary] of a text's tokens, float64."""
+    """log P and log Q at each token of a text, two float64 tensors [tokens, vocabulary]."""
     log_p, log_q = (
         scored(model, text.ids, text.start, pair, sampling).double() for model in (pair.target, pair.drafting)
     )
@@ -106,9 +110,10 @@ def distributions(pair: ModelPair, text: Text, sampling: Sampling = _SAMPLING) -
 
 
 def ranks(log_p: Tensor, log_q: Tensor, log_e: Tensor) -> Tensor:
-    """The index under Q of each race's winner under P, int64 [tokens, races]: the child that ERSD accepts.
+    """For each race, find the token that arrives first under P, and return its place in the order of arrival
+    under Q. This 0-based place, int64 [tokens, races], is the index of the child that ERSD accepts.
 
-    log_e: log-exponentials [tokens, races, vocabulary].
+    log_e: logarithms of the races' exponential random numbers, [tokens, races, vocabulary].
     """
     winners = (log_e - log_p[:, None]).argmin(-1, keepdim=True)
     times = log_e - log_q[:, None]
@@ -116,15 +121,18 @@ def ranks(log_p: Tensor, log_q: Tensor, log_e: Tensor) -> Tensor:
 
 
 def own_ranks(pair: ModelPair, text: Text, log_p: Tensor, log_q: Tensor) -> list[int]:
-    """`ranks` in the races that wrote the text. They determine ERSD's rounds on every tree (`rounds_on`)."""
+    """`ranks` for the races with which the text was decoded, one race per token.
+
+    The ranks determine ERSD's rounds on every tree (`rounds_on`).
+    """
     races = log_exponentials(text.seed, range(text.start, len(text.ids)), pair.vocab_size)
     return ranks(log_p, log_q, races[:, None])[:, 0].tolist()
 
 
 def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, int | None]]:
-    """The end of each of ERSD's rounds on a tree: the last accepted node, and the next token's index.
+    """Yields each end of ERSD's rounds on a tree: the last accepted node's path, and the next token's rank.
 
-    The index is None where the text ends with an accepted token.
+    ranks: see `own_ranks`. The last rank is None if the text ends with an accepted token.
     """
     position = 0
     while position < len(ranks):
@@ -136,5 +144,5 @@ def rounds_on(topology: Topology, ranks: Sequence[int]) -> Iterator[tuple[Path, 
 
 
 def quotient(runs: Iterable[Row], above: str, below: str = "tokens") -> dict[str, Any]:
-    """Σ above / Σ below over texts, with a 95% interval."""
+    """The sum of `above` divided by the sum of `below` over texts, with a 95% interval."""
     return estimates.quotient(runs, above, below, "text").to_json()

@@ -1,4 +1,4 @@
-"""Drafts from one race or from many: the first n arrivals of one race, and the winners of n races.
+"""Acceptance of n drafts that are the first n arrivals of one race, or the winners of n races.
 
 Gumbel list sampling (Rowan, Phan and Khisti, 2025) runs n independent races. Draft k is the winner of race k
 under Q. The target's token is the winner under P of a race in which each token has the smallest of its n
@@ -37,7 +37,7 @@ def list_sampling_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor
 
 
 def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
-    """Σ_j p_j n / (n + c_j): the list matching lemma, a lower bound of `list_sampling_acceptance`, [...].
+    """The list matching lemma: Σ_j p_j n / (n + c_j), a lower bound on `list_sampling_acceptance`, [...].
 
     c_j = Σ_i max(q_i p_j / q_j - p_i, 0). The sum is also a lower bound of the acceptance of ERSD's first
     n arrivals, but weaker than `arrivals_bound`.
@@ -47,7 +47,7 @@ def list_matching_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
 
 
 def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
-    """A lower bound of the probability that the target's token is among ERSD's first n arrivals, [...].
+    """A lower bound on the probability that the target's token is among ERSD's first n arrivals, [...].
 
     It is Σ_j p_j (1 - (c_j / (1 + c_j))^n) for each row of p and q, with c_j as in `list_matching_bound`. It
     is exact for n = 1, and close for many tokens of small probability.
@@ -62,7 +62,7 @@ def arrivals_bound(p: Distribution, q: Distribution, n: int) -> Tensor:
 
 
 def _overtaking(pair: SortedPair) -> np.ndarray:
-    """c(r_j), in the order of p / q: the rate at which tokens that lose under P overtake j under Q."""
+    """c(r_j) for the tokens j in the order of p / q: the rate at which losers under P overtake j under Q."""
     return np.maximum(pair.ratio * pair.q_sum[:-1] - pair.p_sum[:-1], 0)
 
 

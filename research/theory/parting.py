@@ -15,7 +15,7 @@ from specdec.theory.divergences import Distribution, checked_pair
 
 
 def race_parting(p: Distribution, q: Distribution) -> Tensor:
-    """Probability that the winners of one race under P and P' differ, exact: 1 - `ersd_acceptance`.
+    """The exact probability that the winners of one race under P and under P' differ: 1 - `ersd_acceptance`.
 
     It lies between D_TV and 2 D_TV / (1 + D_TV), which is 1 - `ersd_total_variation_bound` (Daliri, Musco and
     Suresh, 2024).
@@ -28,7 +28,7 @@ def race_parting_rate(p: Distribution, direction: Distribution) -> Tensor:
     from P.
 
     direction: h [..., n], with Σ p h = 0. The derivative of D_TV is E|h(I)| / 2. If h is normal and does not
-    depend on p, the quotient of both is √2.
+    depend on p, the quotient of the two derivatives is √2.
     """
     h = torch.as_tensor(direction, dtype=torch.float64)
     p, _ = checked_pair(p, p)
@@ -39,7 +39,7 @@ def race_parting_rate(p: Distribution, direction: Distribution) -> Tensor:
 
 
 def independent_parting(p: Distribution, q: Distribution) -> Tensor:
-    """1 - Σ p p': the probability that independent samples of P and P' differ."""
+    """The probability that independent samples of P and P' differ: 1 - Σ p p'."""
     p, q = checked_pair(p, q)
     return 1 - (p * q).sum(-1)
 
@@ -47,7 +47,7 @@ def independent_parting(p: Distribution, q: Distribution) -> Tensor:
 def greedy_parting(p: Distribution, q: Distribution) -> Tensor:
     """1 if the most probable tokens of P and P' differ, otherwise 0.
 
-    No bound below 1 follows from D_TV.
+    D_TV gives no bound below 1 on it.
     """
     p, q = checked_pair(p, q)
     return (p.argmax(-1) != q.argmax(-1)).double()

@@ -1,9 +1,8 @@
-"""Continuations that are prepared while the target verifies: the probability that the right one is among
-them.
+"""The probability that the right continuation is among those that are prepared while the target verifies.
 
 A round ends at a node with a token that the tree does not have as a child. Under ERSD this token is an
-arrival of the node's race, so the draft's next arrivals predict it. This is not in the paper; for
-other rules see Kumar, Dao and May, "Speculative speculative decoding", 2026.
+arrival of the node's race, so the draft's next arrivals predict it. This is not in the paper. For other
+rules, see Kumar, Dao and May, "Speculative speculative decoding", 2026.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from specdec.topology import Path, Topology
 
 
 def ersd_preparation_hit(acceptance_by_index: Sequence[float], drafted: int, m: int) -> float:
-    """Probability that ERSD's token after `drafted` rejected children is among the next m arrivals.
+    """The probability that ERSD's token after `drafted` rejected children is among the next m arrivals.
 
     Σ_{drafted <= i < drafted + m} R(i) / (1 - Σ_{i < drafted} R(i)). NaN if nothing is ever rejected.
     """
@@ -33,10 +32,11 @@ def ersd_preparation_hit(acceptance_by_index: Sequence[float], drafted: int, m: 
 
 
 def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
-    """Chance that GSD's token after one rejected draft is among the m tokens that the draft expects most.
+    """The probability that GSD's token after one rejected draft is among m guesses.
 
-    These are the tokens of the largest q, without the rejected one, [...]. The token comes from the residual
-    max(p - q, 0), which does not depend on the rejected token and gives it probability 0. NaN if p = q.
+    The guesses are the m tokens of the largest q, without the rejected one, [...]. The token comes from the
+    residual max(p - q, 0), which does not depend on the rejected token and gives it probability 0. NaN if p =
+    q.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)
@@ -53,10 +53,10 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
 def prepared_outcomes(
     acceptance_by_index: list[float], topology: Topology, m: int
 ) -> tuple[list[tuple[Path, int]], float]:
-    """The m most probable ends of a round, (node, child index), and the probability that the round ends at
-    one of them.
+    """The m most probable ends of a round, and the probability that a round ends at one of them. An end is
+    the path of the last accepted node and the child index of the token after it.
 
-    The acceptance by index R is the same at every node, as in `expected_tokens`.
+    The acceptance by index is the same at every node, as in `expected_tokens`.
     """
     reached, paths = node_acceptance(acceptance_by_index, topology), [(), *topology.paths]
     ends = [

@@ -1,10 +1,11 @@
-"""Limits of tokens per target call from renewal theory. They depend on the surprises of a text, not on the
-size of the vocabulary.
+"""Upper limits on tokens per target call from renewal theory.
 
-Let S_n be the sum of the surprises -log of the first n outcomes of a text, independent with mean μ and
-second moment μ₂. A tree's nodes with S <= t add up to at most the expected number of n >= 1 with S_n <= t. It
-is at most t / μ + μ₂ / μ² - 1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node
-has a probability of at most e^-t. So k nodes yield at most
+They depend on the surprisals -log p of a text's tokens, not on the size of the vocabulary. Let S_n be the sum
+of the surprisals of the first n outcomes of a text. The outcomes are independent; their surprisals have mean
+μ and second moment μ₂. A node of a tree with surprisal sum S is reached with probability e^-S. The nodes with
+S <= t add up to at most the expected number of n >= 1 with S_n <= t. This number is at most t / μ + μ₂ / μ² -
+1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node has a probability of at most
+e^-t. So k nodes give at most
 
     1 + t / μ + μ₂ / μ² - 1 + k e^-t   tokens for every t >= 0; t = log(kμ) is best, in nats.
 
@@ -28,7 +29,7 @@ _PARTS = np.concatenate([[1.0], np.round(np.geomspace(2, 1e9, 300))])
 
 
 def second_log_moment(p: Distribution) -> Tensor:
-    """Σ p (log p)² in bits²: the second moment of the surprise, whose mean is `entropy`."""
+    """The second moment of the surprisal, Σ p (log2 p)², in bits². The first moment is `entropy`."""
     p = checked_distribution("p", p)
     return torch.where(p > 0, p * p.log2().square(), 0).sum(-1)
 
@@ -36,15 +37,15 @@ def second_log_moment(p: Distribution) -> Tensor:
 def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
     """The most tokens per call with k drafted tokens that were chosen without the noise of the target.
 
-    mean, second_moment: moments of the surprise of the target's tokens, in bits and bits². They are means of
-    `entropy` and `second_log_moment` over independent contexts. ValueError if they are no moments or k < 1.
+    mean, second_moment: moments of the surprisal of the target's tokens, in bits and bits². They are means of
+    `entropy` and `second_log_moment` over independent contexts. ValueError for impossible moments or k < 1.
     """
     mu, square = _nats(mean, second_moment)
     return math.inf if mu == 0 else float(_limit(np.array(mu), np.array(square), whole("k", k, 1)))
 
 
 def stated_limit(mean: float, second_moment: float, k: int) -> float:
-    """1 + (μ + μ₂) log k / μ², in nats, as Pankratov and Alistarh (2025) state it, with their O(1) as 0.
+    """Pankratov and Alistarh's limit (2025) with 0 for their O(1): 1 + (μ + μ₂) log k / μ², in nats.
 
     The arguments are those of `deterministic_limit`. For k >= 3 the result is never below that limit, so 0 is
     a valid constant.
@@ -54,11 +55,11 @@ def stated_limit(mean: float, second_moment: float, k: int) -> float:
 
 
 def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
-    """The most tokens per call of any tree of k drafted tokens under R (`lemma_bound`'s setting).
+    """An upper bound on the tokens per call of any tree of k drafted tokens, given the acceptance by index R.
 
     The probability that is missing from R, over the d indices that the optimal tree uses, is split into m
     equal outcomes. Every m gives a bound. The result is the smallest of them, including the limit 1 / p_res
-    for infinite m. ValueError as `lemma_bound`.
+    for infinite m. ValueError as for `lemma_bound`.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     surprises = -np.log(rates)

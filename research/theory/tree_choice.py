@@ -15,10 +15,10 @@ Number = float | Fraction
 def offered_distribution(p: Sequence[Number], q: Sequence[Number], offered: Sequence[Number]) -> list[Number]:
     """GSD's distribution [n] of the next token, if a draw i of q is offered with probability offered[i].
 
-    A draw that is not offered is dropped, and the next token is a sample of p. The result is p if all entries
-    of `offered` are equal: the offer then does not depend on the draw. For p = q and offers of probability 0
-    or 1, the total variation to p is d (1 - d), at most 1/4, where d is the probability of dropping a draw.
-    Results are rational if the arguments are.
+    A draw that is not offered is dropped, and the next token is a sample of p. If all entries of `offered`
+    are equal, the offer does not depend on the draw, and the result is p. For p = q and offers of probability
+    0 or 1, the total variation from p is d (1 - d), at most 1/4, where d is the probability of dropping a
+    draw. Results are rational if the arguments are.
     """
     excess = [max(a - b, 0) for a, b in zip(p, q, strict=True)]
     thrown = sum(b * (1 - o) for b, o in zip(q, offered, strict=True))

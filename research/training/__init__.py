@@ -3,6 +3,6 @@
     python -m research.training --pair stories --stories FILE --work WORK
     python -m research.training --pair smollm2-draft --stories FILE --work WORK
 
-A stopped run continues from the files in WORK. `stories` holds the stages of the story pair. Sizes and
-numbers of steps are in the recipes: `stories/recipe.py` and `smollm2_draft.Recipe`.
+A stopped run continues from the files in WORK. The folder `stories` has the code for the story pair. Sizes
+and numbers of steps are in the recipes: `stories/recipe.py` and `smollm2_draft.Recipe`.
 """

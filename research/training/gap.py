@@ -17,10 +17,10 @@ class Gap(NamedTuple):
 
 
 def gap_of(p: Tensor, q: Tensor, inside: Tensor | None = None, with_race: bool = True) -> Gap:
-    """The gap at each position. Tokens outside of the kept ones count as one outcome.
+    """The gap at each position. Only the target's most probable tokens are kept; the others are one outcome.
 
     p, q: probabilities of the kept tokens, [positions, top]. inside: which of them the draft scores, None for
-    all; q is 0 for the others. with_race: False leaves out the race, which sorts; it is then 0.
+    all; q is 0 for the others. with_race: False sets `race` to 0, because computing it requires sorting.
     """
     inside = torch.ones_like(p, dtype=torch.bool) if inside is None else inside
     q, known = q * inside, p * inside
@@ -40,8 +40,8 @@ def gap_of(p: Tensor, q: Tensor, inside: Tensor | None = None, with_race: bool =
 def race_agreement(p: Tensor, q: Tensor) -> Tensor:
     """ERSD's acceptance of the first drafted token, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), in O(n log n).
 
-    It is differentiable. With tokens sorted by falling p/q, the maximum is p_j/p_i for j before i and q_j/q_i
-    from i on.
+    The result is differentiable. If tokens are sorted by falling p/q, the maximum is p_j/p_i for j before i,
+    and q_j/q_i for the others.
     """
     order = (p / q).argsort(-1, descending=True)
     p, q = p.gather(-1, order), q.gather(-1, order)

@@ -1,4 +1,4 @@
-"""A draft that learns a target's probabilities from records: the same for every pair."""
+"""The training of a draft on records of a target's probabilities: the same code for every pair."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from research.training.gap import gap_of
 from research.training.records import Record
 
 CHUNK = 256
-"""Positions whose logits are turned into a gradient at once: they stay in the processor's cache."""
+"""How many positions' logits are turned into a gradient at once: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
 class Lessons:
     """The settings of a draft's training on records.
 
-    step_tokens: tokens of one step. late: the fraction of the training after which the rejection
-    probabilities enter the loss. prompt_weight: the weight in the loss of a token that was given; the
-    target's tokens have 1. temperatures: those of the steps, in random order.
+    step_tokens: the number of tokens in one step. late: the fraction of the training after which the
+    rejection probabilities enter the loss. prompt_weight: the weight in the loss of a token of a prompt;
+    tokens that the target generated have weight 1. temperatures: each step draws one of these.
     """
 
     step_tokens: int
@@ -32,9 +32,9 @@ class Lessons:
 
 
 class Learner:
-    """A draft and the records that it learns from.
+    """A draft model and the records from which it learns.
 
-    place: [vocabulary], the index of each id in the draft's output; -1 for ids that the draft does not score.
+    place: [vocabulary], each id's index in the draft's output; -1 for ids that the draft does not score.
     """
 
     def __init__(self, model: LlamaForCausalLM, place: Tensor, records: Sequence[Record], lessons: Lessons):
@@ -42,7 +42,7 @@ class Learner:
         self.model, self.place, self.records, self.lessons = model, place, records, lessons
 
     def backward(self, progress: float, generator: torch.Generator) -> tuple[float, int]:
-        """Adds the gradients of some rows of one record. Returns the loss and the number of tokens."""
+        """Adds the gradients for some rows of one record. Returns the loss and the number of tokens."""
         lessons = self.lessons
         record = self.records[_drawn(len(self.records), generator)]
         length = record["ids"].shape[1] - 1
@@ -58,8 +58,9 @@ class Learner:
     ) -> float:
         """Adds the gradients of the draft's loss on some rows. Returns the loss.
 
-        late: from 0, where the loss is the KL divergence, to 1, where it is 0.2 times the KL divergence plus
-        both rejection probabilities. weight: [positions], with the sum 1. heat: the temperature of both.
+        late: from 0 to 1. At 0, the loss is the KL divergence; at 1, it is 0.2 times the KL divergence plus
+        GSD's and ERSD's rejection probabilities. weight: [positions], with the sum 1. heat: the models'
+        temperature.
         """
         logits = self.logits(record, rows)  # [positions, scored]
         gradient, total = torch.empty_like(logits), 0.0
@@ -76,9 +77,10 @@ class Learner:
 
     @torch.no_grad()
     def measure(self, record: Record, heat: float = 1.0, rows: Tensor | None = None) -> dict[str, float]:
-        """KL divergence in nats, and acceptance of the first child under GSD and ERSD, on the target's text.
+        """KL divergence in nats, and acceptance of the first child under GSD and ERSD, on the target's own
+        tokens.
 
-        rows: a mask [rows] of the rows that count; None for all.
+        rows: a mask of the rows of the record that count; None for all.
         """
         gaps = []
         for some in torch.arange(len(record["ids"])).split(8):
@@ -93,12 +95,12 @@ class Learner:
         return dict(zip(("kl", "gsd", "ersd"), means.tolist(), strict=True))
 
     def logits(self, record: Record, rows: Tensor) -> Tensor:
-        """The draft's logits [positions, scored] along these rows, bfloat16."""
+        """The draft's logits [positions, scored ids] on these rows of a record, bfloat16."""
         with torch.autocast("cpu", torch.bfloat16):
             return self.model(record["ids"][rows][:, :-1].long(), use_cache=False).logits.flatten(0, 1)
 
     def _parts(self, record: Record, rows: Tensor, heat: float) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Slices of n positions, p [n, kept] at this temperature, and the tokens' indices in the output."""
+        """Yields slices of n positions, p [n, kept] at temperature `heat`, and the tokens' output indices."""
         p, at = record["p"][rows].flatten(0, 1), self.place[record["top"][rows].long()].flatten(0, 1)
         for start in range(0, len(p), CHUNK):
             part = slice(start, min(start + CHUNK, len(p)))
@@ -106,7 +108,7 @@ class Learner:
 
 
 def tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at a temperature. The other tokens are treated as equally likely as the last one in p."""
+    """p [..., kept] at another temperature. Tokens that are not kept count as likely as the last kept one."""
     if heat == 1:
         return p
     last = p[..., -1:].clamp(min=1e-7)

@@ -13,13 +13,13 @@ from transformers import LlamaForCausalLM
 
 COUNTERS = ("step", "tokens", "history", "recent")
 Backward = Callable[[float, torch.Generator], tuple[float, int]]
-"""Adds a step's gradients, at this fraction of the training. Returns the loss and the number of tokens."""
+"""A function that adds a step's gradients at a fraction of the training. It returns loss and token number."""
 Evaluate = Callable[[], dict[str, float]]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How parameters are updated: matrices in the layers by Muon, all others by AdamW."""
+    """The learning rates and weight decays. Muon updates the matrices in the layers, AdamW all others."""
 
     matrix: float = 0.02
     other: float = 3e-3
@@ -29,14 +29,14 @@ class Rates:
     decay_from: float = 0.7  # the learning rate falls to zero from this fraction on
 
     def factor(self, progress: float, step: int) -> float:
-        """The factor of the learning rate: a warm-up, then a plateau, then a straight line to zero."""
+        """The factor on learning rates: it rises during the warm-up, is 1, then falls linearly to 0."""
         return max(0.0, min(1.0, (step + 1) / self.warm_up, (1 - progress) / (1 - self.decay_from)))
 
 
 class Trainer:
-    """Trains one model for a number of steps. It starts from the checkpoint in `folder` if there is one.
+    """Trains one model for a number of steps. It continues from the checkpoint in `folder` if there is one.
 
-    The same steps give the same weights, also if the training was stopped in between.
+    The weights are the same whether or not the training was stopped in between.
     """
 
     checkpoint_seconds = 120.0
@@ -66,7 +66,7 @@ class Trainer:
             self._resume()
 
     def run(self, backward: Backward, evaluate: Evaluate, evaluate_every: int = 200) -> None:
-        """Trains until all steps are done. evaluate: returns numbers for the history."""
+        """Trains until all steps are done. evaluate: returns named numbers for the history."""
         saved = time.time()
         with tqdm(desc=self.name, total=self.steps, initial=self.step, mininterval=10) as bar:
             while self.step < self.steps:
@@ -111,12 +111,12 @@ class Trainer:
 
 
 def step_seed(seed: int, step: int) -> int:
-    """The seed of one step of a training, or of one file of samples."""
+    """The seed of step `step` of a training, or of file number `step` of samples."""
     return (seed * 1_000_003 + step) * 64
 
 
 def save(path: Path, thing: object) -> None:
-    """torch.save that replaces a file in one step: a stopped process leaves the old file or the new one."""
+    """torch.save to a new file that then replaces the old one. A stopped process leaves one of both."""
     new = path.with_name(path.name + ".new")
     torch.save(thing, new)
     new.replace(path)

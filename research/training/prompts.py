@@ -1,7 +1,7 @@
-"""Prompts of many kinds for a chat model, whose answers are the text that its draft learns from.
+"""Prompts of many kinds for a chat model. Its answers are the text from which its draft learns.
 
-They are made from the lists in `prompts.txt`. The last fifth of the heroes, topics and chats is held out and
-used for measuring only, so new entries go to the front.
+The prompts are made from the lists in `prompts.txt`. The last fifth of the heroes, topics and chats is used
+only for measuring, so new entries must be added at the front.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 END = "<|endoftext|>"
-"""The separator of the texts in a file of stories."""
+"""The separator between the texts in a file of stories."""
 KINDS = (
     *("story", "free", "explanation", "continuation", "story", "free", "task", "story"),
     *("story", "free", "explanation", "continuation", "chat", "free", "task", "story"),
 )
-"""The kinds of a batch's rows, in turn. free: the model writes the user's turns too."""
+"""The kinds of prompts in the rows of a batch, in turn. free: the model generates the user's turns too."""
 SYSTEM = (
     "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 )
@@ -31,7 +31,7 @@ def read_stories(path: Path) -> list[str]:
 
 
 def _lists() -> dict[str, list[str]]:
-    """The entries of `prompts.txt` by the names of their lists."""
+    """The entries of `prompts.txt`: {name of the list: its entries}."""
     sections = Path(__file__).with_name("prompts.txt").read_text(encoding="utf-8").split("[")[1:]
     parts = (section.partition("]") for section in sections)
     return {
@@ -44,15 +44,15 @@ LISTS = _lists()
 
 
 def part(entries: Sequence[str], held_out: bool) -> Sequence[str]:
-    """The entries to train on, or the last fifth, which is held out."""
+    """The first four fifths of the entries, for training, or the last fifth, which is held out."""
     cut = len(entries) * 4 // 5
     return entries[cut:] if held_out else entries[:cut]
 
 
 class Prompts:
-    """Draws prompts of each kind.
+    """Draws random prompts of each kind.
 
-    stories: texts whose beginnings are to be continued. held_out: use the last fifth of each list.
+    stories: texts whose beginnings are prompts. held_out: whether the last fifth of each list is used.
     """
 
     def __init__(self, stories: Sequence[str], seed: int, held_out: bool = False):
@@ -63,13 +63,13 @@ class Prompts:
         self.stories = part(stories, held_out)
 
     def first(self, kind: str) -> str:
-        """The first prompt of a training row of this kind."""
+        """The prompt with which a training row of this kind begins."""
         if kind == "continuation":
             return self._beginning()
         return SYSTEM + ASK + ("" if kind == "free" else self._question(kind) + ANSWER)
 
     def next(self, kind: str) -> str:
-        """The text that follows the end of an answer of this kind."""
+        """The text that follows the end of an answer in a row of this kind."""
         if kind == "continuation":
             return self._beginning()
         if kind == "free":

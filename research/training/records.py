@@ -1,13 +1,13 @@
-"""Text that a target writes, with its most probable tokens at each position. A draft learns from it.
+"""Text that a target generates, with its most probable tokens at each position. A draft learns from it.
 
-A record holds:
+A record has:
 
     ids    [rows, length + 1]
-    top    [rows, length, kept]: the tokens that the target finds most probable next
+    top    [rows, length, kept]: the ids of the target's most probable next tokens
     p      [rows, length, kept]: their probabilities at temperature 1 (float16)
-    own    [rows, length + 1]: True for a token that the target drew, False for one that was given
+    own    [rows, length + 1]: True for a token that the target sampled, False for a token of a prompt
 
-The records of SmolLM2 also hold the temperature and the kind of each row.
+The records of SmolLM2 also have the temperature and the kind of prompt of each row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specdec.probs import Sampling
 from specdec.race import derived_seed
 
 AT_ONCE = 64
-"""Rows that are written together."""
+"""The number of rows that are decoded together."""
 
 Record = dict[str, Any]
 
@@ -42,10 +42,10 @@ def sampled(
     heats: Sequence[float] | None = None,
     after: Callable[[int, Sequence[int]], Sequence[int]] = lambda _row, _ids: (),
 ) -> Record:
-    """A record of rows that the target continues.
+    """A record of rows (texts) that the target continues.
 
     given: the tokens with which each row begins. heats: the temperature of each row, 1 by default. after:
-    returns the tokens that follow the end of a text, from the row's number and its tokens so far.
+    called with a row's number and tokens when a text ends; returns the tokens with which the row continues.
     """
     rows, own = [list(ids) for ids in given], [[False] * len(ids) for ids in given]
     turn, heats = 0, heats or [1.0] * len(rows)
@@ -70,7 +70,7 @@ def sampled(
 
 
 def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
-    """A record of rows of given text."""
+    """A record of given texts, which are the rows of `ids`."""
     size = torch.int16 if pair.vocab_size < 2**15 else torch.int32
     p, tops = zip(*(learn.scored(pair.target, row, 1, pair, Sampling()).topk(top) for row in ids.tolist()))
     own = torch.zeros_like(ids, dtype=torch.bool)
@@ -83,7 +83,7 @@ def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
 
 
 def write_missing(path: Path, make: Callable[[], Record]) -> None:
-    """Writes a record and prints the speed of making it. A file that exists stays as it is."""
+    """Makes a record, writes it, and prints the speed. If the file exists, nothing is done."""
     if path.exists():
         return
     started = time.time()

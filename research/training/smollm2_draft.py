@@ -1,4 +1,4 @@
-"""Trains the draft for SmolLM2: the target writes text, and the draft learns the target's probabilities."""
+"""Trains the draft for SmolLM2: the target generates text; the draft learns the target's probabilities."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from specdec.pair import ModelPair
 
 SHAPE = Shape(2, 256, 704, 4)
 RATES = Rates(matrix_decay=0.1, other_decay=0.1, warm_up=40, decay_from=0.5)
-"""All matrices decay, because the records are read several times."""
+"""All matrices get weight decay, because the records are read several times."""
 LESSONS = Lessons(4096, late=0.5, prompt_weight=0.2, temperatures=(1.0, 0.7))
 HELD_OUT = 10_000
-"""Added to the seeds of the records that the draft is measured on."""
+"""The offset of the seeds of those records on which the draft is measured."""
 MEASURED = {"held-0.pt": 1.0, "held-1.pt": 0.7}
-"""The records that the draft is measured on, and the temperature of each."""
+"""The files of the records on which the draft is measured: {name: temperature}."""
 ENTRIES = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"),
 )
-"""The entries of the draft's configuration, beside the size of the vocabulary."""
+"""The entries of the draft's configuration besides the size of the vocabulary."""
 USER = 4093
-"""SmolLM2's token "user"."""
+"""The id of SmolLM2's token "user"."""
 HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)
-"""Temperatures of the rows of a record, drawn at random."""
+"""The temperatures from which each row of a record draws one."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Recipe:
 def train(
     stories: Path, work: Path, out: Path, pair: ModelPair | None = None, recipe: Recipe = Recipe()
 ) -> None:
-    """Samples, trains, measures and writes the draft.
+    """Samples text, trains the draft, measures it and writes it.
 
-    Each stage continues from the results in the work folder. stories: a file of texts; some prompts are
-    their beginnings. pair: has the target; None for SmolLM2. ValueError if there is no such file.
+    Each stage continues from the results in the work folder. stories: a file of texts, whose beginnings are
+    some of the prompts. pair: the pair with the target; None for SmolLM2. ValueError without that file.
     """
     torch.set_num_threads(1)
     texts = read_stories(stories)
@@ -83,7 +83,7 @@ def train(
 
 
 def sample(stories: Sequence[str], work: Path, recipe: Recipe, pair: ModelPair) -> None:
-    """Writes the records that are missing: one for each measured temperature, and those to learn from."""
+    """Writes the missing records: one for each temperature that is measured, and those for training."""
     seeds = {name: HELD_OUT + number for number, name in enumerate(MEASURED)}
     seeds |= {path.name: number for number, path in enumerate(records_in(work, recipe))}
     for name, seed in seeds.items():
@@ -93,12 +93,12 @@ def sample(stories: Sequence[str], work: Path, recipe: Recipe, pair: ModelPair) 
 
 
 def records_in(work: Path, recipe: Recipe) -> list[Path]:
-    """The files of the records to learn from."""
+    """The files of the records for training."""
     return [work / f"train-{number:03}.pt" for number in range(recipe.records)]
 
 
 def chat_record(pair: ModelPair, prompts: Prompts, recipe: Recipe, seed: int, heat: float | None) -> Record:
-    """Prompts of all kinds with answers. heat: temperature of all rows; None draws one for each row."""
+    """A record of prompts of all kinds with answers. heat: all rows' temperature; None draws one per row."""
     generator = torch.Generator().manual_seed(seed)
     kinds = [KINDS[row % len(KINDS)] for row in range(recipe.rows)]
     drawn = torch.tensor(HEATS)[torch.randint(len(HEATS), (recipe.rows,), generator=generator)]
@@ -135,15 +135,15 @@ class ProjectedEmbedding(nn.Module):
         self.projection = nn.Linear(embedding.shape[1], width, bias=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Projected rows of these ids, [..., width]."""
+        """The projected embeddings of these ids, [..., width]."""
         return self.projection(nn.functional.embedding(ids, self.embedding))
 
 
 def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) -> LlamaForCausalLM:
-    """An untrained draft that scores these ids only.
+    """An untrained draft that scores only these ids.
 
-    embedding: the target's, [vocabulary, its width]. Input and output start from the principal directions of
-    the embedding, and each block starts as the identity.
+    embedding: the target's embedding, [vocabulary, its width]. The input and output matrices start from the
+    principal directions of the embedding, and each block starts as the identity.
     """
     model = identity_model(shape, len(ids), context, seed=0, is_tied=False, end_id=None)
     embedding = embedding.float()
@@ -160,7 +160,7 @@ def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int) ->
 
 
 def begun(embedding: Tensor, work: Path, recipe: Recipe) -> tuple[Trainer, Learner]:
-    """The draft in training. embedding: the target's, [vocabulary, its width]."""
+    """The trainer and the learner of the draft. embedding: the target's, [vocabulary, its width]."""
     records = [load(path) for path in records_in(work, recipe)]
     ids = most_used(records, len(embedding), recipe.scored)
     model = partial_model(recipe.shape, embedding, ids, recipe.context)
@@ -171,7 +171,7 @@ def begun(embedding: Tensor, work: Path, recipe: Recipe) -> tuple[Trainer, Learn
 
 
 def by_kind(learner: Learner, record: Record, heat: float) -> dict[str, dict[str, float]]:
-    """Acceptance on the target's text in a record, in total and by kind."""
+    """Acceptance on the text that the target generated in a record: over all rows, and by kind of prompt."""
     kinds = record["kind"]
     chosen = {kind: torch.tensor([each == kind for each in kinds]) for kind in sorted(set(kinds))}
     return {kind: learner.measure(record, heat, rows) for kind, rows in ({"all": None} | chosen).items()}
@@ -191,7 +191,7 @@ def write(learner: Learner, out: Path) -> None:
 
 
 def most_used(records: list[Record], vocab_size: int, count: int) -> Tensor:
-    """The ids with most of the target's probability in the records, in rising order."""
+    """The `count` ids to which the target gives most probability in the records, in rising order."""
     used = torch.zeros(vocab_size, dtype=torch.float64)
     for record in records:
         used.index_add_(0, record["top"].flatten().long(), record["p"].flatten().double())

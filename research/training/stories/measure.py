@@ -26,10 +26,10 @@ from specdec.probs import Sampling
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 
 TOKENS = (1, 5, 17)
-"""Numbers of tokens of the forward passes whose cost is measured."""
+"""The numbers of tokens for which the cost of a forward pass is measured."""
 ESTIMATES = {"gsd": estimate_gsd_acceptance_by_index, "ersd": estimate_ersd_acceptance_by_index}
 RUN = 24
-"""Tokens that must agree in a row to count as copied."""
+"""A sequence of this many tokens counts as copied if the training stories contain it."""
 
 
 def measure(out: Path, smoke: bool = False) -> None:
@@ -56,7 +56,7 @@ def keep(out: Path, **figures: object) -> None:
 def measure_cost(models: dict[str, LlamaForCausalLM], times: int) -> dict:
     """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token.
 
-    The prefix has 128 tokens. All forward passes take turns, and the fastest of `times` counts, because other
+    The prefix has 128 tokens. All forward passes take turns, `times` times. The fastest counts, because other
     work on the machine only adds time.
     """
     work: dict[tuple[str, int], Callable[[], None]] = {}
@@ -74,7 +74,7 @@ def _forward(model: LlamaForCausalLM, cache: Cache, tokens: int) -> None:
 
 
 def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) -> dict:
-    """Acceptance of the first drafted token on the target's text, and by child index at random positions."""
+    """Acceptance of the first draft on the target's text, and acceptance by index at random positions."""
     ids = sampled(pair, [[0]] * rows, length, 1, seed=12345)["ids"].tolist()
     p, q = (  # [rows, length, vocabulary]
         torch.stack([scored(model, row, 1, pair, Sampling()).double().exp() for row in ids])
@@ -97,13 +97,13 @@ def measure_acceptance(pair: ModelPair, rows: int, length: int, positions: int) 
 
 
 def mean_and_error(values: Tensor) -> dict[str, float]:
-    """Mean and standard error of values [rows, positions]; only different rows count as independent."""
+    """Mean and standard error of values [rows, positions]. Only rows count as independent samples."""
     means = values.mean(-1).tolist()
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
 
 
 def evaluate_target(work: Path, out: Path, context: int) -> dict:
-    """The target's losses on training text and on held-out text, and how much of its own text is copied."""
+    """The target's losses on training and held-out stories, and how much of its own text is copied."""
     data = torch.load(work / "tokens.pt", weights_only=True)
     tokens, characters = data["tokens"], data["characters"]
     model = LlamaForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
@@ -133,7 +133,7 @@ def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> f
 
 
 def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The share of runs of `RUN` tokens that the training stories have too, for own and unseen text."""
+    """Shares of sequences of `RUN` tokens that training stories contain, for own and for unseen text."""
     source = set(runs_in(tokens["stories"]))
     own = [run for row in sampled_ids for run in runs_in(row[RUN + 1 :])]
     unseen = runs_in(tokens["stories_held_out"])
@@ -144,7 +144,7 @@ def measure_copying(sampled_ids: Tensor, tokens: dict[str, Tensor]) -> dict[str,
 
 
 def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
-    """All runs of RUN consecutive tokens without an end token."""
+    """All sequences of `RUN` consecutive tokens that contain no end token."""
     ids = tokens.tolist()
     runs = (tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1))
     return [run for run in runs if 0 not in run]

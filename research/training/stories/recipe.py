@@ -1,4 +1,4 @@
-"""The settings of a training besides its texts: the shapes of both models and how they are trained."""
+"""The settings of a training: the shapes of both models and how they are trained. Texts are not included."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The shapes, the tokenizer, and the settings of each stage."""
+    """The settings of a training: shapes of the models, the tokenizer, and the settings of each stage."""
 
     vocab_size: int = 2048
     context: int = 512
@@ -33,7 +33,7 @@ class Recipe:
     target_steps: int = 1250
     phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.0), Phase(1.0, 512, 0.1))
     step_tokens: int = 12288
-    micro_tokens: int = 2048  # of one forward and backward
+    micro_tokens: int = 2048  # of one forward and backward pass
     chunks: int = 48  # files of samples, of which the first is held out
     chunk_tokens: int = 36864  # of samples, per file
     top: int = 128  # probabilities kept per position
@@ -62,9 +62,9 @@ SMOKE = Recipe(
     draft_steps=6,
     draft_step_tokens=256,
 )
-"""A pair that is trained in seconds, to try every stage."""
+"""Settings for a pair that is trained in seconds, to try every stage."""
 
 
 def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
-    """An untrained model of the story pair."""
+    """An untrained model for the story pair."""
     return identity_model(shape, recipe.vocab_size, recipe.context, recipe.seed, is_tied=True, end_id=0)

@@ -1,4 +1,4 @@
-"""The stages: they train the target, sample its text, train the draft and write the pair."""
+"""The stages of the training: they train the target, sample its text, train the draft and write the pair."""
 
 import json
 import shutil
@@ -24,16 +24,16 @@ from specdec.pair import ModelPair
 
 MODELS = ("target", "draft")
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "own")
-"""What the chunks of samples hold, in turn: text of the target, or stories."""
+"""The contents of the files of samples, in turn: the target's own text, or stories."""
 SHORT = 288
-"""Tokens of a short row: most stories are shorter."""
+"""The number of tokens in a short row. Most stories are shorter."""
 
 
 def train(stories: Path, work: Path, out: Path, recipe: Recipe) -> None:
     """Trains tokenizer, target and draft on a file of stories, and writes the pair to `out`.
 
-    Each stage leaves its result in the work folder and is not repeated. ValueError if the folder was begun
-    with another recipe, or if the file holds too few stories.
+    Each stage saves its result in the work folder and is not repeated. ValueError if the folder was begun
+    with another recipe, or if the file has too few stories.
     """
     work.mkdir(parents=True, exist_ok=True)
     check_same_recipe(work, recipe)
@@ -95,7 +95,7 @@ def train_target(work: Path, recipe: Recipe) -> None:
 
 
 def make_samples(work: Path, recipe: Recipe) -> None:
-    """Stage 3: writes the files of samples that are missing."""
+    """Stage 3: makes and writes the files of samples that are missing."""
     tokens = read_tokens(work)["stories"]
     model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.float32).eval()
     for path, number in zip(_samples(work, recipe), range(recipe.chunks), strict=True):
@@ -103,7 +103,7 @@ def make_samples(work: Path, recipe: Recipe) -> None:
 
 
 def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Record:
-    """The samples of one file. Its number decides what is drawn."""
+    """The record for one file of samples. The file's number determines its contents."""
     kind, seed = KINDS[number % len(KINDS)], step_seed(recipe.seed, number)
     generator = torch.Generator().manual_seed(seed)
     length = min(SHORT if kind == "own" else recipe.context, recipe.context - 1)
@@ -114,7 +114,7 @@ def sample(pair: ModelPair, tokens: Tensor, recipe: Recipe, number: int) -> Reco
 
 
 def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[int]]:
-    """The beginnings of sampled rows: an end token, and in every second row up to 24 tokens of a story."""
+    """The beginnings of sampled rows: an end token; in every second row also up to 24 tokens of a story."""
     begun = []
     for row in range(rows):
         at = next_end(text, int(torch.randint(len(text) - 24, (1,), generator=generator)))
@@ -124,7 +124,7 @@ def openings(text: Tensor, rows: int, generator: torch.Generator) -> list[list[i
 
 
 def train_draft(work: Path, recipe: Recipe) -> None:
-    """Stage 4: trains the draft on the KL divergence first, and then on the probability of a rejection."""
+    """Stage 4: trains the draft. The loss is the KL divergence first, then the probability of a rejection."""
     held_out, *records = map(load, _samples(work, recipe))
     model, lessons = new_model(recipe.draft, recipe), Lessons(recipe.draft_step_tokens, late=0.3)
     learner = Learner(model, torch.arange(recipe.vocab_size), records, lessons)
@@ -134,7 +134,7 @@ def train_draft(work: Path, recipe: Recipe) -> None:
 
 
 def _write(trainer: Trainer, work: Path) -> None:
-    """Writes the model, and the history, which marks it as finished."""
+    """Writes the model, and its history, whose file shows that this stage is finished."""
     trainer.model.set_attn_implementation("sdpa")
     trainer.model.save_pretrained(work / trainer.name)
     (work / f"{trainer.name}.json").write_text(json.dumps(trainer.history, indent=1))
@@ -163,5 +163,5 @@ def training_record(work: Path, recipe: Recipe) -> dict:
 
 
 def _samples(work: Path, recipe: Recipe) -> Sequence[Path]:
-    """The files of the samples, of which the first is held out."""
+    """The paths of the files of samples. The first file is held out."""
     return [work / f"samples-{number:03}.pt" for number in range(recipe.chunks)]

@@ -1,4 +1,4 @@
-"""The stories, split into training and held-out ones, and the tokenizer that both models use."""
+"""The stories, split into training and held-out stories, and the tokenizer of both models."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ from research.training.stories.recipe import Recipe
 
 
 def read_texts(stories: Path, every: int) -> dict[str, list[str]]:
-    """The stories to train on, and those that are held out: one of every `every`.
+    """The stories for training, and the held-out ones, which are every `every`-th story.
 
     ValueError if the file is missing or has too few stories.
     """
@@ -46,7 +46,7 @@ def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrain
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, documents: list[str]) -> Tensor:
-    """All documents as one row of token ids, with the end token before, between and after them."""
+    """All documents as one sequence of token ids, with the end token before, between and after them."""
     end = tokenizer.eos_token_id
     rows = tokenizer(documents, verbose=False)["input_ids"]
     return torch.tensor([end, *(token_id for row in rows for token_id in [*row, end])], dtype=torch.int16)
@@ -70,7 +70,7 @@ def read_tokens(work: Path) -> dict[str, Tensor]:
 
 
 def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) -> Tensor:
-    """Random rows [rows, length + 1] of the text. Half of them begin at an end token or just after it.
+    """Random sections of the text, [rows, length + 1]. Half of them begin at an end token or just after it.
 
     ValueError if the text is shorter than a row.
     """
@@ -88,12 +88,12 @@ def draw_rows(text: Tensor, length: int, rows: int, generator: torch.Generator) 
 
 
 def next_end(text: Tensor, at: int) -> int:
-    """The position of the next end token within 2,000 tokens; `at` itself without one."""
+    """The position of the next end token, searched in 2,000 tokens; `at` itself if there is none."""
     ends = (text[at : at + 2000] == 0).nonzero()
     return at + int(ends[0]) if len(ends) else at
 
 
 def story_rows(tokens: Tensor, context: int) -> list[Tensor]:
-    """Each document with the end token on both sides, cut to context + 1 tokens."""
+    """Each document with the end token on both sides, cut to at most context + 1 tokens."""
     ends = (tokens == 0).nonzero().flatten().tolist()
     return [tokens[a : min(b + 1, a + context + 1)].long() for a, b in pairwise(ends)]
