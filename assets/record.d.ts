@@ -1,6 +1,6 @@
 // The records of `specdec.trace` as types. Written by `python -m components.page.schema`.
 
-/** One token in the race of one position. */
+/** One token in the race at one position. */
 export interface Arrival {
   token_id: number;
   text: string;
@@ -11,7 +11,7 @@ export interface Arrival {
   arrival_p: number | null;
 }
 
-/** A tree among which "auto" chose. */
+/** One of the trees among which "auto" chose. */
 export interface Candidate {
   paths: number[][];
   expected_tokens: number;
@@ -20,7 +20,7 @@ export interface Candidate {
   chosen: boolean;
 }
 
-/** Expected milliseconds of a round of all texts. */
+/** Expected milliseconds of one round of all texts. */
 export interface Milliseconds {
   draft: number;
   target: number;
@@ -38,14 +38,14 @@ export interface Node {
   copied: boolean;
 }
 
-/** A tree that was used for consecutive rounds. */
+/** A tree that consecutive rounds of a run used. */
 export interface Planted {
   round: number;
   paths: number[][];
   depth: number | null;
 }
 
-/** One target call and what it yielded. */
+/** The record of one target call, its drafted tree and its new tokens. */
 export interface Round {
   number: number;
   position: number;
@@ -78,7 +78,7 @@ export interface Step {
   optimum: number | null;
 }
 
-/** One repeat in which a run and plain decoding were timed in turns. */
+/** Times of one repeat, in which a run and plain decoding took turns. */
 export interface Timing {
   run: number[];
   plain: number[];
@@ -102,7 +102,7 @@ export interface Trial {
   accepted: boolean;
 }
 
-/** A whole run. */
+/** The record of a whole run. */
 export interface Generation {
   method: "ar" | "gsd" | "ersd" | "traversal" | "specinfer" | "spectr";
   paths: number[][];

@@ -1,5 +1,7 @@
 """The codecs on the page: their names, the related decoding methods, and upper bounds of the entropy of the
-indices that they send. The module also converts the weights that visitors send to distributions.
+indices that they send.
+
+The module also converts the weights that visitors send to distributions.
 """
 
 from __future__ import annotations

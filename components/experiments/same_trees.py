@@ -88,7 +88,9 @@ def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
 
 def draft_temperature(summary: Summary) -> dict[str, Any]:
     """The view of ERSD's tokens per target call against the temperature of its draft, with one curve for each
-    tree. The temperature of the draft does not change the text.
+    tree.
+
+    The temperature of the draft does not change the text.
     """
     figure, parts = axes("temperature of the draft", "tokens per target call", 360), []
     for tree in _names(summary["points"], "tree"):

@@ -19,8 +19,10 @@ ADDRESSES = 4096
 
 
 class Buckets:
-    """A bucket of units for each key. most: the units in a full bucket; rate: the units that a bucket
-    gains per second.
+    """A bucket of units for each key.
+
+    most: the units in a full bucket; rate: the units that a bucket gains per second. A bucket is stored as
+    the time at which it is no longer below zero.
     """
 
     def __init__(self, most: float, rate: float):

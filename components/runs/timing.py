@@ -36,8 +36,9 @@ Seconds = dict[str, list[float]]
 
 
 class Repeats:
-    """Decodes a run and plain decoding again, several times, and keeps their times. plain_rounds: the
-    rounds of plain decoding in the first repeat; seconds: the times of each repeat.
+    """Decodes a run and plain decoding again, several times, and keeps their times.
+
+    plain_rounds: the rounds of plain decoding in the first repeat; seconds: the times of each repeat.
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):
@@ -95,7 +96,9 @@ def decoding_seconds(round: Round) -> float:
 
 def medians(repeats: Sequence[Sequence[float]]) -> list[float]:
     """The typical seconds of each call: its median over all repeats, scaled so that the sum is the median
-    time of the complete repeats. A repeat may have timed only the first calls.
+    time of the complete repeats.
+
+    A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
     """
     least, most = (pick(map(len, repeats)) for pick in (min, max))
     each = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]

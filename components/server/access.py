@@ -33,8 +33,11 @@ _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Access:
-    """The rule that applies on this server. root: the only folder in which visitors' folders are looked
-    up; None means any folder. key: the key that visitors must give; None means that they need none.
+    """The rule that applies on this server.
+
+    root: the only folder in which visitors' folders are looked up; None means any folder. key: the key that
+    visitors must give; None means that they need none. ValueError if the rule is not in `RULES`, root is not
+    a folder, or the key is too short.
     """
 
     rule: str = OWN

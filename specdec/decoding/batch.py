@@ -48,10 +48,12 @@ its text has ended. failed: an error ended it."""
 
 
 class Batch:
-    """Runs of one pair that are decoded together, step by step. members: the runs that have not ended,
-    with their states. rows: for each run in the last step, the number of rows (tokens) that the target
-    evaluated for it. times: the record of the times of rounds; None for the pair's own, which "auto"
-    reads.
+    """Runs of one pair that are decoded together, step by step.
+
+    members: the runs that have not ended, with their states. rows: for each run in the last step, the number
+    of rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None for the
+    pair's own, which "auto" reads. Models without a compiled forward pass answer one run after another: the
+    texts are the same, but a batch saves no time. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -139,9 +141,10 @@ class Batch:
 
 
 class Member:
-    """One run in a batch, its state, and the result of its last step. piece: a function that returns the
-    largest size of the next piece of the prompt. request: the request whose answer the run waits for.
-    round, error: those of the last step; None if there was none.
+    """One run in a batch, its state, and the result of its last step.
+
+    piece: a function that returns the largest size of the next piece of the prompt. request: the request
+    whose answer the run waits for. round, error: those of the last step; None if there was none.
     """
 
     def __init__(self, run: Run, engine: Engine, piece: Callable[[], int]):

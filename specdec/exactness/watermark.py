@@ -20,9 +20,11 @@ from specdec.race import Stream, checked_seed, uniform
 
 
 class Score(NamedTuple):
-    """How strongly a text's tokens speak for a seed. tokens: a score for each token, distributed as Exp(1)
-    if the text does not depend on the seed, and larger if the token won the seed's race. total: their sum.
-    p_value: probability of a total at least as large, if the text does not depend on the seed.
+    """How strongly a text's tokens speak for a seed.
+
+    tokens: a score for each token, distributed as Exp(1) if the text does not depend on the seed, and larger
+    if the token won the seed's race. total: their sum. p_value: probability of a total at least as large, if
+    the text does not depend on the seed.
     """
 
     tokens: tuple[float, ...]

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 
 class TopologyEntry(NamedTuple):
-    """The description of a topology that visitors choose by name. name: its name in menus. long_name: its
-    name in sentences and figures. sentence: describes the topology. takes_k: whether it needs a k.
-    measured: whether its tree depends on a measurement. mark, dash, colour: its symbol and line style in
-    plotly's words, and the name of its colour; empty if no figure shows it.
+    """The description of a topology that visitors choose by name.
+
+    name: its name in menus. long_name: its name in sentences and figures. sentence: describes the topology.
+    takes_k: whether it needs a k. measured: whether its tree depends on a measurement. mark, dash, colour:
+    its symbol and line style in plotly's words, and the name of its colour; empty if no figure shows it.
     """
 
     name: str

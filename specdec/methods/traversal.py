@@ -21,9 +21,10 @@ from specdec.race import Noise
 
 @dataclass
 class Node:
-    """A node on the path to the first remaining leaf of the tree. weight: the weight of the path to this
-    node; the root's is 1. p, q: the probabilities of its token when the path reached it. deleted: how many
-    of its children are deleted.
+    """A node on the path to the first remaining leaf of the tree.
+
+    weight: the weight of the path to this node; the root's is 1. p, q: the probabilities of its token when
+    the path reached it. deleted: how many of its children are deleted.
     """
 
     row: int

@@ -44,8 +44,10 @@ class Drafted(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One acceptance test: the row's token is accepted if `u < ratio`. p, q: the probabilities of the
-    token at the moment of the test. ratio: None stands for p / q, the ratio of Algorithm 4.
+    """One acceptance test: the row's token is accepted if `u < ratio`.
+
+    p, q: the probabilities of the token at the moment of the test. ratio: None stands for p / q, the ratio of
+    Algorithm 4.
     """
 
     row: int

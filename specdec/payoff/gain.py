@@ -124,7 +124,9 @@ def _candidates(setup: SetUp, sizes: Collection[int] = range(MOST_DRAFTED + 1)) 
 
 def _break_even(with_value: Callable[[float], SetUp], easy: float, hard: float) -> float | None:
     """The break-even point between the values `easy` and `hard`: the value nearest to `hard` at which at
-    least one tree is as fast as plain decoding. None if every tree is slower even at `easy`.
+    least one tree is as fast as plain decoding.
+
+    None if every tree is slower even at `easy`.
     """
 
     def pays(value: float) -> bool:

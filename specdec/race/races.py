@@ -134,7 +134,7 @@ def race_of(log_e: Tensor) -> Race:
 
 
 def races_of(keys: Sequence[int], vocab_size: int, device: torch.device | str = "cpu") -> list[Race]:
-    """One race per key, of the class that is fastest on this device."""
+    """One race per key (Section 3 of the paper), of the class that is fastest on this device."""
     on_host = torch.device(device).type == "cpu"
     if on_host and vocab_size > LARGE:
         return [SparseRace(key, vocab_size) for key in keys]

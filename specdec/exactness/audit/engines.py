@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class Engine(NamedTuple):
-    """The description of an engine that a command can name. rule: the rule by which the engine decides,
-    according to its source code. start: creates the engine for a pair. versions: returns the versions of
-    its packages.
+    """The description of an engine that a command can name.
+
+    rule: the rule by which the engine decides, according to its source code. start: creates the engine for a
+    pair. versions: returns the versions of its packages.
     """
 
     rule: str
@@ -70,6 +71,8 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 def tree_of(method: str) -> Topology:
     """The tree with which a method of this project is audited: a sequence, or a batch if the method's
     children are independent draws.
+
+    On a sequence, such methods decide like GSD; a batch shows the difference.
     """
     return batch(4) if METHODS[method].independent else sequence(4)
 

@@ -130,8 +130,10 @@ def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
 
 
 class _Plan:
-    """The values that both runs of an audit share. in_texts: whether the engine returns texts instead of
-    token ids. joint: the distribution of the first tokens, or of their texts.
+    """The values that both runs of an audit share.
+
+    in_texts: whether the engine returns texts instead of token ids. joint: the distribution of the first
+    tokens, or of their texts.
     """
 
     def __init__(

@@ -153,7 +153,7 @@ class OtherTokenizerSession:
         self._settle()
 
     def following(self, draft_ids: Sequence[int]) -> Requesting[Tensor]:
-        """Logits [draft vocabulary] after the committed text and these draft tokens."""
+        """Logits over the draft's ids, [draft vocabulary] after the text and these draft tokens."""
         (logits,) = yield from self._score([self._path(self._context, draft_ids)])
         return logits
 
