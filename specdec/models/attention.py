@@ -92,7 +92,7 @@ class _TextAttention:
         self._into = text.kv[:, :, text.places].unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
-        """Attention of this text alone; see `Attention`."""
+        """Attention of the new tokens of this one text; see `Attention`."""
         heads, n = self._heads, qkv.shape[1]
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
         self._into[layer].copy_(new)

@@ -32,7 +32,7 @@ class Session(Protocol):
 
     @property
     def length(self) -> int:
-        """Number of committed tokens."""
+        """The number of committed tokens."""
         ...
 
     @property
@@ -76,7 +76,7 @@ class Model(Protocol):
     most_repeated: int
 
     def session(self) -> Session:
-        """A new empty cache, which grows with its tokens."""
+        """A new session with an empty cache, which grows with its tokens."""
         ...
 
 
@@ -135,7 +135,7 @@ class PreparedModel:
         return self.kind.most_repeated
 
     def session(self) -> Session:
-        """A new empty cache."""
+        """A new session with an empty cache."""
         return self.kind.open(self)
 
     def check_room(self, position: int) -> None:

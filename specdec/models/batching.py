@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 Answer = Tensor | Exception | None
-"""The answer to one request, or the error with which only this request ends."""
+"""The answer to one request, or the error that it raised; other requests are not affected."""
 
 
 class _Part(NamedTuple):
@@ -39,7 +39,7 @@ class _Part(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """n, the number of new nodes."""
+        """n, the number of new nodes (or prompt tokens) in this part."""
         return len(self.request.token_ids)
 
 

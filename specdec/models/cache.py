@@ -107,7 +107,7 @@ class BufferLayer(DynamicLayer):
         return self.keys[:, :, start:end], self.values[:, :, start:end]
 
     def get_seq_length(self) -> int:
-        """Number of tokens held, committed and pending."""
+        """The number of tokens in the cache, committed and pending."""
         return self.used
 
     def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:

@@ -118,7 +118,7 @@ class LeanDecoder:
         return spread(self._head(self._norm(hidden)), self._output)
 
     def rotation(self, positions: Tensor, last: int) -> Tensor:
-        """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
+        """Cosines and signed sines [n, 2, 1, head size] of these positions, int64 [n], at most `last`."""
         return self.rotations(last).index_select(0, positions)
 
     def rotations(self, last: int) -> Tensor:

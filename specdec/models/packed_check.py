@@ -84,7 +84,7 @@ class _Paths(dict[Line, Tensor]):
         return self[line]
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, vocabulary] after each line."""
+        """Logits [lines, vocabulary] of the token after each sequence of tokens."""
         return torch.cat([self[line] for line in lines])
 
 

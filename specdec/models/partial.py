@@ -26,7 +26,7 @@ from specdec.models.partial_head import PartialHead
 from specdec.models.passed_checks import files_checksum
 
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
-"""Files of such a draft: the configuration of a Llama, and its weights."""
+"""The two files of such a draft: the configuration of a Llama, and the weights."""
 IDS, PROJECTION = "output_ids", "projection.weight"
 """Entries of its weights: the ids that it scores, int32, rising; and the matrix [width, target's width]."""
 

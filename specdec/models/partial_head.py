@@ -1,4 +1,4 @@
-"""An output layer over a part of the vocabulary."""
+"""An output layer that scores only a part of the vocabulary."""
 
 from __future__ import annotations
 

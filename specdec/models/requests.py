@@ -28,7 +28,7 @@ class Request(NamedTuple):
     parents: Sequence[int] | None
 
     def answer(self) -> Tensor | None:
-        """Run this request alone."""
+        """Runs this request alone and returns its answer."""
         with all_threads():
             if self.parents is None:
                 self.session.prefill(self.token_ids)

@@ -187,7 +187,7 @@ def session_error(session: Session, plain: Rows, script: Script, prefix_length: 
 
 
 def relative_error(have: Tensor, want: Tensor) -> float:
-    """The largest difference, relative to the largest distance of a logit from its row's mean.
+    """The largest difference of logits, divided by the largest distance of a logit from its row's mean.
 
     Both must have -inf at the same tokens, those that the model never scores.
     """

@@ -138,13 +138,13 @@ def _is_length(key: str, value: Any) -> bool:
 
 
 def _first(kind: str, entries: dict[str, Any]) -> int:
-    """The first positive integer of this kind, in the order of `NAMES`; 0 where there is none."""
+    """The first positive integer that counts such things, in the order of `NAMES`; 0 if there is none."""
     values = (entries.get(name) for name in NAMES[kind].split())
     return next((v for v in values if type(v) is int and v > 0), 0)
 
 
 def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
-    """The configuration and all configurations in it."""
+    """Yields the configuration and all configurations inside it."""
     yield config
     for value in vars(config).values():
         if isinstance(value, PretrainedConfig):
@@ -191,7 +191,7 @@ def _narrow(config: PretrainedConfig, new_lengths: dict[int, int]) -> None:
 
 
 def _factor(config: PretrainedConfig) -> int:
-    """The number by which heads and widths are divided."""
+    """The number by which the heads and widths of a configuration are divided."""
     own, heads = vars(config), 4 if config.model_type == "codegen" else 2  # CodeGen has four groups of heads
     count = _first("heads", own)
     if not count:

@@ -107,7 +107,7 @@ class FolderSource:
         return _read_config(self._folder, self.name)
 
     def fetch(self, report: Report = silent) -> Path:  # noqa: ARG002
-        """The folder itself."""
+        """The folder itself, because its files need not be fetched."""
         return self._folder
 
 

@@ -130,7 +130,7 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
 
 
 def _yarn(number: Any, factor: float) -> dict[str, Any]:
-    """Configuration entries for YaRN. Without an attention factor here, transformers uses `factor`'s."""
+    """YaRN's entries of a configuration. transformers computes a missing attention factor from `factor`."""
     original = int(number("rope.scaling.original_context_length", number("context_length")))
     entries = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
     for key, name in _YARN.items():

@@ -60,7 +60,7 @@ def compile_ahead(kinds: Sequence[str]) -> None:
 
 
 _compiling = threading.RLock()
-"""Held during compilation, because Numba's cache folder is a setting of the whole process."""
+"""A lock for compilation, because Numba's cache folder is a setting of the whole process."""
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +92,7 @@ def _product(kind: str) -> Any:
 
 
 def _attention(size: int) -> Any:
-    """The compiled attention of heads of this size."""
+    """The compiled attention for heads of this size."""
     from numba import types
 
     from specdec.models.kernels.attention import attend, head_type

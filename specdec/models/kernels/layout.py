@@ -14,13 +14,13 @@ PART = 4 * LANES
 KINDS = ("float32", "float16", "bfloat16", "int8")
 """The types in which weights can be stored, from the most bytes to the fewest."""
 PAIRS = "bfloat16 pairs"
-"""Weights of bfloat16 whose inputs are rounded to bfloat16 too, two inputs to a word."""
+"""The type of bfloat16 weights whose inputs are rounded to bfloat16 as well; two inputs share a word."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
 """For each type, the bytes of weights per output that one step of the loop over the inputs reads."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
 """For each type, the number of inputs that one step of the loop takes."""
 DTYPES = {kind: "bfloat16" if kind == PAIRS else kind for kind in BYTES}
-"""Names of torch's dtypes in which the weights of each kind are stored."""
+"""For each type, the name of torch's dtype in which the weights are stored."""
 GROUP = 32
 """The number of inputs that are rounded to int8 together, for weights of a `Quantised` type."""
 SMALLEST = np.float32(1e-30)

@@ -115,7 +115,7 @@ def fields_of(blocks: np.ndarray, kind: str) -> Fields:
     end_of_factors = 2 * LANES * parts
 
     def by_output(numbers: np.ndarray) -> np.ndarray:
-        """Numbers [outputs, units, numbers], from [blocks, units, numbers, LANES]."""
+        """Reorders numbers [blocks, units, n, LANES] to [outputs, units, n]."""
         sides = numbers.reshape(count, units, -1, LANES)
         return np.ascontiguousarray(sides.transpose(0, 3, 1, 2)).reshape(outputs, units, -1)
 

@@ -122,7 +122,7 @@ def _sides(rows: int) -> set[int]:
 
 
 def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Function:
-    """The loop over the steps of one tile."""
+    """LLVM code for one tile of `rows` rows by `blocks` blocks: the loop over all steps."""
 
     def write(builder, given):
         block_bytes = builder.mul(given["steps"], I64(LANES * BYTES[kind]))

@@ -76,7 +76,7 @@ class OtherTokenizerModel:
         return self
 
     def session(self) -> OtherTokenizerSession:
-        """A new empty cache."""
+        """A new session with an empty cache."""
         return OtherTokenizerSession(self)
 
     def target_ids(self, draft_ids: Sequence[int]) -> Sequence[int]:

@@ -184,7 +184,7 @@ class TreeSession(CachedSession):
 
 
 class SequenceSession(CachedSession):
-    """Pending nodes form one chain, so the model's own causal attention is right for them."""
+    """A session whose pending nodes form one chain, so that the model's own causal attention fits them."""
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
