@@ -80,7 +80,7 @@ def check_processors(processors: LogitsProcessorList) -> None:
 
 
 def _is_known(processor: Any) -> bool:
-    """Whether the processor is one of transformers' own and calls no function of the user."""
+    """Whether a processor is one of transformers' own and calls no function that the user wrote."""
     calls = isinstance(processor, known.PrefixConstrainedLogitsProcessor)
     return type(processor).__module__ == known.__name__ and not calls
 
@@ -214,7 +214,7 @@ class _ProcessedSession:
         self._paths, self._raw, self._answers = [], [], []
 
     def _check(self, watched: Watched, nodes: Sequence[int]) -> None:
-        """ValueError if a committed node was processed differently from plain decoding."""
+        """ValueError if processed logits at a committed node differ from those of plain decoding."""
         asked = [node for node in nodes if not self._has_ended(self._paths[node])]
         for node in asked:
             watched.check([*self._text, *self._paths[node]], self._raw[node], self._answers[node])

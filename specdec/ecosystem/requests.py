@@ -75,7 +75,7 @@ class Rows:
 
     @property
     def generations(self) -> list[Generation]:
-        """The records of all rows."""
+        """The records of decoding of all rows."""
         return [run.generation for run in self._runs]
 
     def next_tokens(self, needed: Sequence[int]) -> list[int]:
@@ -89,7 +89,7 @@ class Rows:
         return [ahead.popleft() if need else 0 for ahead, need in zip(self._ahead, needed, strict=True)]
 
     def logits(self) -> Tensor:
-        """The target's logits [rows, vocabulary] that decided the last tokens; 0 for rows that have ended."""
+        """The target's logits [rows, vocabulary] that decided the last tokens; 0 for ended rows."""
         assert self._scored is not None
         last = self._count - 1
         rows = [scored[last] if len(scored) > last else None for scored in self._scored]
