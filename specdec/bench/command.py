@@ -41,7 +41,7 @@ Loaded = tuple[dict[str, ModelPair], dict[str, Any]]
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
+    """A parser for the options of the command."""
     description = (
         "Compare the tokens per second of transformers' own decoding and of specdec. On a CPU --dtype auto "
         "takes the faster of float32 and bfloat16 for each side."

@@ -37,7 +37,7 @@ def interleaved(
 
 
 def run(contestant: Contestant, job: Workload) -> Sample:
-    """Run a contestant once, on its number of threads."""
+    """Run a contestant once, with torch set to the contestant's number of threads."""
     if torch.get_num_threads() != contestant.threads:
         torch.set_num_threads(contestant.threads)
     return contestant.run(job)
