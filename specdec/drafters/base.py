@@ -13,7 +13,7 @@ from specdec.topology import Topology
 
 
 class Drafter(Protocol):
-    """The drafter of one run."""
+    """The interface of the drafter of one run: it drafts a tree in each round and keeps accepted nodes."""
 
     def prompt_session(self, length: int) -> Session | None:
         """The draft model's session, which can process a prompt of this length. None if there is no draft
@@ -34,10 +34,10 @@ class Drafter(Protocol):
 
 
 class NoDrafter:
-    """Drafts nothing: autoregressive decoding. A `Drafter`."""
+    """A `Drafter` that drafts nothing, for autoregressive decoding."""
 
     def prompt_session(self, length: int) -> Session | None:  # noqa: ARG002
-        """No session, because no model drafts."""
+        """None, because no model drafts."""
         return None
 
     def draft(

@@ -127,6 +127,6 @@ DRAFTERS = {
     ),
     STRINGS: Entry("a small model with another tokenizer", _by_strings, offered=False, check=check_strings),
 }
-"""All drafters by the name that settings and records give them."""
+"""All built-in drafters, by their names in settings and records."""
 _OWN = Entry("", _by_object, uses_model=False, check=_check_object)
 """The entry for users' own drafters."""

@@ -28,7 +28,7 @@ _LARGEST = 700.0  # a logarithm whose exponential is still a float
 
 
 class IndependentDrafter(ModelDrafter):
-    """The draft model with independent draws. The draws of a position are keyed by (seed, position)."""
+    """A `Drafter` that runs the draft model with independent draws, keyed by (seed, position)."""
 
     _draws: dict[Node, list[int]]  # tokens of each node's draws
 

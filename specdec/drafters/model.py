@@ -42,7 +42,7 @@ class DraftSession:
         self._lag = self._scored = 0
 
     def prompt_session(self, length: int) -> Session | None:
-        """The session, if the draft has room; see `Drafter.prompt_session`."""
+        """The session, if the draft's context has room to draft; see `Drafter.prompt_session`."""
         return self.session if self.room(length, 1) else None
 
     def room(self, length: int, depth: int) -> int:

@@ -22,7 +22,7 @@ class NGram:
         self._index = SuffixAutomaton()
 
     def new_run(self) -> NGram:
-        """A drafter with these settings and an index of its own."""
+        """A drafter with the same settings and its own index, for one run."""
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:

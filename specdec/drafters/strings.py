@@ -1,9 +1,9 @@
 """A draft model with another tokenizer continues the text in its own tokens. The continuation, in the
 target's tokens, is the drafted path.
 
-It may use any of its tokens, also those whose strings are not tokens of the target. The tokens of such a path
-have no q, so it works only with ERSD, which allows any proposal. Each draft token races with the exponential
-of the target token with which its string begins, because ERSD accepts tokens that win both races.
+The draft may use any of its tokens, also those whose strings are not tokens of the target. The tokens of such
+a path have no q, so it works only with ERSD, which allows any proposal. Each draft token races with the
+exponential of the target token with which its string begins, because ERSD accepts tokens that win both races.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Suffix:
         self._index = SuffixAutomaton()
 
     def new_run(self) -> Suffix:
-        """A drafter with these settings and an index of its own."""
+        """A drafter with the same settings and its own index, for one run."""
         return Suffix(self.shortest)
 
     def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:
