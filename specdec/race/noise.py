@@ -54,7 +54,7 @@ class Races:
         self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size)) if on_host else _AHEAD
 
     def at(self, position: int) -> Race:
-        """The race of this position."""
+        """The race at this position."""
         race = self._known.get(position)
         if race is None:
             new = [n for n in range(position, position + self._at_once) if n not in self._known]

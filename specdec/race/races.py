@@ -78,7 +78,7 @@ class DeviceRace:
         return int((self.exponentials - log_p).argmin())
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """The first `count` tokens in the order of e / q, under each row of log_q [n, vocabulary]."""
+        """For each row of log_q [n, vocabulary], the first `count` tokens in the order of e / q."""
         return _first_of(self.exponentials.to(log_q.device) - log_q, count)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
@@ -108,7 +108,7 @@ class HostRace:
         return int((self._log_e - log_p.cpu().numpy()).argmin())
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """The first `count` tokens in the order of e / q, under each row of log_q [n, vocabulary]."""
+        """For each row of log_q [n, vocabulary], the first `count` tokens in the order of e / q."""
         times = self._log_e - log_q.cpu().numpy()  # [n, vocabulary]
         if count <= FEW:
             return [_first_few(row, count) for row in times]
