@@ -1,4 +1,4 @@
-"""Acceptance by index given the context: R(index | features of the draft at a node)."""
+"""Acceptance by index given the context: R(index | features of the draft's distribution at a node)."""
 
 from __future__ import annotations
 
