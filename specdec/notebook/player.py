@@ -1,4 +1,4 @@
-"""The page that plays a run offline. The page's Save downloads it, and a notebook shows it in a frame."""
+"""The page that plays a run offline. The page's Save button downloads it; a notebook shows it in a frame."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
 
 
 def counts(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], plain: str) -> Bundle:
-    """A table of numbers. plain: the text that is shown if HTML is not."""
+    """A table of numbers as notebook output. plain: the text that is shown if HTML is not."""
     return {"text/plain": plain, "text/html": card(still.table(caption, head, rows))}
 
 
