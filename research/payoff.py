@@ -38,7 +38,7 @@ WITHIN = 0.1
 """The largest accepted difference between prediction and measurement, as a share of the measurement."""
 _SEED = 0x70617966
 _REPEATS, _TEXTS, _LENGTH = 3, 16, 48
-"""Number of predictions and of measurements for each set-up; texts of a measurement; tokens of a text."""
+"""Predictions and measurements per set-up; texts per measurement; tokens per text."""
 
 
 class Case(NamedTuple):

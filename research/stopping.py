@@ -48,7 +48,7 @@ def rates(pair: ModelPair, prompts: Sequence[Sequence[int]], settings: dict[str,
 def _decoded(
     pair: ModelPair, prompt: Sequence[int], factor: float, settings: dict[str, Any]
 ) -> tuple[int, int, float]:
-    """Tokens, calls and seconds of one text.
+    """Decodes one text; returns its numbers of tokens and target calls, and the seconds.
 
     factor: multiplies the price; 0 stands for plain decoding, infinity for whole trees.
     """

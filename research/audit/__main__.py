@@ -1,4 +1,4 @@
-"""`python -m research.audit --engine llama.cpp-draft`: audit any engine, by default on a random pair."""
+"""`python -m research.audit --engine llama.cpp-draft`: audits any engine, by default on a random pair."""
 
 from __future__ import annotations
 

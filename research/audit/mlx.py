@@ -1,4 +1,4 @@
-"""mlx-lm as an engine of the audit, if it is installed."""
+"""Decodes with mlx-lm as an engine of the audit, if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""onnxruntime-genai as an engine of the audit, if it is installed. Its own builder converts the pair."""
+"""Decodes with onnxruntime-genai as an engine of the audit. The pair is converted by its own builder."""
 
 from __future__ import annotations
 

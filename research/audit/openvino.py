@@ -1,4 +1,4 @@
-"""openvino-genai as an engine of the audit, if it is installed."""
+"""Decodes with openvino-genai as an engine of the audit, if it is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sequential-speculative-decoding as an engine of the audit, if it is installed."""
+"""Decodes with sequential-speculative-decoding as an engine of the audit, if it is installed."""
 
 from __future__ import annotations
 

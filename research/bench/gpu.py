@@ -1,5 +1,4 @@
-"""Measures the costs of a round on a GPU: forward passes of any width, launches, transfers, waits, many
-texts.
+"""Measures the costs of a round on a GPU: forward passes of any width, launches, transfers, waits.
 
 `python -m research.bench --synthetic 8b --device cuda` measures these figures after its comparison.
 """

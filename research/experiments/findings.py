@@ -23,7 +23,7 @@ width of the widest useful interval."""
 LARGE_K = 8
 """The smallest k at which the growth of the optimal tree with log k is checked."""
 ALIKE = 1.25
-"""Two slopes are alike when neither is more than this many times the other."""
+"""Two slopes count as alike if neither is more than so many times the other."""
 BOTH = {"gsd": "GSD", "ersd": "ERSD"}
 
 Estimates = Mapping[Point, Estimate]
@@ -51,7 +51,7 @@ class Data(NamedTuple):
         return self.estimates[Point("gsd", strategy, k)] - self.estimates[Point("ersd", strategy, k)]
 
     def is_level(self, strategy: str, k: int) -> bool:
-        """Whether the methods are level at this point, as the module defines it."""
+        """Whether GSD and ERSD are level at this point. The module's docstring defines "level"."""
         (low, high), whole = self.difference(strategy, k).interval, self.value("gsd", strategy, k)
         return low <= LEVEL * whole and high >= -LEVEL * whole and high - low <= 2 * TELLING * whole
 

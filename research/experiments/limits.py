@@ -44,8 +44,8 @@ SAMPLES = 128
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
-    """The row of one text: how often each index was sent, the sums of the surprisal in bits and of its
-    square, the ranks of the tokens, and the values of some single contexts."""
+    """The row of one text: how often ERSD accepted each child index, the sums of the surprisal in bits and of
+    its square, the ranks of the tokens (`own_ranks`), and the values for some single contexts."""
     log_p, log_q = distributions(pair, text)
     p, q = log_p.exp(), log_q.exp()
     counts = np.zeros(INDICES, dtype=int)

@@ -40,7 +40,7 @@ KINDS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 
 def measured(pair: ModelPair, text: Text) -> Row:
-    """Acceptance at `POSITIONS` tokens of a text, summed, for each number of drafts."""
+    """For each number of drafts, the sum of the acceptance at `POSITIONS` tokens of a text."""
     log_p, log_q = distributions(pair, text)
     positions = spread_positions(len(log_p), POSITIONS)
     return sums(log_p[positions].exp(), log_q[positions].exp())

@@ -76,7 +76,7 @@ def header(pair: ModelPair, settings: Settings) -> Row:
 
 
 def _fingerprint(module: torch.nn.Module | None) -> str:
-    """A digest of the model's norms and biases, which training changes."""
+    """A hash of the model's norms and biases, which training changes."""
     digest = hashlib.sha256()
     for parameter in () if module is None else module.parameters():
         if parameter.dim() == 1 and not parameter.is_meta:

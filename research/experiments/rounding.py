@@ -114,7 +114,7 @@ def _computed(prepared: PreparedModel, arithmetic: Arithmetic) -> Model:
 
 @torch.inference_mode()
 def measured(pair: ModelPair, text: Text) -> Row:
-    """The sums over a text's tokens, and whether whole texts of its seed differ."""
+    """The sums over a text's tokens for each comparison, and whether whole texts with its seed differ."""
     models = _computed_targets(pair)
     log_p = {
         name: scored(models[name], text.ids, text.start, pair, Sampling(), each.rows)

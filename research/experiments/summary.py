@@ -177,7 +177,7 @@ def _bounds(plan: Plan, method: str, header: Row) -> Row:
 
 
 def _rounded(value: Any) -> Any:
-    """Rounds to six significant digits. NaN and infinity become None, which JSON can hold."""
+    """Rounds numbers to six significant digits. NaN and infinity become None, because JSON lacks them."""
     if isinstance(value, dict):
         return {str(key): _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -3,6 +3,6 @@
 lists         acceptance if the winners of several races are the drafts
 parting       the probability that two arithmetics give different tokens
 preparation   hits of continuations that are prepared while the target verifies
-renewal       limits of tokens per call from the surprises of a text
+renewal       limits of tokens per call from the surprisals of a text
 tree_choice   GSD's distribution if a drawn token itself decides whether it is verified (docs/tree_choice.md)
 """

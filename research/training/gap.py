@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Gap(NamedTuple):
-    """The distance of the draft from the target: means over positions, or one entry per position."""
+    """The distance of the draft from the target by three measures: means, or one entry per position."""
 
     kl: Tensor  # KL divergence from the target, nats
     tv: Tensor  # total variation: GSD's probability of rejecting the first draft

@@ -45,7 +45,7 @@ HEATS = (0.6, 0.7, 0.7, 0.7, 0.8, 0.8, 0.9, 1.0)
 
 @dataclass(frozen=True)
 class Recipe:
-    """The draft's shape and how it is trained."""
+    """The shape of the draft, and the settings of its training."""
 
     shape: Shape = SHAPE
     scored: int = 8192  # ids that the draft scores
