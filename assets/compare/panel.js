@@ -4,9 +4,10 @@
 import { onModels } from "../page/models.js";
 import { pairLine, pairWords, RECORDED, writesCode } from "../page/pair.js";
 import { offer } from "../page/setup.js";
+import { mountFailure } from "../shared/failure.js";
 import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
-import { onFrame, setMessage, setText } from "../shared/view.js";
+import { onFrame, setText } from "../shared/view.js";
 import { ColumnView, judged } from "./column.js";
 import { Columns } from "./columns.js";
 import { fieldsOf, Shared } from "./shared.js";
@@ -47,6 +48,8 @@ class Comparison {
       ...fieldsOf(this.shared, props.mostTokens),
       columns: { kind: "text", default: props.examples[0].columns },
     };
+    this.repeat = () => {};
+    this.tell = mountFailure(this.find(".run-error"), "Run again", () => this.repeat());
     this.connect();
     this.setColumns(this.fields.columns.default);
     this.drawSoon = onFrame(() => this.draw());
@@ -159,12 +162,13 @@ class Comparison {
     );
   }
 
-  start(columns, anew) {
+  start(columns, anew, values = this.shared.values) {
     clearTimeout(this.timer);
-    const values = this.shared.values;
+    const left = () => columns.filter((column) => state.columns.includes(column));
+    this.repeat = () => this.start(left(), anew, values); // values has the seed by then, if one was drawn
     const { length, ...shared } = values;
     const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
-    const models = state.setup?.models ?? null;
+    const models = anew ? null : state.setup.models;
     const request = { ...shared, max_new_tokens: length, columns: asked, reference: anew, models };
     begin(values, columns, (column) => this.columns.written(column), anew, request);
   }
@@ -225,7 +229,7 @@ class Comparison {
     setText(shown, pairLine(state.setup?.models ?? this.models, origin));
     setText(next, this.areOthers() ? `Run uses: ${pairWords(this.models)}` : "");
     setText(this.find(".standing"), changed ? CHANGED : status(views, this.areOthers()));
-    setMessage(this.find(".run-error"), state.message);
+    this.tell(state.message);
     setText(this.find(".beside"), beside(views));
     setText(this.find(".summary"), summary(views));
     if (!isActive() && state.lanes.size > 0)

@@ -1,7 +1,7 @@
 // The form of a run: it begins a run with the values of its fields, stops a run, and disables fields that the
 // run would not use.
 
-import { fieldOf, valuesOf } from "../page/fields.js";
+import { fieldOf, tellField, valuesOf } from "../page/fields.js";
 import { onFields } from "../page/setup.js";
 import { SETTINGS } from "../shared/settings.js";
 import { begin, isExpecting, isWriting, lastSetup, state, stop, subscribe } from "../shared/store.js";
@@ -22,14 +22,10 @@ function settings() {
 const isUsed = ({ unless }, values) =>
   !Object.entries(unless).some(([name, without]) => without.includes(values[name]));
 
-// Shows an error message of the server beside its field. The message names the field: “top-k = -3 is not …”
-// or “The prompt is too long …”.
-function tellField(message) {
-  const about = (name) => message.startsWith(`${name} `) || message.startsWith(`The ${name} `);
-  const setting = SETTINGS.find(({ name, address }) => about(name) || about(address));
-  if (setting) fieldOf(FORM, setting.address)?.tell(message);
-}
+// The fields by their names in the server's messages. A prompt in the chat template is called a question.
+const NAMES = { question: "prompt", ...Object.fromEntries(SETTINGS.map(({ name, address }) => [name, address])) };
 
+// Returns the function that begins the run again after a lost connection.
 export function mountControls() {
   const generate = /** @type {HTMLButtonElement} */ (document.getElementById("generate"));
   const halt = /** @type {HTMLButtonElement} */ (document.getElementById("stop"));
@@ -51,10 +47,6 @@ export function mountControls() {
     begin(settings());
   };
   document.querySelector("#result .measure")?.addEventListener("click", () => repeat({ baseline: true }));
-  document.querySelector("#feed .go-on button")?.addEventListener("click", () => {
-    if (isOfShownRun()) repeat({});
-    else generate.click();
-  });
   // A disabled button ignores the click. So Enter begins nothing during a run.
   prompt.addEventListener("keydown", (event) => {
     const { key, shiftKey, isComposing } = /** @type {KeyboardEvent} */ (event);
@@ -83,11 +75,12 @@ export function mountControls() {
     [generate.disabled, halt.disabled] = [isWriting(), !isExpecting()];
     if (state.phase === phase) return;
     phase = state.phase;
-    if (phase === "error") tellField(state.message);
+    tellField(FORM, phase === "error" ? state.message : "", NAMES);
     if (phase !== "done" && phase !== "stopped") return;
     const [asked, setup] = [settings(), lastSetup()];
     // the tree was measured for the settings of the run, which may have been changed since
     const isSame = (setting) => !isUsed(setting, setup) || setup[setting.name] === asked[setting.name];
     if (setup?.tree && SETTINGS.filter(({ shapes }) => shapes).every(isSame)) setFields({ tree: setup.tree });
   });
+  return () => (isOfShownRun() ? repeat({}) : generate.click());
 }

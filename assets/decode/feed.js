@@ -2,11 +2,11 @@
 
 import { onModels } from "../page/models.js";
 import { onFields } from "../page/setup.js";
+import { mountFailure } from "../shared/failure.js";
 import { count } from "../shared/labels.js";
-import { LOST } from "../shared/server.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
 import { tokensIn } from "../shared/totals.js";
-import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
+import { onFrame, reducedMotion, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields, NOTHING_DECODED } from "./fields.js";
@@ -66,10 +66,8 @@ function playOwn() {
 const isLoading = () => document.body.hasAttribute("data-loading");
 
 export function mountFeed(element, props) {
-  mountControls();
   const status = element.querySelector(".run-status");
-  const error = element.querySelector(".run-error");
-  const again = element.querySelector(".go-on");
+  const tell = mountFailure(element.querySelector(".run-error"), "Go on", mountControls());
   playOwn();
   mountFields();
   const draw = onFrame(() => {
@@ -82,9 +80,7 @@ export function mountFeed(element, props) {
     setText(status, words || STATUS[state.phase]());
     // A screen reader announces only the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
-    const message = isOutOfDate() ? "" : state.message;
-    setMessage(error, message);
-    again.hidden = message !== LOST;
+    tell(isOutOfDate() ? "" : state.message);
   });
   subscribe(draw);
   onPlayer(draw);

@@ -1,16 +1,17 @@
 // The view of the losslessness check: its verdict, its numbers, the bars of all outcomes, the curve of the
 // p-value, and earlier checks.
 
-import { fieldOf, valuesOf } from "../page/fields.js";
+import { fieldOf, tellField, valuesOf } from "../page/fields.js";
 import { offer, onFields } from "../page/setup.js";
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
+import { mountFailure } from "../shared/failure.js";
 import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
-import { onFrame, setMessage, setText } from "../shared/view.js";
+import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
-import { begin, clearPast, isActive, showRecorded, state, stop, subscribe } from "./state.js";
+import { begin, clearPast, isActive, repeat, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
 const DECADES = 12; // powers of ten on the axis of p-values; smaller p-values are drawn at the bottom
@@ -32,6 +33,7 @@ class Lossless {
     this.props = props;
     this.lit = null;
     this.find = (selector) => element.querySelector(selector);
+    this.tell = mountFailure(this.find(".lossless-error"), "Run again", repeat);
     this.bars = new Bars(this.find(".bars"), props.tokens);
     const axis = { level: props.alarm, levelName: "alarm level", counted: "decodes" };
     this.path = new PValues(this.find(".path"), { names: ["way"], ...axis });
@@ -67,7 +69,7 @@ class Lossless {
     element.className = `verdict ${kind}`;
     // a screen reader announces the start and the end of a check, not every number
     element.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
-    setMessage(this.find(".lossless-error"), state.message);
+    this.tell(state.message);
     this.writeTiles();
     for (const drawing of this.drawings) drawing.draw();
     this.writeSpread();
@@ -252,6 +254,11 @@ export function mount(element, props) {
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));
   });
   halt.addEventListener("click", stop);
-  subscribe(() => ([start.disabled, halt.disabled] = [isActive(), !isActive()]));
+  let { phase } = state;
+  subscribe(() => {
+    [start.disabled, halt.disabled] = [isActive(), !isActive()];
+    if (state.phase !== phase) tellField(FORM, state.phase === "error" ? state.message : "");
+    phase = state.phase;
+  });
   if ("pressed" in start.dataset) start.click();
 }

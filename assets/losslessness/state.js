@@ -37,11 +37,17 @@ export function showRecorded(check, again = false) {
 
 // settings: the parameters of the server's endpoint.
 export function begin(settings) {
+  last = settings;
   live.begin("check_losslessness", settings);
   const { setup, tree, tables, distribution } = state;
   Object.assign(state, empty(), { phase: "waiting", setup, tree, tables, distribution });
   notify();
 }
+
+let last = null;
+
+// Begins the last check again, with its settings.
+export const repeat = () => begin(last);
 
 export function stop() {
   if (isActive()) {

@@ -6,6 +6,26 @@ import { differing, readAll, written, wrong } from "./setup_fields.js";
 
 const forms = {}; // by form and name: the field's description and element
 
+// Shows the error of a field, or none, beside its controls.
+function mark(element, message) {
+  const line = element.querySelector(".wrong");
+  if (!line) return;
+  setMessage(line, message);
+  for (const control of element.querySelectorAll("input, select, textarea")) {
+    control.setAttribute("aria-invalid", String(message !== ""));
+    if (message) control.setAttribute("aria-describedby", line.id);
+    else control.removeAttribute("aria-describedby");
+  }
+}
+
+// Shows a message of the server, or none, beside a field, and moves the focus there, but not out of a text that the
+// visitor types.
+export function tellBeside(element, message) {
+  mark(element, message);
+  const isTyping = document.activeElement?.matches("textarea, [type=text], [type=number], [type=password]");
+  if (message && !isTyping && element.checkVisibility()) element.querySelector("input, select, textarea").focus();
+}
+
 // One field. described: as components/page/forms.py describes it.
 class Field {
   constructor(form, name, described) {
@@ -54,14 +74,7 @@ class Field {
 
   // Shows the error beside the field.
   tell(message) {
-    const line = this.element.querySelector(".wrong");
-    if (!line) return;
-    setMessage(line, message);
-    for (const control of this.controls) {
-      control.setAttribute("aria-invalid", String(message !== ""));
-      if (message) control.setAttribute("aria-describedby", line.id);
-      else control.removeAttribute("aria-describedby");
-    }
+    mark(this.element, message);
   }
 
   get isDisabled() {
@@ -78,6 +91,16 @@ class Field {
 
 // A field by its form and its name; undefined if the page does not have it.
 export const fieldOf = (form, name) => forms[form]?.[name];
+
+// Shows a message of the server beside the field that it names: “top-k = -3 is not …”, “target is empty; …” or “The
+// prompt is too long …”. The server's messages beside other fields of the form go. aliases: the names of fields by
+// other names in messages.
+export function tellField(form, message, aliases = {}) {
+  const [, name] = message.match(/^(?:The )?(\S+) (?:=|is) /) ?? [];
+  const told = fieldOf(form, aliases[name] ?? name);
+  for (const field of Object.values(forms[form] ?? {})) field.tell(field.mistake);
+  if (told) tellBeside(told.element, message);
+}
 
 // The values of all fields of a form, by name.
 export const valuesOf = (form) =>

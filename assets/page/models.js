@@ -1,10 +1,11 @@
 // The panel of the server's models. It shows the loaded models and the progress while others are loaded.
 // People typed the names, so they are inserted as text only.
 
-import { stream } from "../shared/server.js";
+import { mountFailure } from "../shared/failure.js";
+import { LOST, stream } from "../shared/server.js";
 import { state as run, subscribe } from "../shared/store.js";
-import { fillRows, make, setMessage, setText } from "../shared/view.js";
-import { fieldOf, valuesOf } from "./fields.js";
+import { fillRows, make, setText } from "../shared/view.js";
+import { fieldOf, tellBeside, tellField, valuesOf } from "./fields.js";
 import { decode, onFields } from "./setup.js";
 import { onTab } from "./tabs.js";
 
@@ -70,7 +71,7 @@ function drawProgress(element, state) {
   else bar.removeAttribute("value");
 }
 
-function draw(element, state) {
+function draw(element, state, tell) {
   fillRows(
     element.querySelector(".now"),
     state.models,
@@ -79,9 +80,10 @@ function draw(element, state) {
   );
   drawProgress(element, state);
   setText(element.querySelector(".outcome"), OUTCOME[state.isAsking ? "asking" : state.status]?.(state) ?? "");
+  const why = state.message?.replace(/\.$/, "");
   const failed =
-    state.status === "failed" ? `${state.title} was not loaded: ${state.message}. The current pair stays in use.` : "";
-  setMessage(element.querySelector(".models-error"), state.refused || failed);
+    state.status === "failed" ? `${state.title} was not loaded: ${why}. The current pair stays in use.` : "";
+  tell(state.refused || failed);
 }
 
 // Follows the loading of a pair: if this visitor began it, the updates are streamed; otherwise the panel asks
@@ -97,7 +99,7 @@ class Watch {
   }
 
   see(news) {
-    if (news.status !== state?.status) this.refused = "";
+    if (news.status !== state?.status && this.refused !== LOST) this.refused = "";
     show({ ...news, isOwn: this.leave !== null, refused: this.refused });
     clearTimeout(this.timer);
     this.timer = 0;
@@ -118,6 +120,8 @@ class Watch {
 
   load(choice) {
     if (this.leave !== null) return;
+    this.choice = choice;
+    tellFields("");
     show({ isAsking: true, refused: "" });
     this.leave = stream("load_pair", choice, {
       update: (text) => this.hear(JSON.parse(text)),
@@ -141,14 +145,27 @@ class Watch {
   // told: the state of the load, or { error }.
   hear(told) {
     this.refused = told.error ?? "";
+    if (told.status === "failed") tellFields(told.message, this.choice);
     if (!told.error) return this.see(told);
-    show({ refused: told.error });
+    tellFields(told.error);
+    // Without a connection the page does not know whether a load goes on, until the server answers again.
+    show({ ...(told.error === LOST && state ? { ...state, status: "rest" } : {}), refused: told.error });
     this.look(); // the reason may be a load that somebody else began
   }
 }
 
 const FORM = "live";
 const CHOICE = ["pair", "target", "draft", "dtype", "device"];
+
+// Shows a message of the server beside the field that it is about. choice: the models of a load that failed, whose
+// message names one of them.
+function tellFields(message, choice = {}) {
+  tellField(FORM, message);
+  const role = ["target", "draft"].find((name) => choice[name] && message.includes(`'${choice[name]}'`));
+  if (role) tellBeside(fieldOf(FORM, role).element, message);
+  const key = document.getElementById("models-key");
+  if (key) tellBeside(key, message.startsWith("The key is") ? message : "");
+}
 
 // The description of the chosen pair. It is requested only when the panel is visible, because computing the
 // memory is slow.
@@ -202,7 +219,9 @@ let before = 2; // names of models
 export function mountModels(element, { own }, server) {
   const watch = new Watch(server);
   const find = (selector) => element.querySelector(selector);
+  const tell = mountFailure(find(".models-error"), "Load again", () => watch.load(watch.choice));
   const key = () => find("#models-key input")?.value ?? "";
+  find("#models-key")?.addEventListener("input", ({ currentTarget }) => tellBeside(currentTarget, ""));
   const about = describe(element, server, own);
   onFields(about);
   onTab(() => {
@@ -227,7 +246,7 @@ export function mountModels(element, { own }, server) {
     watch.cancel(key());
   });
   onModels((news) => {
-    draw(element, news);
+    draw(element, news, tell);
     const chat = document.getElementById("chat");
     if (chat) chat.hidden = !news.chats;
     follow(news.models);

@@ -61,7 +61,7 @@ class Access:
     def check(self, key: object) -> None:
         """Raise ValueError if this key is wrong."""
         if not self.knows(key):
-            raise ValueError("this is not the key that the server printed at its start")
+            raise ValueError("The key is not the one that the server printed at its start.")
 
     def choice(self, name: str, target: str, draft: str, dtype: str, device: str) -> Choice:
         """The models that a visitor chose to load: a name of `known_pairs`, or "own" with target and draft.
@@ -83,29 +83,30 @@ class Access:
         if not target:
             raise ValueError("target is empty; give a hub id such as Qwen/Qwen3-8B, a folder or a GGUF file")
         names = [target, *([draft] if draft else [])]
-        places = [self._place(name) for name in names]
+        places = [self._place(*each) for each in zip(("target", "draft"), names, strict=False)]
         shown = tuple(pair for pair in zip(places, names, strict=True) if pair[0] != pair[1])
         title = " with ".join([*map(short, names), *([] if draft else ["copies from the text"])])
         return Choice(title, places[0], places[1] if draft else None, device, dtype, shown, OWN)
 
-    def _place(self, name: str) -> str:
-        """The path of the folder or GGUF file with this name below the root.
+    def _place(self, role: str, name: str) -> str:
+        """The path of the folder or GGUF file with this name below the root. If there is none, the name itself.
 
-        If there is none, the name itself.
+        role: target or draft, for the message of an error.
         """
         if self.root is None:
             return name
         root = self.root.resolve()
         place = (root / name).resolve()
         if root not in place.parents:
-            raise ValueError(f"{name!r:.80} is not in the folder whose models this server offers")
+            raise ValueError(f"{role} = {name!r:.80} is not in the folder whose models this server offers")
         is_file = place.suffix.lower() == ".gguf" and os.path.isfile(place)
         if is_file or os.path.isdir(place):  # both are false for a name that no file can have
             return str(place)
         # without this check, a folder beside the server's own files would be read
         if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
             raise ValueError(
-                f"{name!r:.80} is neither a folder or GGUF file among the models of this server nor a hub id"
+                f"{role} = {name!r:.80} is neither a folder or GGUF file among the models of this server "
+                "nor a hub id"
             )
         return name
 

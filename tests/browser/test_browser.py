@@ -206,6 +206,9 @@ def test_a_mistake_stands_beside_its_field(page):
     enter(page.locator("#top-p input").first, "0")
     page.locator("#generate").click()
     expect(page.locator("#top-p .wrong")).to_contain_text("top_p = 0")  # what the server says
+    expect(page.locator("#top-p input").first).to_be_focused()
+    enter(page.locator("#top-p input").first, "1")
+    expect(page.locator("#top-p .wrong")).to_be_hidden()
 
 
 def test_a_field_takes_what_the_server_takes(page):

@@ -70,9 +70,16 @@ def test_stop_gives_no_verdict_and_frees_the_way_for_another_check(open_check):
 
 def test_what_does_not_fit_is_said(open_check):
     page = open_check()
-    enter(page.get_by_label("Seed of the check"), "-3")
+    seed, beside = page.get_by_label("Seed of the check"), page.locator("#lossless-seed .wrong")
+    enter(seed, "-3")
     run(page)
     says(page, "seed = -3 is not a whole number from 0", ".lossless-error")
+    expect(beside).to_contain_text("seed = -3 is not a whole number from 0")
+    expect(seed).to_be_focused()
+    expect(seed).to_have_attribute("aria-invalid", "true")
+    seed.fill("3")
+    expect(beside).to_be_hidden()
+    expect(seed).to_have_attribute("aria-invalid", "false")
 
 
 def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_nothing_serious(open_check):

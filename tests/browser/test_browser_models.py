@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import enter, generate, go, pick, ready, serious_findings, shows, to, within_reach
+from tests.conftest import SLOW, enter, generate, go, pick, ready, serious_findings, shows, to, within_reach
 from tests.models.test_gguf import model_of, written
 from tests.stress.visitors import serving
 
@@ -24,6 +24,7 @@ def url(tmp_path_factory):
     for name, size in (("large", 96), ("small", 64)):
         model = model_of("llama", max_position_embeddings=512, intermediate_size=size)
         written(folder / f"{name}.gguf", model)
+    (folder / "spoiled.gguf").write_text("no model")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECDEC_CACHE", str(folder / "cache"))
         with serving("--models-folder", str(folder)) as (address, _):
@@ -59,8 +60,17 @@ def load(page, target, draft):
 def test_a_visitor_loads_a_pair_and_it_answers(page):
     to(page, "Will it pay?")
     load(page, HOSTILE, "small.gguf")
-    shows(page, "#models .models-error", "hub id")
+    expect(page.locator("#models .models-error")).to_contain_text("hub id", timeout=6 * SLOW)
+    shows(page, "#target .wrong", "no hub id")
+    expect(page.locator("#target input")).to_be_focused()
     expect(page.locator("#models img")).to_have_count(0)
+    load(page, "large.gguf", "spoiled.gguf")
+    shows(page, "#draft .wrong", "'spoiled.gguf' is no GGUF file")
+    expect(page.locator("#draft input")).to_be_focused()
+    expect(page.locator("#target .wrong")).to_be_hidden()
+    page.locator("#draft input").fill("small.gguf")
+    expect(page.locator("#draft .wrong")).to_be_hidden()
+    assert ".." not in page.locator("#models .models-error").inner_text()
     expect(page.locator("#feed .run-status")).not_to_contain_text("You changed")
     page.evaluate(  # all stages of the load, which may last for moments
         """() => {

@@ -4,6 +4,7 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from tests.conftest import SLOW, enter, shows
 from tests.helpers.spoiled import WRONG, spoiled
@@ -79,22 +80,40 @@ def test_a_trace_above_the_servers_limit_is_not_opened(page):
     assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
 
 
-def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(browser):
-    with serving() as (address, process):
-        page = browser.new_page(bypass_csp=True)
-        page.set_default_timeout(SLOW)
-        page.goto(f"{address}/?length=400&topology=simple")
-        page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")
-        page.locator("#generate").click()
-        page.wait_for_function(  # a busy browser may receive all rounds at once; then both methods are timed
-            "['running', 'baseline'].includes(document.body.dataset.phase)"
-            " && window.specdec.store.state.rounds.length > 2"
-        )
+WORK = {
+    "losslessness": ("#lossless-run", "document.body.dataset.check"),
+    "compare": (".run", "specdec.compare.state.phase"),
+    "live": ("#generate", "document.body.dataset.phase"),
+    "payoff": ("#load-models", "/is loaded/.test(document.querySelector('#models .outcome').textContent)"),
+}
+"""For each tab with work of the server: the button that begins the work, and a script for its phase."""
+
+
+def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser):
+    settings = (
+        "topology=batch&k=64&temperature=2&length=400&baseline=0&lossless.decodes=20000&compare.length=400"
+    )
+    with serving() as (address, process), browser.new_context(bypass_csp=True) as context:
+        context.set_default_timeout(SLOW)
+        pages = {tab: context.new_page() for tab in WORK}
+        for tab, page in pages.items():
+            page.goto(f"{address}/?tab={tab}&{settings}")
+            expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()
+            page.wait_for_load_state("networkidle")
+        for tab, page in pages.items():
+            if tab == "payoff":
+                process.suspend()  # otherwise it would load the small pair before it dies
+            page.locator(WORK[tab][0]).click()
+            if tab == "live":
+                page.wait_for_function("(({ rounds, run }) => run && rounds.length > 2)(specdec.store.state)")
         process.kill()
-        page.wait_for_function("document.querySelector('.run-error').textContent.includes('is lost')")
-        assert page.locator(".story .token").count() > 2  # the tokens so far stay
-        assert page.evaluate("document.body.dataset.phase") == "error"
-    with serving(port=int(address.rpartition(":")[2])):
-        page.get_by_role("button", name="Go on").click()  # the settings are the same, and so is the text
-        page.wait_for_function("document.body.dataset.phase === 'done'", timeout=6 * SLOW)
-        page.close()
+        for page in pages.values():
+            expect(page.locator("[role=alert]:visible")).to_contain_text("connection to the server is lost")
+        assert pages["live"].locator(".story .token").count() > 2  # the tokens so far stay
+        with serving(port=int(address.rpartition(":")[2])):
+            for page in pages.values():
+                page.locator(".go-on button:visible").click()
+                expect(page.locator("[role=alert]:visible")).to_have_count(0)
+            for tab, page in pages.items():
+                on = f"['running', 'baseline', 'done', true].includes({WORK[tab][1]})"
+                page.wait_for_function(on, timeout=6 * SLOW)

@@ -404,7 +404,7 @@ WANTED = ("llama-target", "llama-draft")
 @pytest.mark.parametrize("key", ["", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "])
 def test_without_the_key_nothing_is_loaded_for_everybody(public, key):
     [told] = load(public, *WANTED, key=key)
-    assert "not the key that the server printed" in told["error"]
+    assert told["error"] == "The key is not the one that the server printed at its start."
     assert state_of(public)["status"] == "rest"
 
 
