@@ -10,7 +10,7 @@ import { onFrame, reducedMotion, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { mountControls } from "./controls.js";
 import { changedWords, isOutOfDate, mountFields, NOTHING_DECODED } from "./fields.js";
-import { INTERRUPTED, wasInterrupted } from "./kept.js";
+import { lostRun } from "./kept.js";
 import { ownStory, setStage } from "./opening.js";
 import { narration, onPlayer, passed, play } from "./player.js";
 
@@ -19,8 +19,8 @@ const FINISH = { length: "length reached", context: "the model's context is full
 const STATUS = {
   idle: () =>
     state.run === "kept"
-      ? wasInterrupted()
-        ? `${INTERRUPTED} Your previous run is shown.`
+      ? lostRun()
+        ? `${lostRun()} Your previous run is shown.`
         : "This is your last run, from before the page was loaded again."
       : "Ready.",
   waiting: () =>

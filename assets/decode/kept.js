@@ -8,24 +8,26 @@ const NAME = "specdec.run";
 const BEGUN = "specdec.begun"; // this entry exists while a run is in progress
 const MOST = 2_000_000; // most characters; browsers give a site five to ten million
 
-export const INTERRUPTED = "Your run ended when the page was loaded again.";
-let interrupted = false;
+const INTERRUPTED = "Your run ended when the page was loaded again.";
+const TOO_LONG = "Your last run was too long to be kept when the page was loaded again. A saved file holds any run.";
+let lost = "";
 
-// Whether this page was opened by a reload that ended a run.
-export const wasInterrupted = () => interrupted;
+// Why the visitor's last run is not shown after a reload, in words; empty if it is shown or there was none.
+export const lostRun = () => lost;
 
-// The stored run after a reload. null if there is none or the page was opened anew.
+// The stored run after a reload. null if there is none, it was too long, or the page was opened anew.
 export function keptRun() {
   const [navigation] = performance.getEntriesByType("navigation");
   if (/** @type {PerformanceNavigationTiming} */ (navigation)?.type !== "reload") return null;
-  interrupted = kept(BEGUN, TAB) !== null;
-  return keptValue(NAME, TAB);
+  const run = keptValue(NAME, TAB);
+  lost = kept(BEGUN, TAB) !== null ? INTERRUPTED : run === false ? TOO_LONG : "";
+  return run || null;
 }
 
 function keepRun() {
   const { setup, rounds, prefillSeconds, baseline, timings } = state;
   const text = JSON.stringify({ setup, rounds, prefillSeconds, baseline, timings });
-  keep(NAME, text.length <= MOST ? text : null, TAB);
+  keep(NAME, text.length <= MOST ? text : "false", TAB);
 }
 
 const mark = (isUnfinished) => keep(BEGUN, isUnfinished ? "" : null, TAB);

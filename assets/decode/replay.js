@@ -18,7 +18,7 @@ import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, reducedMotion, setMessage, setText } from "../shared/view.js";
 import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
-import { INTERRUPTED, keptRun, mountKept, wasInterrupted } from "./kept.js";
+import { keptRun, lostRun, mountKept } from "./kept.js";
 import { setStage, showStills, story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
@@ -95,8 +95,8 @@ class Replay {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
     if (kept) return restore(kept);
-    this.linked = wasInterrupted() || names.some((name) => this.settings.includes(name));
-    return wasInterrupted() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
+    this.linked = lostRun() !== "" || names.some((name) => this.settings.includes(name));
+    return lostRun() ? this.draw() : this.setUp({ trace: this.fields.trace.default });
   }
 
   // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, this
@@ -226,9 +226,11 @@ class Replay {
     const waits = this.linked && isFirst && state.phase === "idle";
     this.linked = waits; // later the page may have no run again
     document.body.toggleAttribute("data-linked", waits);
-    const linked = wasInterrupted() ? INTERRUPTED : LINKED;
     const changed = changedWords();
-    setText(this.look, waits ? linked : changed || narration() || (recorded ? recorded.look + this.note : ""));
+    setText(
+      this.look,
+      waits ? lostRun() || LINKED : changed || narration() || (recorded ? recorded.look + this.note : ""),
+    );
     this.element.querySelector(".go").hidden = !waits;
     this.drawOffer(waits || changed !== "");
   }

@@ -70,6 +70,10 @@ async function fetched(address) {
 // Opens the lesson and the step that the address names. The address counts steps from 1.
 function openAsked(lessons, asked) {
   bar.lecture = bar.lectures.find(({ minutes }) => String(minutes) === asked.get("lecture")) ?? null;
+  if (asked.has("lecture") && !bar.lecture) {
+    const minutes = bar.lectures.map((each) => each.minutes).join(" or ");
+    tell([misfit("lecture", asked.get("lecture"), `${minutes}, the minutes of a lecture`)]);
+  }
   const wanted = asked.get("lesson") ?? bar.lecture?.stops[0].lesson.id ?? null;
   if (wanted === null) return;
   const found = lessons.find(({ id }) => id === wanted);

@@ -57,8 +57,27 @@ function readList(text, field) {
     : values;
 }
 
+// A tree as texts of the server: the number of children of each node in level order. Only nodes that exist have some.
+function readTree(text) {
+  let known = 1;
+  const exists = (count, row) => /^\d{1,4}$/.test(count) && row < known && Boolean((known += Number(count)));
+  return text === "" || text.split(".").every(exists) ? text : undefined;
+}
+
+// A JSON list of questions and answers in turn.
+function readConversation(text) {
+  try {
+    const said = JSON.parse(text || "[]");
+    return said.length % 2 === 0 && said.every((each) => typeof each === "string") ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 const READERS = {
   text: (text) => text,
+  tree: readTree,
+  conversation: readConversation,
   flag: (text) =>
     new Map([
       ["1", true],
@@ -73,6 +92,8 @@ const READERS = {
 };
 
 const RIGHT = {
+  tree: () => "the number of children of each node, such as 3.1.1",
+  conversation: () => 'a list of questions and answers in turn, such as ["Hello","Hi!"]',
   flag: () => "true or false",
   choice: ({ choices }) => `one of ${choices.join(", ")}`,
   number: rangeOf,

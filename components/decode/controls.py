@@ -82,8 +82,8 @@ def panel(pair: Pair) -> frame.Part:
         frame.panel("drawer", frame.template("decode/drawer")),
         frame.panel("prompts", frame.template("decode/prompts", chips=chips), chats=pair.chats),
         frame.box("settings", _fields(opening), models_panel.settings(pair)),
-        _form.hidden("tree", "", id="measured-tree"),
-        _form.hidden("history", ""),
+        _form.hidden("tree", "", "tree", id="measured-tree"),
+        _form.hidden("history", "", "conversation"),
         _feed(pair),
     )
 

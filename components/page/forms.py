@@ -38,9 +38,10 @@ class Form:
         look |= {"placeholder": placeholder, "lines": lines}
         return self._field("text", name, label, {"kind": "text", "default": value}, **look)
 
-    def hidden(self, name: str, value: str, *, id: str = "") -> Part:
-        """A hidden field that only scripts set. The page's address contains its value."""
-        return self._field("hidden", name, "", {"kind": "text", "default": value}, id=id)
+    def hidden(self, name: str, value: str, kind: str = "text", *, id: str = "") -> Part:
+        """A hidden field that only scripts set. The page's address contains its value. kind: which texts are
+        valid there (`assets/page/setup_fields.js`)."""
+        return self._field("hidden", name, "", {"kind": kind, "default": value}, id=id)
 
     def flag(self, name: str, value: bool, label: str, **look: Any) -> Part:
         """A switch."""

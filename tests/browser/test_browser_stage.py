@@ -301,6 +301,15 @@ def test_a_reload_keeps_the_visitors_run(tab):
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
     assert page.evaluate("window.specdec.store.state.baseline.length") == 12
+    page.evaluate(
+        """() => {
+          const { state: { setup, rounds }, receiveAll } = window.specdec.store;
+          const long = { ...setup, note: "long ".repeat(500_000) };
+          receiveAll([JSON.stringify({ phase: "done", setup: long, rounds })]);
+        }"""
+    )
+    page.reload()
+    expect(page.locator(".look")).to_contain_text("Your last run was too long to be kept")
     go(page, page.url.split("?")[0])  # the page is opened anew
     assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
 

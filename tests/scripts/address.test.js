@@ -11,6 +11,8 @@ const FIELDS = {
   whole: { kind: "number", default: null, least: 0, whole: true },
   list: { kind: "list", default: null, least: 0, most: 1, fewest: 2, longest: 4 },
   names: { kind: "names", default: null, fewest: 1, longest: 3 },
+  tree: { kind: "tree", default: "" },
+  conversation: { kind: "conversation", default: "" },
 };
 const VALUES = {
   text: ["", "Once upon a time, 100% “sure” & more", "\u202e\u0000"],
@@ -22,6 +24,8 @@ const VALUES = {
     [0, 1],
     [0.25, 0.5, 0.125],
   ],
+  tree: ["", "3.1.1", "0", "1.1.1.1"],
+  conversation: ["", '["a, b?", ""]'],
 };
 const WRONG = {
   flag: ["", "yes", "2"],
@@ -30,6 +34,8 @@ const WRONG = {
   whole: ["-1", "0.5", "1e400"],
   list: ["", "1", "0,2", "0,,1", "0,0,0,0,0", "a,b"],
   names: ["a,b,c,d", "%E0%A4%A"],
+  tree: ["x", "3..1", "1.1.0.2", "12345", "-1", "3."],
+  conversation: ["x", "[", "5", "null", '"ab"', '["a"]', '["a", 5]'],
 };
 
 test("what an address has was the value: written and read again, nothing is lost", () => {
