@@ -37,6 +37,8 @@ FLAGS = [
 ]
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
+LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
+"""A run of 400 tokens in 200 slow rounds, so that even a busy browser sees it while it runs."""
 EXPERIENCED = """for (const name of ["specdec.more", "specdec.why"]) {
   try { localStorage.setItem(name, ""); } catch {}
 }"""

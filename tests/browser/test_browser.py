@@ -3,7 +3,7 @@
 from playwright.sync_api import expect
 
 from tests import conftest
-from tests.conftest import choose, enter, go, pick, press_once, ready, settle, shows, state
+from tests.conftest import LONG, choose, enter, go, pick, press_once, ready, settle, shows, state
 
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
 
@@ -14,10 +14,6 @@ def generate(page, until="done", prompt=None, length=None):
     if length is not None:
         enter(page.locator("#length input[type=number]"), str(length))
     conftest.generate(page, until)
-
-
-LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
-"""A run of 400 tokens in 200 slow rounds, so that even a busy browser sees it while it runs."""
 
 
 def counted_run(page, url):

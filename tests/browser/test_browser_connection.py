@@ -6,10 +6,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import SLOW, enter, generate, go, ready
+from tests.conftest import LONG, SLOW, enter, generate, go, ready
 
-LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
-"""A run of 200 slow rounds, which even a busy browser sees while it runs."""
 CATCH = """() => {
   const Source = EventSource;
   window.EventSource = class extends Source {

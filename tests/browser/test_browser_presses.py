@@ -89,8 +89,11 @@ def test_of_two_quick_presses_on_questions_the_first_one_is_asked_once(blank, ur
     assert blank.evaluate("window.clicks") == 1
 
 
-def test_two_visitors_who_press_quickly_do_not_hinder_each_other(blank, someone, url):
-    pages = [blank, someone(f"{url}/")]
+def test_two_visitors_and_two_tabs_of_one_visitor_who_press_quickly_do_not_hinder_each_other(
+    blank, someone, url
+):
+    other = someone(f"{url}/")
+    pages = [blank, other, other.context.new_page()]
     buttons = [opened(page, url, "live") for page in pages]
     for _ in range(2):
         for page, (start, stop, _) in zip(pages, buttons, strict=True):

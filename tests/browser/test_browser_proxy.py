@@ -1,10 +1,13 @@
 """A class below a path prefix, behind a proxy that passes on only complete answers, in the frame of a
 Space."""
 
+import os
+
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, viewport
+from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, generate, go, to, viewport
+from tests.helpers.nginx import NGINX, nginx
 from tests.helpers.proxy import proxied
 from tests.stress.visitors import serving
 
@@ -19,14 +22,21 @@ OF_THIS_MACHINE = "--disable-features=LocalNetworkAccessChecks,LocalNetworkAcces
 
 
 @pytest.fixture(scope="module")
-def below():
-    """The address behind the proxy of a server that knows its prefix and runs as on a Space."""
+def inner():
+    """The address of a server that knows its prefix and runs as on a Space."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GRADIO_ROOT_PATH", PREFIX)
         # otherwise no other page may show it in a frame
         environment.setenv("SPACE_ID", SPACE.partition("/spaces/")[2])
-        with serving("--proxy", "127.0.0.1") as (address, _), proxied(address, PREFIX) as outside:
-            yield outside
+        with serving("--proxy", "127.0.0.1") as (address, _):
+            yield address
+
+
+@pytest.fixture(scope="module")
+def below(inner):
+    """The address behind a proxy that passes on only complete answers."""
+    with proxied(inner, PREFIX) as outside:
+        yield outside
 
 
 @pytest.fixture
@@ -40,6 +50,22 @@ def visitor(chromium, size):
     context = chromium.new_context(bypass_csp=True, viewport=viewport(size))
     context.set_default_timeout(SLOW)
     return context.new_page()
+
+
+@pytest.mark.skipif(NGINX is None and "CI" not in os.environ, reason="nginx is missing")
+def test_below_a_path_of_nginx_the_page_asks_only_there_and_decodes(someone, inner):
+    with nginx(inner, PREFIX) as outside:
+        page, asked = someone("about:blank"), []
+        page.on("request", lambda request: asked.append(request.url))
+        go(page, f"{outside}/?length=8&baseline=0&topology=simple")
+        generate(page)
+        assert page.evaluate("specdec.store.state.rounds.length") > 0
+        to(page, "Understand", "Race lab")
+        expect(page.locator("#race_lab .verdict").first).to_contain_text("arrives first")
+        page.goto("about:blank")  # before nginx ends
+    asked = [address for address in asked if not address.startswith(("data:", "blob:", "about:"))]
+    assert len(asked) > 5
+    assert [address for address in asked if not address.startswith(f"{outside}/")] == []
 
 
 def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, below):

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import SLOW, enter, shows
+from tests.conftest import LONG, SLOW, enter, shows
 from tests.helpers.spoiled import WRONG, spoiled
 from tests.stress.visitors import ROOT, Site, serving
 
@@ -90,14 +90,11 @@ WORK = {
 
 
 def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser):
-    settings = (
-        "topology=batch&k=64&temperature=2&length=400&baseline=0&lossless.decodes=20000&compare.length=400"
-    )
     with serving() as (address, process), browser.new_context(bypass_csp=True) as context:
         context.set_default_timeout(SLOW)
         pages = {tab: context.new_page() for tab in WORK}
         for tab, page in pages.items():
-            page.goto(f"{address}/?tab={tab}&{settings}")
+            page.goto(f"{address}/?tab={tab}&{LONG}&lossless.decodes=20000&compare.length=400")
             expect(page.locator(f"#tab-{tab} {WORK[tab][0]}")).to_be_enabled()
             page.wait_for_load_state("networkidle")
         for tab, page in pages.items():
@@ -105,7 +102,9 @@ def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser
                 process.suspend()  # otherwise it would load the small pair before it dies
             page.locator(WORK[tab][0]).click()
             if tab == "live":
-                page.wait_for_function("(({ rounds, run }) => run && rounds.length > 2)(specdec.store.state)")
+                page.wait_for_function(
+                    "(({ rounds, recorded }) => rounds.length > 2 && !recorded)(specdec.store.state)"
+                )
         process.kill()
         for page in pages.values():
             expect(page.locator("[role=alert]:visible")).to_contain_text("connection to the server is lost")

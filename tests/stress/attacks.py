@@ -15,14 +15,12 @@ import asyncio
 import itertools
 import os
 import secrets
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
@@ -229,8 +227,7 @@ def site(proxied: bool) -> Iterator[tuple[Site, psutil.Process]]:
         address, process = stack.enter_context(serving(*behind))
         asyncio.run(wait(Site(address), 2))
         if proxied:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            address = stack.enter_context(nginx(address, folder))
+            address = stack.enter_context(nginx(address))
         yield Site(address), process
 
 
