@@ -96,7 +96,7 @@ export const fieldOf = (form, name) => forms[form]?.[name];
 // prompt is too long …”. The server's messages beside other fields of the form go. aliases: the names of fields by
 // other names in messages.
 export function tellField(form, message, aliases = {}) {
-  const [, name] = message.match(/^(?:The )?(\S+) (?:=|is) /) ?? [];
+  const [, name] = message.match(/^(?:[Tt]he )?(\S+) (?:=|is|has) /) ?? [];
   const told = fieldOf(form, aliases[name] ?? name);
   for (const field of Object.values(forms[form] ?? {})) field.tell(field.mistake);
   if (told) tellBeside(told.element, message);

@@ -391,6 +391,7 @@ def test_a_refused_run_leaves_the_old_result_marked_and_its_message_goes_with_th
         generate(page, until="error")
         expect(page.locator("#feed .run-error")).to_contain_text(message)
         assert "Traceback" not in page.locator("body").inner_text()
+        expect(page.locator(f"{field.split()[0]} .wrong")).to_contain_text(message)
         expect(page.locator(field)).to_have_value(wrong)
         expect(page.locator("body[data-changed]")).to_have_count(1)
         enter(page.locator(field), right)
