@@ -162,7 +162,7 @@ def _agreed(reading: Sequence[int], round: Round) -> int:
 
 
 def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer]:
-    """The status of each typed token: the status of its node in the draft tree."""
+    """The statuses of the typed tokens, which are those of their nodes in the draft tree."""
     statuses: list[Answer] = []
     path: Path = ()
     for token_id in read:

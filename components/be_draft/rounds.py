@@ -42,7 +42,7 @@ class Written:
         self._lines = [[children[path[:i]][index] for i, index in enumerate(path)] for path in ends]
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:  # noqa: ARG002
-        """Propose all continuations. Nodes with first children come before the others."""
+        """Propose all continuations, which the constructor has merged into one tree."""
         return self._lines
 
 

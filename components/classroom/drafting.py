@@ -25,11 +25,11 @@ from specdec.pair import ModelPair
 from specdec.trace import Token
 
 MOST_CHARACTERS = 24
-"""Most characters of one proposal."""
+"""A proposal may have at most this many characters."""
 MOST_PROPOSALS = 8
 """The most proposals in the tree: those that most students made."""
 LONGEST = 96
-"""The text ends with the round in which it reaches this many tokens."""
+"""The text ends at the end of the round in which it has at least this many tokens."""
 _MOST_TOKENS = 6
 """The most tokens of one proposal, and the most tokens with which the target completes a word."""
 _MARKS = 2

@@ -1,4 +1,5 @@
-"""Rooms of classes, in memory: their members, the lecturer's place and the answers.
+"""The rooms of classes, which exist only in memory: their members, the lecturer's place in a lesson, and
+the answers.
 
 All calls must come from one event loop.
 
@@ -44,7 +45,7 @@ _NOT_IN_ROOM = (
 )
 
 Question = tuple[str, int]
-"""A lesson and the number of a step, from 1."""
+"""A question: the lesson's id and the number of the step, counted from 1."""
 
 
 class Place(NamedTuple):
@@ -57,8 +58,9 @@ class Place(NamedTuple):
 
 
 class Room:
-    """One class. version: counts changes that students see; heard: counts all changes, which the lecturer
-    sees."""
+    """The room of one class. version: the number of changes that students see; heard: the number of all
+    changes, which the lecturer sees.
+    """
 
     def __init__(self, code: str, address: str, clock: Callable[[], float]):
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
@@ -124,7 +126,10 @@ class Room:
         self._led = self._clock()
 
     def student(self, token: str) -> None:
-        """The student with this token counts as present from now on. `HTTPException` if it is unknown."""
+        """Count the student with this token as present from now on.
+
+        `HTTPException` if the token is unknown.
+        """
         if token not in self._students:
             raise HTTPException(403, _NOT_IN_ROOM)
         self._students[token] = self._clock()
@@ -202,7 +207,9 @@ class Room:
         self.changed()
 
     def changed(self, for_students: bool = True) -> None:
-        """Count a change, and wake all requests that wait for it. for_students: students see it too."""
+        """Count a change of the room, and wake all requests that wait for one. for_students: whether
+        students see the change too.
+        """
         self.quiet_since = self._clock()
         self.heard += 1
         self._to_lecturer.set()
@@ -222,7 +229,7 @@ class Room:
 
 
 class Rooms:
-    """All rooms by their codes. clock: returns the time in seconds."""
+    """All rooms of a server, by their codes. clock: a function that returns the time in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock

@@ -49,7 +49,10 @@ def check_answer(place: Place, value: float) -> float:
 
 
 def content(place: Place) -> dict[str, Any]:
-    """The step's title, words and question. The answer is included only if it is shown."""
+    """What a class sees of a step: its title, its text and its question.
+
+    The answer is included only if the lecturer shows it.
+    """
     lesson = _lessons()[place.lesson]
     question = _question(place)
     words = (

@@ -1,4 +1,6 @@
-"""The distributions of a codec's index, with and without replacement."""
+"""Computes with which probabilities a codec sends each index, for proposals drawn with and without
+replacement.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded sentence that Alice sends to Bob, token by token, with its bits."""
+"""Sends a recorded sentence from Alice to Bob, token by token, and counts the bits."""
 
 from __future__ import annotations
 

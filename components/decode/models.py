@@ -105,7 +105,7 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
 
 
 def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
-    """The stream with which a visitor loads a pair."""
+    """Makes the endpoint with which a visitor loads a pair."""
 
     def load_pair(
         pair: str, target: str = "", draft: str = "", dtype: str = "auto", device: str = "auto", key: str = ""
@@ -146,7 +146,10 @@ def _choice(access: Access, first: str) -> frame.Part:
 
 @answers
 def about(asked: Named) -> Answer:
-    """The licence and memory of a pair and the free memory, in words; load: the label of the button."""
+    """Describe a pair: its licence, the memory that it needs and the memory that is free.
+
+    The answer also has `load`, the label of the button.
+    """
     among("pair", asked.pair, (*known_pairs.BY_NAME, OWN))
     among("device", asked.device, _devices())
     fetches = asked.pair == CODER and coder.installed() is None

@@ -38,7 +38,7 @@ NAMES = {
 }
 """For each pair, the short names of target and draft that its recorded runs contain."""
 MOST_BYTES = 1_000_000
-"""Most bytes of a recorded run, because the page must start to play it within a second."""
+"""A recorded run may have at most this many bytes, because the page must start to play it within a second."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Wanted:
         return {"max_new_tokens": self.max_new_tokens, "temperature": temperature, "seed": seed}
 
     def names(self) -> list[str]:
-        """File names, one per method."""
+        """The names of the files to write, one for each method."""
         return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
 
 
@@ -142,7 +142,7 @@ def parting(gsd: Generation, ersd: Generation) -> Moment | None:
 
 
 def drafted(round: Round) -> list[tuple[Any, int]]:
-    """The drafted tree of a round: paths and tokens."""
+    """The drafted tree of a round, in a form that can be compared: the paths and tokens of its nodes."""
     return [(node.path, node.token_id) for node in round.nodes]
 
 
@@ -283,7 +283,10 @@ WANTED = [
 
 
 def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
-    """One run per method for each of `tries` seeds. The questions take turns."""
+    """Yield the runs to choose from: for each of `tries` seeds one run per method.
+
+    The questions take turns.
+    """
     for seed in range(tries) if wanted.seed is None else [wanted.seed]:
         prompt = wanted.prompt or controls.QUESTIONS[seed % len(controls.QUESTIONS)]
         yield [record(pair, prompt, method, wanted, seed) for method in wanted.methods]
@@ -340,7 +343,10 @@ def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation
 
 
 def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
-    """The recorded runs decoded again. None if they no longer show their subject, or if there are none."""
+    """Decode the recorded runs of an entry again.
+
+    None if there are none, or if they no longer show what is wanted.
+    """
     path = traces.FOLDER / f"{wanted.names()[0]}.json"
     if not path.exists() or (old := Generation.from_json(path.read_text())).chat != wanted.chat:
         return None

@@ -16,8 +16,8 @@ FOLDER = assets.ASSETS / "traces"
 INDEX = FOLDER / "index.json"
 
 _DIGITS = 6
-"""Significant digits of a run's numbers in the browser. With 17 digits the file would be almost twice as
-long."""
+"""The numbers of a recorded run are sent with so many significant digits. With 17 digits the file would be
+almost twice as long."""
 
 
 def _sent(file: Path) -> str:

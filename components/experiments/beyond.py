@@ -1,7 +1,5 @@
-"""Results beyond the paper (`docs/theory.md`): a figure, a sentence and a table each.
-
-Pure functions turn the committed summaries of `research.experiments.rounding`, `.limits`, `.lists` and
-`.ahead` into views.
+"""The views of results that go beyond the paper (`docs/theory.md`): each has a figure, a sentence and a
+table.
 """
 
 from __future__ import annotations
@@ -149,8 +147,8 @@ _LIMITS = {
     _STATED: ("as stated", "longdash"),
     "without the target's noise": ("uncoupled", "dashdot"),
 }
-"""Names in the legend and line styles. The renewal bound stands only in the table, because it was nowhere
-tighter than Lemma m."""
+"""The name in the legend and the line style of each bound. The renewal bound is only in the table, because it
+was nowhere tighter than Lemma 4.2."""
 
 
 def lists(summary: Summary) -> dict[str, Any]:

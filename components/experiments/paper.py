@@ -1,6 +1,6 @@
-"""The figures of the paper's experiment: pure functions of its summary (`research.experiments`).
+"""The figures of the paper's experiment, made by pure functions from its summary (`research.experiments`).
 
-Each gives a figure, a sentence and a table. Each axis has a name and a unit.
+Each function returns a view: a figure, a sentence and a table. Each axis has a name and a unit.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ def tokens(summary: Summary, method: str) -> dict[str, Any]:
 
 
 def increments(summary: Summary, method: str) -> dict[str, Any]:
-    """The gain of each additional drafted token: measured, predicted, and in the bound with m fixed.
+    """The view of the tokens per target call that each additional drafted token adds: as measured, as
+    predicted, and in the upper bound with m fixed.
 
-    The growth of a bound does not bound the growth of the tree, so marks may lie above that curve.
+    The bound limits the tokens but not their growth, so measured growth may be above the bound's.
     """
     title = "tokens per target call, per drafted token"
     figure = axes("drafted tokens k", title, xaxis_type="log", yaxis_type="log")

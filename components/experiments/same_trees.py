@@ -25,7 +25,7 @@ _APART = 0.14  # distance of neighbouring marks; that of two trees is 1
 FEW = 30
 """With fewer prompts than this, 1.96 standard errors cover less than 95% (`specdec.stats.Z`)."""
 _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
-"""Marks and line styles of the trees that have the same colour."""
+"""The mark and the line style of the optimal trees, which have the same colour."""
 
 
 def views() -> list[dict[str, Any]]:

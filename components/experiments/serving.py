@@ -1,6 +1,6 @@
-"""Many texts at once: tokens per second against k, from the summary of `research.experiments.serving`.
+"""The figure of many texts at once: tokens per second against k.
 
-Pure functions turn the summary into a figure, a sentence and a table.
+Pure functions turn the summary of `research.experiments.serving` into a figure, a sentence and a table.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LOOKS = (
     ("diamond", "dot"),
     ("cross", "dashdot"),
 )
-"""Marks and line styles, from the fewest texts to the most."""
+"""The mark and the line style of each curve, from the fewest texts to the most."""
 _AUTO, _PLAIN = "auto", "0"
 _TICKS = sorted(start * 2**i for start in (100, 150) for i in range(8))
 FULL = 1.1
-"""Drafting is worth it above this speed-up over decoding without drafts."""
+"""Drafting counts as worth it if it is more than so many times as fast as decoding without drafts."""
 
 
 def views() -> list[dict[str, Any]]:
@@ -85,7 +85,9 @@ def view(summary: Summary) -> dict[str, Any]:
 
 
 def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
-    """The fastest k for each number of texts, its gain, and what that means for a server."""
+    """The sentence of the view: the fastest k for each number of texts, its gain, and what that means for
+    a server.
+    """
     lines = [f"{at_once}: {_in_words(row)}" for at_once, row in best.items() if row["tree"] != _PLAIN]
     if plain := [str(at_once) for at_once, row in best.items() if row["tree"] == _PLAIN]:
         lines.append(f"{listed(plain)}: k = 0")

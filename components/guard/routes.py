@@ -15,10 +15,9 @@ comparison: a small request from a class costs 5."""
 
 
 class Route(NamedTuple):
-    """One route.
-
-    method: GET, which includes HEAD, or POST; path: a pattern for the whole path. cost: units that a POST
-    takes from its address. answers: an ASGI app that answers in place of the page's app.
+    """A kind of request that the server answers. method: GET, which includes HEAD, or POST; path: a
+    pattern for the whole path. cost: units that a POST takes from its address. answers: an ASGI app that
+    answers in place of the page's app.
     """
 
     method: str
@@ -38,8 +37,10 @@ ROUTES = [
 
 
 def add(path: str, answers: Any, cost: int | None = None) -> None:
-    """Answer one more path with an ASGI app. The method is POST if a cost is given, otherwise GET. A second
-    call replaces the first."""
+    """Add a route whose requests an ASGI app answers.
+
+    Its method is POST if a cost is given, otherwise GET. A second call for the same path replaces the first.
+    """
     ROUTES[:] = [route for route in ROUTES if route.path.pattern != path]
     ROUTES.append(Route("GET" if cost is None else "POST", re.compile(path), cost or 0, answers))
 

@@ -1,4 +1,4 @@
-"""Every number that the lessons state, computed by the core or read from the recorded runs.
+"""Every number that the lessons state. Each is computed by `specdec` or read from the recorded runs.
 
 Each lesson has one function. It returns the lesson's facts by the names that `assets/lessons.json` uses;
 `written` adds texts for tuples of numbers. The answer to a choice is the index of the right choice, from 0.
@@ -42,7 +42,7 @@ def _together(p: Distribution, q: Distribution) -> float:
 
 
 def race() -> Facts:
-    """A race of three tokens that an unlikely token wins."""
+    """The facts of lesson “What is a race?”: a race of three tokens that an unlikely token wins."""
     p, e, always_floor = (0.5, 0.3, 0.2), (1.2, 0.45, 0.9), (0, 1, 0)
     others = 1 - 2 * p[2]
     doubled = (*(others * share / (p[0] + p[1]) for share in p[:2]), 2 * p[2])
@@ -62,7 +62,7 @@ def race() -> Facts:
 
 
 def noise() -> Facts:
-    """The agreement of two races, with shared noise and with independent noise."""
+    """How often two races have the same winner, with shared random numbers and with independent ones."""
     p, q = (0.5, 0.3, 0.15, 0.05), (0.3, 0.5, 0.15, 0.05)
     return {
         "p": p,
@@ -187,7 +187,9 @@ def lossless() -> Facts:
 
 
 def limit() -> Facts:
-    """The embedded pair's best trees of up to 384 tokens, an endless sequence, and the upper bounds."""
+    """How many tokens a call yields at most: with the embedded pair's best trees of up to 384 tokens, with
+    an endless sequence, and by the upper bounds.
+    """
     pair, small, largest = measured(), 16, tree_lab.MOST
     tokens = optimal.most_expected_tokens(pair, largest)
     gains = [float(tokens[k] - tokens[k // 2]) for k in (largest // 2, largest)]

@@ -15,7 +15,7 @@ from components.page.assets import ASSETS
 from components.runs.timing import decoding_seconds, medians
 
 POWER = 0.99
-"""The probability with which the audit of engines finds a deviation of the recorded size."""
+"""An audit of an engine finds a deviation of the size that its report states with this probability."""
 
 
 def faster() -> Facts:

@@ -1,4 +1,4 @@
-"""Tables that several lessons share, and the notation of their numbers."""
+"""Distributions and set-ups that several lessons share, and the functions that write their numbers."""
 
 from __future__ import annotations
 

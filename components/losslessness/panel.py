@@ -35,7 +35,7 @@ _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no veri
 _BREAK = "This adds a mistake to the verifier, which the check then finds."
 
 FAULTS_IN_WORDS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("faults.json").read_text())
-"""The title of each fault of `specdec.exactness`, and words about what is wrong."""
+"""For each fault of `specdec.exactness.faults`: its title, and a text about what is wrong."""
 _BOARD = ("audit", "repeats")
 _MARKS = {"no difference found": "✓", "wrong": "✗", "in doubt": "?"}
 

@@ -1,5 +1,5 @@
-"""A losslessness check as a stream of JSON updates, about four a second: counts, χ² and the path of the
-p-value.
+"""Runs a losslessness check and yields JSON updates, about four a second: the counts of all outcomes, χ²,
+and the curve of the p-value.
 
 Counts cover all decodes so far. `path` holds only the points since the previous update.
 """
@@ -24,9 +24,9 @@ ALARM = 1e-4
 """With a correct decoder, one check in ten thousand ends below this p-value."""
 MOST_K, MOST_TOKENS = 8, 3
 FEWEST, MOST = 100, 20_000
-"""Decodes of one check."""
+"""The number of decodes of one check."""
 MOST_SECONDS = 120.0
-"""A check ends after this many seconds. On a busy server its verdict then rests on fewer decodes."""
+"""A check ends after this many seconds. On a busy server its verdict is then based on fewer decodes."""
 _POINTS = 100
 _TURN = 0.02
 """A check works for this many seconds at a time, about as long as a round of a run, because checks and runs

@@ -106,7 +106,10 @@ def script() -> str:
 
 
 def _version() -> str:
-    """A version of all scripts and style sheets, computed from the times of their last changes."""
+    """A text that changes whenever a script or a style sheet changes.
+
+    It is computed from the times of their last changes.
+    """
     sources = sorted({*SHEETS, MAIN, *(file for folder in FOLDERS for file in folder.glob("*.js"))})
     times = ",".join(str(source.stat().st_mtime_ns) for source in sources)
     return "v" + hashlib.blake2b(times.encode(), digest_size=6).hexdigest()

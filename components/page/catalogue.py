@@ -40,14 +40,14 @@ KINDS = {
     "correction": Meaning("correction: the large model's winner", "the large model's token instead", "▲"),
     "sampled": Meaning("sampled token", "the large model alone", "●"),
 }
-"""Kinds of emitted tokens, `specdec.trace.Kind`."""
+"""The names of the kinds of emitted tokens, by their keys in records (`specdec.trace.Kind`)."""
 
 STATUSES = {
     "accepted": Meaning("accepted", "guessed, and right", "✓"),
     "rejected": Meaning("rejected", "guessed, and wrong", "✗"),
     "unvisited": Meaning("not used", "guessed, never checked", "○"),
 }
-"""Statuses of drafted tokens, `specdec.trace.Status`."""
+"""The names of the statuses of drafted tokens, by their keys in records (`specdec.trace.Status`)."""
 _ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
 
 

@@ -44,7 +44,7 @@ class Form:
         return self._field("hidden", name, "", {"kind": kind, "default": value}, id=id)
 
     def flag(self, name: str, value: bool, label: str, **look: Any) -> Part:
-        """A switch."""
+        """A box that can be ticked."""
         return self._field("flag", name, label, {"kind": "flag", "default": value}, **look)
 
     def radio(self, name: str, value: str, label: str, choices: Choices, **look: Any) -> Part:

@@ -87,7 +87,7 @@ def template(name: str, /, **values: Any) -> str:
 
 
 View = tuple[str, str, Part]
-"""Id, title and content of a view: one screen of the page, which an address opens (`/?tab=race`)."""
+"""A view: its id, title and content. It is one screen of the page, which an address opens (`/?tab=race`)."""
 
 
 def places(places: Mapping[str, list[View]]) -> Part:

@@ -26,7 +26,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 Answer = dict[str, Any]
-"""Plain data for JSON, or {"error": words}."""
+"""The answer to a question: plain data for JSON, or {"error": message}."""
 _FAILED = "This could not be computed; the server's log says why. Other values may work."
 _Path = tuple[int | str, ...]
 
@@ -65,7 +65,9 @@ async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """Text about one error of pydantic: the wrong value, unless it is missing, and what it should be."""
+    """A message about one error that pydantic found: the wrong value, unless it is missing, and what a
+    right value is.
+    """
     shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
     return f"{shown}: {right[:1].lower()}{right[1:]}"
@@ -108,7 +110,10 @@ def _in_words(path: _Path) -> str:
 
 
 def _sendable(answer: Answer) -> Answer:
-    """The answer itself. ValueError if it contains half a surrogate pair from the question."""
+    """Check that an answer can be sent, and return it.
+
+    ValueError if it contains half a surrogate pair from the question.
+    """
     try:
         json.dumps(answer, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

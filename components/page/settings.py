@@ -100,14 +100,17 @@ def _row(setting: str | Setting, **row: Any) -> Any:
 
 
 def _text(name: str, value: Any) -> str:
-    """The value, which must be a text for the model. ValueError if it is empty or too long."""
+    """Check that a value can be a prompt, and return it. ValueError if it is empty or too long."""
     if not words(name, value, limits.current().prompt_characters).strip():
         raise ValueError(f"The {name} is empty. Write something first.")
     return str(value)
 
 
 def _conversation(_: str, value: Any) -> tuple[str, ...]:
-    """The earlier conversation, as texts or as the JSON list of the page. ValueError if it is neither."""
+    """Check the earlier conversation, which is a list of texts, or a JSON list of texts from the page.
+
+    ValueError if it is neither.
+    """
     try:
         messages = json.loads(value or "[]") if isinstance(value, str) else list(value)
     except (TypeError, ValueError, RecursionError):  # RecursionError: too many brackets within brackets

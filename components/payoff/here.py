@@ -22,7 +22,7 @@ from specdec.settings import RunSettings
 PATIENCE = 5.0
 """The measurement ends after this many seconds without a request."""
 _TYPICAL = 290
-"""Approximate number of steps of a measurement."""
+"""A measurement has about this many steps, from which its progress is computed."""
 
 
 class Measurement:

@@ -40,9 +40,8 @@ _Times = Annotated[float, Field(ge=1, le=1000)]
 
 
 class Asked(Question):
-    """A set-up: a preset's name, and the values that replace those of the preset; see `payoff.changed`.
-
-    begins: whether to measure this server's pair if it was not measured yet.
+    """A question: the name of a set-up to start from, and the values that replace those of the set-up; see
+    `payoff.changed`. begins: whether to measure this server's pair if it was not measured yet.
     """
 
     preset: str

@@ -30,14 +30,14 @@ _CHECKPOINTS = 60
 
 
 class Pair(Question):
-    """The target's and the draft's probabilities of each token."""
+    """A question about one position: the probabilities p of the target and q of the draft for each token."""
 
     p: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
     q: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
 
 
 class Simulation(Pair):
-    """The probabilities and the seed of the races. Without a seed, one is drawn."""
+    """A request to simulate races: the probabilities p and q, and a seed. Without a seed, one is drawn."""
 
     seed: Annotated[int, Field(ge=0, lt=2**53)] | None = None
 

@@ -83,11 +83,12 @@ class State(Enum):
 
 
 class Job:
-    """Work of one owner. It continues until it ends or is closed, even if nobody reads its values.
+    """A piece of work for one owner, such as a run.
 
-    run: the run that the steps returned. batch: the batch in which the run is decoded. values: the rounds of
-    the run, or the values that the steps yielded, without None. result: the value that the steps returned.
-    error: why the job failed. key: the name of the measurement that the run needs, if any.
+    It continues until it ends or is closed, even if nobody reads its values. run: the run that the steps
+    returned. batch: the batch in which the run is decoded. values: the rounds of the run, or the values that
+    the steps yielded, without None. result: the value that the steps returned. error: why the job failed.
+    key: the name of the measurement that the run needs, if any.
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class Queue:
             return self._is_running
 
     def _cycle(self) -> None:
-        """Begin new runs. Then work for each address that has paid least."""
+        """Do one cycle of work: begin all new runs, then work for the addresses that have paid least."""
         turns = self._turns()
         new = [job for job in self._jobs if job.state is State.WAITING and job.begins_run]
         for job in [job for job in new if job.key is None or job.key in self._measured]:
@@ -285,8 +286,10 @@ class Queue:
             self._advance(job)
 
     def _next_step(self, address: str) -> Job | None:
-        """The next job of this address that has steps to do. The first job of each key measures for all
-        others."""
+        """The next job of this address that has steps to do.
+
+        Of several jobs that need the same measurement, the first one makes it for all.
+        """
         firsts: dict[Hashable, Job] = {}
         for job in self._jobs:
             if job.run is None and not job.closed:
@@ -441,7 +444,7 @@ def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
 
 
 def _rows(job: Job) -> int:
-    """Rows of the next step of this job, but at least the number that is counted for a run."""
+    """The number of rows for which this job pays in its next step."""
     assert job.run is not None, "a job in a batch has a run"
     assert job.batch is not None, "only jobs in a batch have rows"
     return max(_OF_RUN, job.batch.rows_ahead(job.run))

@@ -23,7 +23,7 @@ from specdec.decoding.run import Run
 LEAST, MOST = 3, 7
 """The smallest and the largest number of repeats if the server decodes no other run."""
 ENOUGH = 3.0
-"""After this many seconds a measurement ends as soon as it has the fewest repeats."""
+"""After this many seconds a measurement ends as soon as it has the smallest number of repeats."""
 LONGEST = 2.0
 """A run is timed several times. Each time after the first takes at most this many seconds: only the
 beginning of a longer run is repeated."""
@@ -42,10 +42,10 @@ class Repeats:
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):
-        """alone: returns whether no other run is being decoded. If there is another run, only one repeat is
-        made.
+        """alone: a function that returns whether no other run is being decoded.
 
-        longest: the most seconds of a repeat after the first one.
+        If there is one, only one repeat is made. longest: a repeat after the first one takes at most this
+        many seconds.
         """
         self.plain_rounds: list[Round] = []
         self.seconds: list[Seconds] = []
@@ -53,7 +53,7 @@ class Repeats:
         self._alone, self._longest = alone, longest
 
     def steps(self) -> Generator[Any, None, None]:
-        """Decode all repeats, one step per round."""
+        """Decode all repeats; each step is a round."""
         start, most = time.monotonic(), sys.maxsize
         while len(self.seconds) < MOST:
             begun = time.monotonic()
@@ -65,7 +65,9 @@ class Repeats:
                 most = max(BLOCK, int(len(self.plain_rounds) * self._longest / (now - begun)))
 
     def _repeat(self, most: int) -> Generator[Any, None, None]:
-        """Decode one repeat of the first `most` tokens."""
+        """Decode the first `most` tokens once more, with the run and with plain decoding, and store the
+        times.
+        """
         with ExitStack() as open_runs:
             decodings: dict[str, Run] = {}
             for name, begin in self._beginnings.items():
@@ -90,7 +92,9 @@ class Repeats:
 
 
 def decoding_seconds(round: Round) -> float:
-    """Seconds of drafting, evaluating and verifying. The time for the page's records is left out."""
+    """The seconds that a round took for drafting, evaluating and verifying, without the time for the
+    page's records.
+    """
     return round.seconds.draft + round.seconds.evaluate + round.seconds.verify
 
 

@@ -32,9 +32,8 @@ from specdec.pair import Pair
 DEFAULT = "qwen3-8b"
 """The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
 LEAST, MOST = 10, 20
-"""The fewest and the most seconds of GPU that a run requests if it needs no measurement of acceptance. The
-measurement adds `_TRIAL`.
-"""
+"""A run requests at least and at most so many seconds of GPU. If acceptance must be measured, `_TRIAL`
+seconds are added."""
 _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
 """Seconds for moving the models, for each token, and for a measurement of acceptance. They are safe guesses
 for 8 B parameters in bfloat16, not measured on ZeroGPU.

@@ -57,7 +57,9 @@ class Preset(NamedTuple):
 
 
 def presets() -> list[Preset]:
-    """The examples: the measured embedded pair, then invented vectors that each show one effect."""
+    """The examples: the acceptance of the embedded pair as measured, then invented rates that each show
+    one effect.
+    """
     invented = json.loads(Path(__file__).with_name("presets.json").read_text("utf-8"))
     return [*_measured(), *(_padded(**preset) for preset in invented)]
 
@@ -67,7 +69,7 @@ def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float =
 
 
 def _measured() -> list[Preset]:
-    """The embedded pair's exact mean acceptance by index."""
+    """The example with the measured acceptance by child index of the embedded pair."""
     acceptance = json.loads(_MEASURED.read_text())["acceptance"]
     vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
     positions = acceptance["by_index_positions"]

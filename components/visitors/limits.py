@@ -17,7 +17,7 @@ def _limit(default: int, what: str) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """All limits, whole numbers of at least 1. ValueError names one that is not."""
+    """The limits, each a whole number of at least 1. ValueError names one that is not."""
 
     prompt_characters: int = _limit(20_000, "characters of a prompt")
     prompt_tokens: int = _limit(2_000, "tokens of a prompt")

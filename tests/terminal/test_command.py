@@ -85,8 +85,8 @@ def test_every_setting_of_the_decoder_is_an_option_with_its_range(decoded):
     record = json.loads(decoded("--json", *given))["generation"]
     assert {name: record[name] for name in SETTINGS} == values
     usage = " ".join(command.parser().format_help().split())
-    assert "by default it is the target's temperature (0 to 100; unused with method ar," in usage
-    assert "--temperature TEMPERATURE 0 always takes the likeliest token (0 to 100; default: 1.0)" in usage
+    assert "is the target's temperature (0 to 100; unused with method ar, drafter copies)" in usage
+    assert "TEMPERATURE 0 always takes the likeliest token (0 to 100; default: 1.0)" in usage
     assert "the largest number of new tokens (1 or more; default: 100)" in usage
 
 
