@@ -1,5 +1,7 @@
-"""The views of results that go beyond the paper (`docs/theory.md`): each has a figure, a sentence and a
-table.
+"""The views of results that go beyond the paper (`docs/theory.md`).
+
+Each view has a figure, a sentence and a table. Pure functions make them from the stored summaries of
+`research.experiments.rounding`, `.limits`, `.lists` and `.ahead`.
 """
 
 from __future__ import annotations

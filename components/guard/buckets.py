@@ -21,8 +21,8 @@ ADDRESSES = 4096
 class Buckets:
     """A bucket of units for each key.
 
-    most: the units in a full bucket; rate: the units that a bucket gains per second. A bucket is stored as
-    the time at which it is no longer below zero.
+    most: the units in a full bucket; rate: the units that a bucket gains per second. Of each bucket only one
+    number is stored: the time at which it will no longer be below zero.
     """
 
     def __init__(self, most: float, rate: float):

@@ -91,10 +91,10 @@ View = tuple[str, str, Part]
 
 
 def places(places: Mapping[str, list[View]]) -> Part:
-    """The page's navigation and all its views: a row of buttons for the places, and a row of views for each
-    place with several views.
+    """The page's navigation and all its views.
 
-    The first view of the first place is open until a script has read the address.
+    There is a row of buttons for the places, and a row of views for each place with several views. The first
+    view of the first place is open until a script has read the address.
     """
     every = [view for views in places.values() for view in views]
     opened = [(title, [id for id, _, _ in views]) for title, views in places.items()]

@@ -99,10 +99,10 @@ def decoding_seconds(round: Round) -> float:
 
 
 def medians(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """The typical seconds of each call: its median over all repeats, scaled so that the sum is the median
-    time of the complete repeats.
+    """The typical seconds of each call.
 
-    A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
+    They are the medians over all repeats, scaled so that their sum is the median time of the complete
+    repeats. A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
     """
     least, most = (pick(map(len, repeats)) for pick in (min, max))
     each = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]

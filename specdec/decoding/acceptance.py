@@ -54,7 +54,7 @@ prompts."""
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
-    """Run a generator to its end and return its result."""
+    """Run a generator to its end, and return the value that it returns."""
     while True:
         try:
             next(steps)
@@ -89,7 +89,7 @@ def measured_as(method: Method) -> Method:
 
 
 def only_sequences(pair: ModelPair) -> bool:
-    """Whether one of the models can't score trees."""
+    """Whether the pair can draft sequences only, because one of its models can't score trees."""
     return "sequence" in (pair.target.capability, pair.drafting.capability)
 
 

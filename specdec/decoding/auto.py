@@ -44,28 +44,29 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 SIZES = (*range(9), 10, 12, 16, 20, 24, 32)
-"""Numbers of drafted tokens of the trees to choose from."""
+"""The trees to choose from have these numbers of drafted tokens."""
 QUEUE = 64
-"""Number of nodes from which these trees are cut. It is larger than the largest tree, so that shallow trees
-have wide levels."""
+"""The trees are cut from one tree with this many nodes. It is larger than the largest of them, so that
+shallow trees have wide levels."""
 _MOST_NODES = 64
-"""Most drafted tokens of all texts that are decoded together."""
+"""All texts that are decoded together get at most this many drafted tokens in a round."""
 _SHARE = 0.02
-"""The share of the time that choosing may take: trees are chosen again after 50 times the seconds of a
-choice."""
+"""The share of the time that choosing trees may take. So trees are chosen again after 50 times the seconds
+that a choice takes."""
 _ASSUMED = np.array([0.6, 0.15, 0.06, 0.03])
-"""Acceptance by child index that is assumed of a pair before anything is measured."""
+"""The acceptance by child index that is assumed for any pair before anything is measured."""
 SHORT = 0.001
-"""The seconds of a draft forward pass below which the draft does not stop by itself, because a decision would
-cost too much of them."""
+"""If a forward pass of the draft model takes fewer seconds than this, drafting is never stopped early,
+because the decision would take too large a part of that time."""
 _PLAIN = Topology([])
 _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""Weights in verified nodes: that of the assumption, and the largest one of earlier runs. After `_MEMORY`
-nodes of a run all counts are halved, because a text changes."""
+"""How much counts weigh, in numbers of verified nodes: the assumed acceptance has the first weight, and
+earlier runs have at most the second one. After `_MEMORY` nodes of a run all its counts are halved, because a
+text changes."""
 _RUNS = 8
-"""Most earlier runs of each method and sampling that are remembered."""
+"""For each method and sampling, the counts of at most this many earlier runs are stored."""
 _REMEMBERED = 64
-"""Most combinations of method and sampling whose runs are remembered."""
+"""Counts are stored for at most this many combinations of method and sampling."""
 _LOOK, _FIRST_PAUSE, _LONGEST_PAUSE = 3, 16, 256
 """While plain decoding is fastest, `_LOOK` rounds draft after each pause, to see whether it still is. The
 first pause has `_FIRST_PAUSE` rounds. Each further one is twice as long, up to `_LONGEST_PAUSE`."""
@@ -99,7 +100,7 @@ class Counts:
 
     @classmethod
     def assumed(cls) -> Counts:
-        """The counts that are assumed of any pair."""
+        """The counts that any pair is assumed to have before its first run."""
         before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
         return cls(_PRIOR * before, _PRIOR * _ASSUMED)
 
@@ -128,7 +129,7 @@ class Counts:
         self.accepted[: len(other.accepted)] += other.accepted
 
     def at_most(self, nodes: float) -> None:
-        """Limit the weight of the counts to this many verified nodes."""
+        """Scale the counts down if they count more than this many verified nodes."""
         if self.reached[0] > nodes:
             share = nodes / self.reached[0]
             self.reached, self.accepted = share * self.reached, share * self.accepted
@@ -163,7 +164,7 @@ class Learned:
         return known
 
     def of_new_run(self, settings: RunSettings, seed: int) -> Counts:
-        """Empty counts for a new run, which later runs will read."""
+        """Counts for a new run, at first empty. Later runs read them."""
         own = Counts.none()
         self.runs.setdefault(_kind(settings), deque(maxlen=_RUNS)).append((seed, own))
         for oldest in list(self.runs)[:-_REMEMBERED]:
@@ -182,7 +183,7 @@ def _kind(settings: RunSettings) -> tuple[str, float, float]:
 
 
 def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int = 1) -> Choice:
-    """The first tree of a run that is decoded together with `at_once` - 1 others."""
+    """The first tree of a run, if `at_once` runs are decoded together."""
     learned = learned_of(pair)
     if learned.times.needs_plain(at_once):
         return Choice(_PLAIN, ())
@@ -215,7 +216,10 @@ class _Own:
         self.look = max(self.look - 1, 0)
 
     def looked(self, best: Topology) -> Topology:
-        """The next tree, given the best one. While the best one is empty, a token is drafted now and then."""
+        """The tree for the next round. It is the best one.
+
+        But if that is empty, a token is drafted now and then, to see whether drafting has become worth it.
+        """
         if best.num_draft_tokens:
             self.pause = _FIRST_PAUSE
             return best
@@ -264,9 +268,10 @@ class AutoTrees:
         return result
 
     def _next(self, run: Run, best: Topology, texts: int, costs: RoundCost) -> Topology:
-        """The next tree of a run, given its best one. If the draft stops by itself, the tree goes deeper.
+        """The tree for the next round of a run, from its best tree.
 
-        texts: the number of runs that are decoded together.
+        If the draft model decides itself where to stop, the tree is made deeper. texts: the number of runs
+        that are decoded together.
         """
         own, stops = self._of(run), entry_of(run.settings.drafter).uses_model and not costs.most_repeated
         own.price = None
@@ -311,8 +316,10 @@ def _for_pair(pair: ModelPair, acceptance: np.ndarray) -> np.ndarray:
 
 
 def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
-    """Rows of a text in the target's forward pass on this tree, including the average number of tokens that
-    are read again."""
+    """The number of rows that a text needs in the target's forward pass on this tree.
+
+    It includes the average number of tokens that are read again.
+    """
     again = costs.most_repeated and tree.num_draft_tokens
     repeated = repeated_tokens(acceptance, tree, costs.most_repeated) if again else 0.0
     return 1 + tree.num_draft_tokens + repeated

@@ -40,7 +40,8 @@ LONE_PIECE = 256
 """The most prompt tokens that a step processes for a run that is alone. Another run that joins has to wait
 for at most one such piece."""
 PIECES = 128
-"""Most prompt tokens of all runs in one step. The rest waits, so that rounds are not delayed."""
+"""A step processes at most this many prompt tokens of all runs together. The rest waits, so that rounds are
+not delayed."""
 
 State = Literal["waiting", "running", "done", "failed"]
 """The states of a member. waiting: its prompt is not yet processed. running: its rounds are decoded. done:
@@ -52,8 +53,10 @@ class Batch:
 
     members: the runs that have not ended, with their states. rows: for each run in the last step, the number
     of rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None for the
-    pair's own, which "auto" reads. Models without a compiled forward pass answer one run after another: the
-    texts are the same, but a batch saves no time. Only one thread may use a batch at a time.
+    pair's own, which "auto" reads.
+
+    Models without a compiled forward pass answer one run after another: the texts are the same, but a batch saves
+    no time. Only one thread may use a batch at a time.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -163,7 +166,7 @@ class Member:
 
     @property
     def ahead(self) -> int:
-        """Number of prompt tokens that are still to be processed before the first round."""
+        """The number of prompt tokens that must still be processed before the first round."""
         waits = self.state == "waiting"
         return len(self.run.prompt_ids) - 1 - self.engine.target.length if waits else 0
 

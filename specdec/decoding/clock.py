@@ -27,7 +27,7 @@ class Clock:
         self._ends.append(time.perf_counter() if self._cuda is None else self._event())
 
     def lap(self) -> None:
-        """End the lap now."""
+        """End the present lap, and begin the next one."""
         self._ends.append(time.perf_counter())
 
     def seconds(self) -> list[float]:

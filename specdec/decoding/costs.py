@@ -1,4 +1,4 @@
-"""The cost of a round on this machine, from the times of rounds that were decoded."""
+"""Estimates what a round costs on this machine, from the times of rounds that were decoded."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _LEAST = 3
 """Times for a number of rows are used as soon as there are this many, because the first forward passes of a
 size are slow."""
 _ROW, _DRAFT = 0.03, 0.12
-"""Assumptions until times are known, as parts of a target forward pass over one row: the time of a further
-row, and the time of a draft forward pass. They are low, so that larger trees are tried and their true cost is
-measured.
-"""
+"""Two times that are assumed until they are measured, as parts of the time of a target's forward pass over
+one row: the time of a further row, and that of a draft model's forward pass. They are low, so that larger
+trees are tried and their true cost is measured."""
 _FAR = 32
-"""If times are known for one number of rows only, a time is assumed for this many further rows."""
+"""If times are known for a single number of rows, a time is assumed for a second number, which is larger by
+this."""
 
 
 class ForwardCost:
-    """Seconds of a cached forward pass over n tokens: measured at a few n, linear in between and beyond.
+    """The seconds of a forward pass over n tokens, with a cache of the text before: measured at a few n,
+    and interpolated linearly.
 
     They never fall as n grows. If a measured time falls, the machine was busy before, and the larger time
     counts.
@@ -55,7 +56,8 @@ class ForwardCost:
 
 
 class JointCost:
-    """Seconds of one forward over rows of several texts, linear between the measured numbers of texts.
+    """The seconds of one forward pass over rows of several texts, interpolated linearly between the
+    measured numbers of texts.
 
     by_texts: for each measured number of texts, the cost of a forward over n rows of each of them.
     """
@@ -179,7 +181,7 @@ class RoundTimes:
         return len(self._target.get((texts, 1), ())) >= _LEAST
 
     def costs(self, most_repeated: int = 0) -> RoundCost:
-        """The costs at present. most_repeated: as in `RoundCost`."""
+        """The costs that follow from the times so far. most_repeated: as in `RoundCost`."""
         compared = {key: seen for key, seen in self._target.items() if self._often(key[0])}
         target = _joint(compared or self._target, 1.0)
         draft = _joint(self._draft, _DRAFT * target.seconds(1, 1))

@@ -122,7 +122,7 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float 
 
 
 class _Raced:
-    """One position's race under P and, unless log_q is None, under Q: log p and log q are [vocabulary].
+    """The race of one position under P, and also under Q unless log_q is None. log_p, log_q: [vocabulary].
 
     under_p, under_q: the first arrivals, in order.
     """

@@ -1,7 +1,5 @@
-"""How much a draft with another tokenizer can propose: the target's probability of the tokens that both
-models have.
-
-The probability that a drafted token is accepted is at most this value, whatever the method and the tree.
+"""Measures how much of the target's probability belongs to tokens that a draft with another tokenizer also
+has. A drafted token is accepted with at most this probability, whatever the method and the tree.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 _TOKENS = 16
-"""Tokens of the text after each prompt at which the probability is measured."""
+"""After each prompt, the probability is measured at this many tokens of the text."""
 
 
 def measure_shared_mass(pair: ModelPair) -> float | None:

@@ -226,4 +226,4 @@ FAULTS = {
         Fault("no-threshold", "spectr", partial(spectr.verify, threshold=lambda *_: 1.0), siblings=True),
     )
 }
-"""All faults by name."""
+"""All faults, by the names under which they are requested."""

@@ -204,8 +204,10 @@ def _cells(
 
 
 def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tuple[int, float]]:
-    """The cells of a test. The rare outcomes join the smallest cell; beside a single cell they are a second
-    one."""
+    """The cells of a test, after the rare outcomes were added to the smallest cell.
+
+    If there is only one cell, they become a second one.
+    """
     if not rare[1]:
         return cells
     if len(cells) == 1:

@@ -10,7 +10,7 @@ from specdec.figures.looks import BOUND, axes, colour, line
 from specdec.methods import DRAFTING, METHODS
 
 MOST = 8
-"""The largest number of drafts for which the acceptance is given."""
+"""Acceptance is computed for 1 to this many drafts."""
 RULES = tuple(
     name
     for name in DRAFTING

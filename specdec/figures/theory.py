@@ -1,4 +1,4 @@
-"""Figures of acceptance and of trees as the theory predicts them: numbers -> plotly figure, for notebooks."""
+"""Makes plotly figures for notebooks: acceptance and trees as the theory predicts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specdec.theory.divergences import checked_pair
 
 Rates = list[float] | tuple[float, ...] | np.ndarray | Tensor
 MOST = 384
-"""Drafted tokens of the largest tree, as in the paper."""
+"""The largest tree of a figure has this many drafted tokens, as in the paper."""
 
 
 def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:

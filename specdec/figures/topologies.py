@@ -1,4 +1,4 @@
-"""The topologies with the names that settings, addresses and figures use for them."""
+"""The table of the topologies, with the names that settings, the page's address and figures use for them."""
 
 from __future__ import annotations
 

@@ -112,4 +112,4 @@ METHODS = {
 """All methods by the name that settings, traces and addresses give them."""
 
 DRAFTING = tuple(name for name, entry in METHODS.items() if entry.drafts)
-"""Names of the methods that draft."""
+"""The names of all methods except plain decoding, which drafts nothing."""

@@ -28,7 +28,8 @@ _LEAST_REST = 1e-3
 """The rest of Q is computed as a difference while it is at least this large. For a smaller rest, a difference
 would lose digits."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
-"""Logarithms of the smallest and the largest factor by which a float is multiplied."""
+"""The factors by which numbers are scaled stay within these limits, given as logarithms, so that a float can
+hold them."""
 _RUN = 64
 """The search for a token adds this many weights at once before it compares their sum. Computing all running
 sums would take longer."""
@@ -161,7 +162,10 @@ def _running(weights: Sequence[np.ndarray]) -> list[float]:
 
 
 def _token_at(weights: np.ndarray, limit: float) -> int:
-    """Index of the first running sum above `limit`. Blocks of `_RUN` weights are added up first."""
+    """The index of the first running sum of the weights that is above `limit`.
+
+    To find it, blocks of `_RUN` weights are added up first.
+    """
     whole = len(weights) // _RUN * _RUN
     sums = np.append(weights[:whole].reshape(-1, _RUN).sum(1), weights[whole:].sum()).cumsum()
     run = _first_beyond(sums, limit)

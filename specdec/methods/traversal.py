@@ -50,7 +50,9 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
-    """The loop of `verify`: it tests leaves first."""
+    """The loop of `verify`: it tests the first leaf, and after a rejection the next one, until a path is
+    accepted.
+    """
     topology, attempts = remaining.drafted.topology, list[Attempt]()
     while (leaf := remaining.first_leaf()).row:  # the root is accepted without a test
         *parent, child_index = topology.path(leaf.row)

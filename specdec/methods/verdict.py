@@ -1,4 +1,4 @@
-"""The input and the result of verification, and the loop that most rules share."""
+"""The input and the result of verification, and the loop that most methods share."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ class Verdict(NamedTuple):
 
 
 Verifier = Callable[[Drafted, Sequence[Tensor], PositionNoise], Verdict]
-"""Decides a round from the drafted tree, log p [vocabulary] for each row, and the round's noise."""
+"""A method's function: it decides a round from the drafted tree, log p [vocabulary] for each row, and the
+round's random numbers."""
 
 
 class Decision(NamedTuple):

@@ -22,7 +22,8 @@ ERROR = 0.02
 _STEPS = 9
 """The search for a break-even point halves its interval so many times."""
 _DEAREST = 4.0
-"""The most expensive draft step that is tried, in target calls."""
+"""The search for the dearest draft that still pays ends at this time of a draft step, as a multiple of a
+target call."""
 
 
 class Point(NamedTuple):

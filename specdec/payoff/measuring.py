@@ -26,8 +26,8 @@ _SEQUENCES = (Topology([]), sequence(1), sequence(4), sequence(8))
 """The trees whose rounds are timed: the first ones if both models can score trees, otherwise the second
 ones."""
 _ROUNDS, _TURNS = 8, 4
-"""Consecutive rounds on a tree, because the first rounds after a change of the tree are slow; and the number
-of turns."""
+"""In each turn a tree has so many consecutive rounds, because the first rounds after a change of the tree are
+slow; the second number is that of the turns."""
 _LENGTH = 64
 """The texts of the measurement have at most this many tokens."""
 _SEED = 0x7469_6D65

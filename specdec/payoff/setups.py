@@ -1,4 +1,4 @@
-"""Set-ups: everything that decides whether drafting pays, measured or given by hand.
+"""A set-up holds all values that decide whether drafting pays, measured or given by hand.
 
 Times have any unit, because only their ratios matter. Measured set-ups are in seconds.
 """
@@ -20,13 +20,13 @@ THOROUGH = 4
 """The command measures this many times as long as the page, because a command may take longer than a
 click."""
 MOST_DRAFTED = max(SIZES)
-"""Drafted tokens of the largest tree that is considered."""
+"""The largest tree that is considered has this many drafted tokens."""
 ROWS = (2, 4, 8, 16, 32, 64)
 """The numbers of rows for which a user gives the cost of a target call."""
 NOTHING = {1: Overhead(0.0, 0.0, 0.0, 0.0)}
 """An overhead of zero: no time outside the two models, for any number of texts."""
 _TYPICAL = 4
-"""Number of drafted tokens in a sequence, for which the time outside the two models is stated."""
+"""The time outside the two models is stated for a sequence of this many drafted tokens."""
 
 
 SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {

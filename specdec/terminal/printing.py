@@ -17,7 +17,8 @@ _COLOURS = {
     "residual": "\033[4;38;5;75m",
     "sampled": "",
 }
-"""Amber: the draft proposed the token. Blue: the target wrote it; underlined: it replaced a proposal."""
+"""The terminal's colours. Amber: the draft proposed the token. Blue: the target wrote it; underlined: it
+replaced a proposal."""
 _MARKS = {
     "accepted": ("", ""),
     "bonus": ("«", "»"),
@@ -54,8 +55,9 @@ def legend(tokens: Iterable[Token], colours: bool) -> str:
 
 
 def explained(record: Generation) -> str:
-    """The number of tokens that "auto" drafted in each round of a run, and the table of its last choice. The
-    chosen tree is marked."""
+    """A text about a run with "auto": how many tokens it drafted in each round, and the table of its last
+    choice, in which the chosen tree is marked.
+    """
     drafted = ", ".join(str(len(round.nodes)) for round in record.rounds)
     return f"drafted tokens of each round: {drafted}\n{_table(record.choice or ())}"
 

@@ -20,13 +20,13 @@ from specdec.theory.divergences import Distribution, as_tensor, entropy_of_rates
 from specdec.topology import Path, Topology
 
 PFR_CONSTANT = 4.0
-"""Most bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs (Li and El Gamal,
-2018)."""
+"""The Poisson functional representation needs at most this many bits more than D_KL + log(D_KL + 1) (Li and
+El Gamal, 2018)."""
 
 GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
-"""Most bits above D_KL + log(D_KL + 1) that greedy rejection sampling needs, 2.895: H <= D_CS + log(e + 1)
-(Goc and Flamich, "On channel simulation with causal rejection samplers", 2024) with their D_CS <= D_KL +
-log(D_KL + 1) + 1. Harsha et al. (2010) leave their constant O(1)."""
+"""Greedy rejection sampling needs at most this many bits more than D_KL + log(D_KL + 1), 2.895: H <= D_CS +
+log(e + 1) (Goc and Flamich, "On channel simulation with causal rejection samplers", 2024) with their D_CS <=
+D_KL + log(D_KL + 1) + 1. Harsha et al. (2010) leave their constant O(1)."""
 
 _GRID = 512
 _LARGEST_M = 1e300

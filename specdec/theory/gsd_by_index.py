@@ -33,7 +33,10 @@ def gsd_rates(
 
 
 class SortedPair:
-    """P and Q on Q's support, sorted by P/Q, with their running sums, and P's mass off that support."""
+    """P and Q on the tokens with Q > 0, sorted by P/Q, with their running sums.
+
+    It also holds the mass of P on all other tokens.
+    """
 
     def __init__(self, p: np.ndarray, q: np.ndarray):
         p, q, self.uncovered = p[q > 0], q[q > 0], float(p[q == 0].sum())

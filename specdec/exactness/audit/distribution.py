@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
-"""The outcome that stands for all outcomes too rare to be listed."""
+"""The key under which all outcomes that are too rare to be listed are added up."""
 _MOST_KNOWN = 1 << 24
 """The cache of computed distributions holds at most this many numbers. It saves time, because the same short
 texts occur again and again."""
@@ -88,7 +88,9 @@ class TargetDistribution:
         return "".join(map(stream.push, outcome)) + stream.flush()
 
     def by_text(self, distribution: dict[Outcome, float]) -> dict[Outcome, float]:
-        """The distribution of texts: several tokenisations of one text are one outcome."""
+        """The joint distribution with texts as outcomes: several ways to write a text in tokens count as
+        one outcome.
+        """
         texts: dict[Outcome, float] = defaultdict(float)
         for outcome, mass in distribution.items():
             texts[outcome if isinstance(outcome, str) else self.said(outcome)] += mass

@@ -1,4 +1,7 @@
-"""The engines that a user can audit: functions (prompt, seed, sampling) -> tokens or text."""
+"""The engines that a user can audit by name.
+
+Each engine is a function of a prompt, a seed and the sampling settings, and returns tokens or a text.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Engine(NamedTuple):
 
 
 def installed(*packages: str) -> Callable[[], dict[str, str]]:
-    """A function that returns the versions of these packages."""
+    """Makes a function that returns the versions of these packages."""
     return lambda: {package: _version(package) for package in packages}
 
 
@@ -56,7 +59,9 @@ def engines(url: str = "") -> dict[str, Engine]:
 
 
 def ours(pair: ModelPair, **options: Any) -> Sample:
-    """Samples by `specdec.generate` with these options, such as method, topology and drafter."""
+    """This project's decoder as an engine: `specdec.generate` with these options, such as method, topology
+    and drafter.
+    """
 
     def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         settings = named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}
@@ -69,10 +74,10 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 
 
 def tree_of(method: str) -> Topology:
-    """The tree with which a method of this project is audited: a sequence, or a batch if the method's
-    children are independent draws.
+    """The tree with which a method of this project is audited.
 
-    On a sequence, such methods decide like GSD; a batch shows the difference.
+    It is a sequence, or a batch if the method's children are independent draws. On a sequence such methods
+    decide as GSD does; a batch shows the difference.
     """
     return batch(4) if METHODS[method].independent else sequence(4)
 

@@ -14,7 +14,7 @@ from specdec.exactness.audit.run import Counting, named
 SECONDS = 60
 """Seconds that a server may take for one answer."""
 SAMPLERS = ("top_k", "top_p", "temperature")
-"""Options for llama.cpp that leave out its other samplers, which would change the distribution."""
+"""Options that switch off llama.cpp's further samplers, because these would change the distribution."""
 
 
 def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, **options: Any) -> Counting:

@@ -12,7 +12,7 @@ from specdec.commands import write_json
 from specdec.exactness.audit.evidence import POWER, Duplicates, Evidence
 
 BEYOND_DOUBT = 1e-9
-"""An engine is called wrong only if a p-value is below this in two independent runs."""
+"""An engine gets the verdict “wrong” only if a test's p-value is below this in two independent runs."""
 
 _UNCUT = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 

@@ -1,4 +1,4 @@
-"""Decodes of an engine, compared with the distribution of its model."""
+"""Runs an audit: it compares texts of an engine with the distribution of the engine's model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | str]
-"""sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p) returns new token ids, or their text.
-"""
+"""The function by which an engine is audited: sample(prompt_ids, seed, max_new_tokens, temperature, top_k,
+top_p) returns new token ids, or their text."""
 Said = tuple[int, ...] | str
-"""The result of one call of a `Sample`."""
+"""What a `Sample` returns: token ids or a text."""
 
 
 class Counting:
-    """A `Sample` with a counter. calls: the target's forwards so far, counted by `sample`."""
+    """A `Sample` that also counts. calls: the forward passes of the target so far, which `sample` adds up."""
 
     def __init__(self, sample: Sample):
         self.sample, self.calls = sample, 0
@@ -110,7 +110,10 @@ def audit(
 def _tokens_per_call(
     sample: Sample, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling
 ) -> float | None:
-    """New tokens per call of the target, over `REPEATED` texts of up to 32 tokens; None without a counter."""
+    """Measure the new tokens per call of the target, over `REPEATED` texts of up to 32 tokens.
+
+    None if the engine does not count its calls.
+    """
     before = getattr(sample, "calls", None)
     if before is None:
         return None
@@ -230,7 +233,9 @@ class _Plan:
         return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(known)
 
     def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
-        """Places [decodes, 1] of texts in the joint distribution."""
+        """For each text of an engine that returns texts, its place in the joint distribution: [decodes,
+        1].
+        """
         order = {outcome: i for i, outcome in enumerate(self.joint)}
         outcomes = np.array([order.get(self._outcome(text), -1) for text in said])
         distribution = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
