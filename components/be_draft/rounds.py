@@ -53,7 +53,8 @@ def played(
     seed: int,
     **options: Any,
 ) -> Round:
-    """Run one round of ERSD (Algorithm 5) after this text, with these continuations as the draft.
+    """Run one round of ERSD (Algorithm 5 of the paper) after this text, with these continuations as the
+    draft.
 
     text_ids: the tokens of the prompt and of the text so far. Without continuations the target writes one
     token alone. options: temperature, top_k, top_p and detail, as in `specdec.stream`, which raises

@@ -150,7 +150,7 @@ _LIMITS = {
     "without the target's noise": ("uncoupled", "dashdot"),
 }
 """The name in the legend and the line style of each bound. The renewal bound is only in the table, because it
-was nowhere tighter than Lemma 4.2."""
+was nowhere tighter than Lemma 4.2 of the paper."""
 
 
 def lists(summary: Summary) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Access:
         return Choice(title, places[0], places[1] if draft else None, device, dtype, shown, OWN)
 
     def _place(self, role: str, name: str) -> str:
-        """The path of the folder or GGUF file with this name below the root. If there is none, the name itself.
+        """The path of the folder or GGUF file with this name below the root; if there is none, the name.
 
         role: target or draft, for the message of an error.
         """

@@ -110,8 +110,7 @@ def grown(rates: Rates) -> Answer:
 
     order: rows [parent, child index] in the order in which the queue pops them; row 0 is the root. Null if R
     increases somewhere; `best_tree` then gives the tree of one k. tokens: expected tokens by topology, for
-    each k.
-    bounds: rows [k, Lemma 4.2, Theorem 4.1], null if infinite.
+    each k. bounds: rows [k, Lemma 4.2 of the paper, Theorem 4.1], null if infinite.
     """
     vector = optimal.checked_acceptance(rates.acceptance)
     algorithm = optimal.chosen_algorithm(vector, MOST)

@@ -59,8 +59,8 @@ class Round(NamedTuple):
 
 
 def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
-    """The first k nodes of one text's tree, in the order of Algorithm 3. acceptance: by child index; the
-    first value is above 0.
+    """The first k nodes of one text's tree, in the order of Algorithm 3 of the paper. acceptance: by child
+    index; the first value is above 0.
     """
     vector = np.trim_zeros(acceptance, "b")
     in_order = pooled(vector)

@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     drafter_invariant: whether a seed gives the same text with every drafter. noise: the class of its random
     numbers, `PositionNoise`, or `RoundNoise` for rules that decide on several positions at once. independent:
     whether children are independent draws. by_index: whether a child's acceptance depends on its index and
-    not on the rest of the tree (Equation 3), so that trees can be grown from acceptance by index.
+    not on the rest of the tree (Equation 3 of the paper), so that trees can be grown from these acceptances.
     """
 
     name: str

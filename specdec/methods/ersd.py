@@ -50,12 +50,16 @@ def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int]
 
 
 def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """Autoregressive decoding (Algorithm 5 without a tree): the winner of the root's race. A `Verifier`."""
+    """Autoregressive decoding (Algorithm 5 of the paper without a tree): the winner of the root's race.
+
+    A `Verifier`.
+    """
     return verify(drafted, log_p, noise)._replace(kind="sampled")
 
 
 def winners(races: Sequence[Race], log_p: Tensor) -> list[int]:
-    """The winner of each race (Section 3) under its row of log_p [n, vocabulary], in one transfer.
+    """The winner of each race (Section 3 of the paper) under its row of log_p [n, vocabulary], in one
+    transfer.
 
     ValueError if a row is NaN.
     """

@@ -28,7 +28,7 @@ def one_by_one(
     noise: Noise,
     residual: Callable[[Tensor, Tensor | None], Residual],
 ) -> Verdict:
-    """Test the children of each node one after the other, as in Algorithm 4.
+    """Test the children of each node one after the other, as in Algorithm 4 of the paper.
 
     residual: creates the state of P and Q at a node.
     """

@@ -61,7 +61,7 @@ class Residual:
         return p, math.exp(log_q - self.log_rest)
 
     def test(self, row: int, token_id: int, u: float) -> Attempt:
-        """The test of Algorithm 4: the token of this row is accepted when u < p / q."""
+        """The test of Algorithm 4 of the paper: the token of this row is accepted when u < p / q."""
         p, q = self.probabilities(token_id)
         return Attempt(row, u, p, q, u * q < p)
 
@@ -136,7 +136,9 @@ class Residual:
 
 
 def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[np.ndarray]:
-    """p / exp(log_scale) as a list of parts of the vocabulary, float64 [part] each (Algorithm 4)."""
+    """p / exp(log_scale) as a list of parts of the vocabulary, float64 [part] each (Algorithm 4 of the
+    paper).
+    """
     return list(_parts(log_p, log_scale))
 
 

@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
     """One acceptance test: the row's token is accepted if `u < ratio`.
 
     p, q: the probabilities of the token at the moment of the test. ratio: None stands for p / q, the ratio of
-    Algorithm 4.
+    Algorithm 4 of the paper.
     """
 
     row: int
@@ -59,7 +59,7 @@ class Attempt(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The result of verification: the y that Algorithms 4 and 5 return, and how they decided.
+    """The result of verification: the y that Algorithms 4 and 5 of the paper return, and how they decided.
 
     rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None if
     the text ended with an accepted token. kind: `bonus` (all tokens down to a leaf were accepted), otherwise
@@ -88,8 +88,8 @@ class Decision(NamedTuple):
 
 
 def descend(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
-    """The loop of Algorithms 4 and 5: go from the root to an accepted child, and on, until no child is
-    accepted.
+    """The loop of Algorithms 4 and 5 of the paper: go from the root to an accepted child, and on, until no
+    child is accepted.
 
     decide: makes the decision at a row. kind: the kind of the last token if it replaces rejected children.
     """

@@ -36,16 +36,16 @@ class Estimate(NamedTuple):
 
 
 def gsd_acceptance(p: Distribution, q: Distribution) -> Tensor:
-    """Probability that GSD accepts the first drafted token: 1 - D_TV[P, Q] (Section 3)."""
+    """Probability that GSD accepts the first drafted token: 1 - D_TV[P, Q] (Section 3 of the paper)."""
     return 1 - total_variation(p, q)
 
 
 def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     """Probability that ERSD accepts the first drafted token, exact: Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i).
 
-    This is the probability of Lemma 3.1. `harmonic_mean_similarity` and `ersd_total_variation_bound` bound it
-    from below, and `gsd_acceptance` bounds it from above. Computing it takes O(n log n): in the order of p/q,
-    the maximum is q_j/q_i before i and p_j/p_i from i on.
+    This is the probability of Lemma 3.1 of the paper. `harmonic_mean_similarity` and
+    `ersd_total_variation_bound` bound it from below, and `gsd_acceptance` bounds it from above. Computing it
+    takes O(n log n): in the order of p/q, the maximum is q_j/q_i before i and p_j/p_i from i on.
     """
     p, q = checked_pair(p, q)
     order = (p.log() - q.log()).nan_to_num(0.0).argsort(-1)
@@ -57,7 +57,7 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
 
 
 def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
-    """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, like D_HM of Lemma 3.1.
+    """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, like D_HM of Lemma 3.1 of the paper.
 
     Neither bound is always the tighter one. This one is tight at P = Q, where D_HM is 1/2.
     """
@@ -66,7 +66,7 @@ def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
 
 
 def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
-    """1 - 1 / (1 + q_i / p_i) [..., n] (Lemma B.1, the Poisson matching lemma).
+    """1 - 1 / (1 + q_i / p_i) [..., n] (Lemma B.1 of the paper, the Poisson matching lemma).
 
     An upper bound of the probability that the races under P and Q have different winners, given that i
     wins under Q. It is 1 where p_i is 0.
@@ -76,14 +76,16 @@ def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
 
 
 def gsd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
-    """R(0), ..., R(k - 1) of GSD (Equation 3), [..., k], from `estimate_gsd_acceptance_by_index`."""
+    """R(0), ..., R(k - 1) of GSD (Equation 3 of the paper), [..., k], from
+    `estimate_gsd_acceptance_by_index`.
+    """
     return estimate_gsd_acceptance_by_index(p, q, k).value
 
 
 def estimate_gsd_acceptance_by_index(
     p: Distribution, q: Distribution, k: int, *, samples: int = 4096, seed: int = 0
 ) -> Estimate:
-    """GSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
+    """GSD's acceptance by index, R of Equation 3 of the paper, with its standard error, both [..., k].
 
     It is exact, with error zero, if there are at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of
     up to k - 1 rejected tokens: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447.
@@ -94,14 +96,16 @@ def estimate_gsd_acceptance_by_index(
 
 
 def ersd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
-    """R(0), ..., R(k - 1) of ERSD (Equation 3), [..., k], from `estimate_ersd_acceptance_by_index`."""
+    """R(0), ..., R(k - 1) of ERSD (Equation 3 of the paper), [..., k], from
+    `estimate_ersd_acceptance_by_index`.
+    """
     return estimate_ersd_acceptance_by_index(p, q, k).value
 
 
 def estimate_ersd_acceptance_by_index(
     p: Distribution, q: Distribution, k: int, *, samples: int = 2048, seed: int = 0
 ) -> Estimate:
-    """ERSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
+    """ERSD's acceptance by index, R of Equation 3 of the paper, with its standard error, both [..., k].
 
     Up to `ersd_by_index.MAX_VOCABULARY` (512) tokens it is integrated, with error zero (below 1e-12). For
     more tokens R(0) has its closed form. Each other R(i) is a mean over `samples` simulated races under P:
@@ -112,7 +116,7 @@ def estimate_ersd_acceptance_by_index(
 
 
 def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
-    """R (Equation 3) of each pair of distributions in a batch, [..., k].
+    """R (Equation 3 of the paper) of each pair of distributions in a batch, [..., k].
 
     Pairs are simulated independently.
     """

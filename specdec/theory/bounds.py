@@ -34,7 +34,7 @@ Bits = TypeVar("Bits", float, Tensor)
 
 
 def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology) -> float:
-    """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 4.
+    """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 4 of the paper.
 
     acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
     index of n or more; or a callable path -> R(path). ValueError if a value is not a probability or their sum
@@ -46,7 +46,8 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
 def node_acceptance(
     acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
 ) -> list[float]:
-    """For each row, R(path) of Equation 3: the probability that its whole path is accepted; 1 at the root.
+    """For each row, R(path) of Equation 3 of the paper: the probability that its whole path is accepted; 1
+    at the root.
 
     Arguments as in `expected_tokens`.
     """
@@ -82,7 +83,8 @@ def _checked_rate(value: float, where: int | Path) -> float:
 
 
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more per round.
+    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1 of the paper): no tree of k drafted tokens yields more per
+    round.
 
     acceptance_by_index: R(i) [n], summing to at most 1. The probability that is missing from R counts as one
     more outcome. That can only lower the entropy, so the result is still an upper bound. It is infinite if
@@ -94,14 +96,17 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
 
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C): Theorem 4.1 with the exact number of leaves, tighter."""
+    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C of the paper): Theorem 4.1 with the exact number of leaves,
+    tighter.
+    """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
     return _ratio(math.log2(leaves), entropy_of_rates(rates))
 
 
 def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
-    """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2, "upper bound m").
+    """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2 of the paper, "upper bound
+    m").
 
     d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
     m: any integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound
@@ -120,12 +125,14 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
-    """The smallest m of Lemma 4.2 (`lemma_bound`): max(1, p_res / min_{i<d} R(i)), rounded up."""
+    """The smallest m of Lemma 4.2 of the paper (`lemma_bound`): max(1, p_res / min_{i<d} R(i)), rounded
+    up.
+    """
     return _smallest_m(*used_rates(acceptance_by_index, k))
 
 
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
-    """The m up to `most` for which the bound of Lemma 4.2 is smallest.
+    """The m up to `most` for which the bound of Lemma 4.2 of the paper is smallest.
 
     If the smallest valid m is larger than `most`, the result is that m. ValueError if `most` is below 1.
     """
@@ -140,8 +147,8 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
 def pfr_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 4 bits: upper bound of the Poisson functional representation's index entropy.
 
-    Equation 8. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is never larger,
-    so the bound holds for it too.
+    Equation 8 of the paper. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is
+    never larger, so the bound holds for it too.
     """
     return _entropy_bound(kl, PFR_CONSTANT)
 
@@ -149,7 +156,7 @@ def pfr_entropy_bound(kl: Bits) -> Bits:
 def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 2.895 bits: upper bound of the index entropy of greedy rejection sampling.
 
-    This is Equation 7 for every ε. `GREEDY_REJECTION_CONSTANT` replaces its O(1).
+    This is Equation 7 of the paper for every ε. `GREEDY_REJECTION_CONSTANT` replaces its O(1).
     """
     return _entropy_bound(kl, GREEDY_REJECTION_CONSTANT)
 

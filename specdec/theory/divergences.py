@@ -20,31 +20,33 @@ tokens is smaller."""
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
-    """D_TV[P, Q] = 1/2 Σ |p - q| (Section 3), between 0 and 1."""
+    """D_TV[P, Q] = 1/2 Σ |p - q| (Section 3 of the paper), between 0 and 1."""
     p, q = checked_pair(p, q)
     return (p - q).abs().sum(-1) / 2
 
 
 def harmonic_mean_similarity(p: Distribution, q: Distribution) -> Tensor:
-    """D_HM[P, Q] = Σ p q / (p + q) (Equation 2, Lemma 3.1): 1/2 at P = Q and never more."""
+    """D_HM[P, Q] = Σ p q / (p + q) (Equation 2 of the paper, Lemma 3.1): 1/2 at P = Q and never more."""
     p, q = checked_pair(p, q)
     return torch.where(p + q > 0, p * q / (p + q), 0).sum(-1)
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """D_KL[P || Q] = Σ p log(p / q) (of Equation 6) in bits; infinite where p has support that q lacks."""
+    """D_KL[P || Q] = Σ p log(p / q) (Equation 6 of the paper) in bits; infinite where p has support that q
+    lacks.
+    """
     p, q = checked_pair(p, q)
     return torch.where(p > 0, p * (p.log2() - q.log2()), 0).sum(-1).clamp_min(0)
 
 
 def entropy(p: Distribution) -> Tensor:
-    """H[P] = -Σ p log p (of Equation 5) in bits."""
+    """H[P] = -Σ p log p (Equation 5 of the paper) in bits."""
     p = checked_distribution("p", p)
     return -torch.where(p > 0, p * p.log2(), 0).sum(-1).clamp_max(0)
 
 
 def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
-    """H[R] in bits of acceptance rates by child index [n] (Theorem 4.1).
+    """H[R] in bits of acceptance rates by child index [n] (Theorem 4.1 of the paper).
 
     The probability that is missing from R counts as one more outcome, so the result is at most the entropy of
     all indices.
@@ -54,7 +56,7 @@ def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """Check P and Q of Section 3. Returns them as float64, normalised, in one shape.
+    """Check P and Q of Section 3 of the paper. Returns them as float64, normalised, in one shape.
 
     ValueError if one is not a distribution, or their sizes differ.
     """
@@ -68,7 +70,7 @@ def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:
-    """Check a distribution over the Ω of Section 1. Returns it as float64 [..., n], normalised.
+    """Check a distribution over the Ω of Section 1 of the paper. Returns it as float64 [..., n], normalised.
 
     A ValueError names the argument and says what is wrong.
     """
@@ -85,7 +87,9 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """An argument (Section 3) as a float64 tensor on its device; None if it does not hold real numbers."""
+    """An argument (Section 3 of the paper) as a float64 tensor on its device; None if it does not hold
+    real numbers.
+    """
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

@@ -43,14 +43,14 @@ def ersd_rates(
 
 
 def first_acceptance(p: np.ndarray, q: np.ndarray) -> float:
-    """R(0) = Σ_i p_i / (1 + Σ_j a_ij), P_accept of Lemma 3.1; q > 0, sorted by p/q."""
+    """R(0) = Σ_i p_i / (1 + Σ_j a_ij), P_accept of Lemma 3.1 of the paper; q > 0, sorted by p/q."""
     ratio = p / q
     overtaking = ratio * (np.cumsum(q) - q) - (np.cumsum(p) - p)
     return float((p / (1 + np.maximum(overtaking, 0))).sum())
 
 
 def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
-    """R (Equation 3) [k] by quadrature; q > 0, sorted by p/q.
+    """R (Equation 3 of the paper) [k] by quadrature; q > 0, sorted by p/q.
 
     R(0) is accurate to 1e-8 only; `first_acceptance` is exact.
     """
@@ -69,7 +69,9 @@ def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 def simulated_ersd(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard errors [k] of R (Equation 3) over winners and times of the race under P."""
+    """Means and standard errors [k] of R (Equation 3 of the paper) over winners and times of the race
+    under P.
+    """
     # winners outside q's support are never drafted, so they count as a rank beyond k
     covered = generator.random(samples) < p.sum()
     winners = generator.choice(len(p), samples, p=p / p.sum())
@@ -82,8 +84,8 @@ def rank_distribution(
 ) -> np.ndarray:
     """Probabilities [k, points] that the winner under P has rank 0, ..., k - 1 under Q, given its time.
 
-    The rank is ERSD's child index (Algorithm 5). winners, times: [points]. q > 0, sorted by p/q: only tokens
-    before the winner in this order can overtake it.
+    The rank is ERSD's child index (Algorithm 5 of the paper). winners, times: [points]. q > 0, sorted by p/q:
+    only tokens before the winner in this order can overtake it.
     """
     order = np.argsort(winners)
     reach, now = (p / q)[winners][order] * times[order], times[order]

@@ -54,7 +54,8 @@ class SortedPair:
 
 
 def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
-    """R [k] of Equation 3 by recursion over ordered lists of rejected tokens, one row for each list.
+    """R [k] of Equation 3 of the paper by recursion over ordered lists of rejected tokens, one row for
+    each list.
 
     reached: probability of the list, all of it rejected. remaining: the tokens that are not in it.
     """
@@ -82,7 +83,7 @@ def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
 def simulated_gsd(
     pair: SortedPair, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard errors [k] of R (Equation 3) over sampled lists of rejected tokens."""
+    """Means and standard errors [k] of R (Equation 3 of the paper) over sampled lists of rejected tokens."""
     level, mass_outside = np.zeros(samples), np.ones(samples)
     rejected = np.empty((samples, 0), dtype=np.int64)
     drops = np.zeros((k, samples))

@@ -13,7 +13,8 @@ from specdec.theory.divergences import Distribution, checked_pair
 
 
 def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Tensor:
-    """Child index that ERSD accepts (Algorithm 5), int64 [races]; n if the target's winner is not drafted.
+    """Child index that ERSD accepts (Algorithm 5 of the paper), int64 [races]; n if the target's winner is
+    not drafted.
 
     p, q: [n]. log_e: log-exponentials [races, n], shared by both races.
     """
@@ -25,7 +26,7 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
 
 
 def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, uniforms: Tensor) -> Tensor:
-    """Child index that GSD accepts (Algorithm 4), int64 [races]; n if all children are rejected.
+    """Child index that GSD accepts (Algorithm 4 of the paper), int64 [races]; n if all children are rejected.
 
     p, q: [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1) [races, n]
     for each child's test, independent of the race.
@@ -41,7 +42,7 @@ def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor
     """Index of the first drafted child that passes its test, int64 [races]; m if none does.
 
     p, q: [races, n], a position each. drafted: tokens [races, m] in order of arrival. uniforms: [races, m or
-    more]. The loop of Algorithm 4 at one node.
+    more]. The loop of Algorithm 4 of the paper at one node.
     """
     most, tiny = drafted.shape[-1], torch.finfo(q.dtype).tiny
     accepted = torch.full((len(drafted),), most)
