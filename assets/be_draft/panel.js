@@ -212,7 +212,8 @@ export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
   onModels(({ models }) => setText(element.querySelector(".pair-line"), pairLine(models)));
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
-  // A visitor who moves through the tabs by keyboard stays there; in a lesson the keys go through the lesson.
+  // The focus does not move to the game if the visitor moves through the page's views by keyboard, or during
+  // a lesson.
   const isOpen = () => Boolean(openTab()?.contains(element));
   const opened = () => {
     game.inSight(isOpen());

@@ -110,5 +110,5 @@ export function recall(name) {
   return typeof value?.room === "string" && typeof value?.token === "string" ? value : null;
 }
 
-// A code in groups, as people read it aloud.
+// A room's code in two groups of letters, as people read it aloud.
 export const spelled = (code) => `${code.slice(0, 4)} ${code.slice(4)}`;

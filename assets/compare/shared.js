@@ -32,7 +32,7 @@ export class Shared {
     for (const name of NAMES) this.inputs[name].value = values[name] ?? "";
   }
 
-  // The seed that was drawn because the field was empty.
+  // Shows the seed that the server drew because the field was empty.
   drawn(seed) {
     if (this.inputs.seed.value === "") this.inputs.seed.valueAsNumber = seed;
   }

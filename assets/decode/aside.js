@@ -35,7 +35,7 @@ export function figuresOf(run) {
 // The reason why a run gains less or more than the recorded one.
 export function reasonWords(own, other) {
   const [right, call] = [({ right }) => percent(right, 1), ({ call }) => call.toFixed(2)];
-  const why = `${right(own)} of the guesses are right (in the recording ${right(other)}), and a call of the small model takes ${call(own)} times as long as one of the large model (in the recording ${call(other)}).`;
+  const why = `${right(own)} of the guesses are right (recording: ${right(other)}), and a small model's call takes ${call(own)} times as long as a large one's (recording: ${call(other)}).`;
   if (own.times === null || other.times === null) return `Compared with the recording: ${why}`;
   const by = own.times - other.times;
   const less = Math.abs(by) < OF_LESS ? "As much as" : by < 0 ? "Less than" : "More than";

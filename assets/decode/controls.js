@@ -58,7 +58,7 @@ export function mountControls() {
     setFields({ seed: Math.floor(Math.random() * 2 ** 31) });
   });
 
-  // A setting on which the measured tree depends has changed.
+  // Removes the measured tree when a setting on which it depends changes.
   document.addEventListener("input", ({ target }) => {
     const field = /** @type {HTMLElement | null} */ (/** @type {Element} */ (target).closest("[data-form]"));
     const { form, name } = field?.dataset ?? {};

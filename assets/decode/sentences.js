@@ -1,4 +1,4 @@
-// Each decision and its reason in one sentence with its numbers.
+// Writes one sentence about each decision of a round, with its reason and its numbers.
 
 /** @import { Decision, Round, Step } from "../types.d.ts" */
 
@@ -92,7 +92,7 @@ export function sentence(round, decision, method) {
 }
 
 function draftSentence(round, method) {
-  const checked = raced(method) ? "The large model's race comes next." : "No guess is tested yet.";
+  const checked = raced(method) ? "The large model races next." : "No guess is tested yet.";
   return `${count(round.nodes.length, "token")} guessed: the small model's first arrivals. ${checked}`;
 }
 

@@ -215,7 +215,7 @@ function follow(models) {
 }
 let before = 2; // names of models
 
-// props.own: the choice of models by their names.
+// props.own: the entry of the menu of pairs with which a visitor names models.
 export function mountModels(element, { own }, server) {
   const watch = new Watch(server);
   const find = (selector) => element.querySelector(selector);

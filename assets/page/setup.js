@@ -96,7 +96,7 @@ export function onFields(listener) {
   heardOf.subscribe(listener);
   if (following) listener(null);
 }
-// The names among these that the address had when the page was opened.
+// Those of these names that the address contained when the page was opened.
 export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
 
 // Opens a view and sets values, as an address would: { tab, parts: { part: { key: text } } }.

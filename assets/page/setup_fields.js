@@ -121,7 +121,8 @@ export const wrong = (text, field) => (readNumber(text, field) === undefined ? `
  */
 export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address is not valid: give ${right}.`;
 
-// All fields of an object of texts: { values, messages }. A missing or invalid value is replaced by its default.
+// Reads the texts of all fields. Returns { values, messages }. A missing or invalid value is replaced by its
+// default, and an invalid one has a message.
 /**
  * @param {Record<string, string>} texts
  * @param {Record<string, any>} fields

@@ -77,7 +77,7 @@ function star(r) {
 
 const triangle = (r, way) => `M0 ${-way * 1.2 * r}L${1.2 * r} ${way * 0.9 * r}H${-1.2 * r}Z`;
 
-// Marks around (0, 0). Each state has its own shape.
+// The shapes of marks, as SVG paths around (0, 0). Each state has its own shape.
 export const SHAPES = {
   square: (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
   circle: (r) => `M${-r} 0A${r} ${r} 0 1 1 ${r} 0A${r} ${r} 0 1 1 ${-r} 0Z`,

@@ -51,7 +51,7 @@ test("the sentences of a round say what was guessed, checked, kept and replaced,
 test("a run's gain is compared with the recording's by its right guesses and the small model's call", () => {
   const other = { times: 2.5, right: 0.9, call: 0.25 };
   const why =
-    "50% of the guesses are right (in the recording 90%), and a call of the small model takes 0.30 times as long as one of the large model (in the recording 0.25).";
+    "50% of the guesses are right (recording: 90%), and a small model's call takes 0.30 times as long as a large one's (recording: 0.25).";
   assert.equal(
     reasonWords({ times: 1.3, right: 0.5, call: 0.3 }, other),
     `Less than the recording's 2.5 times: ${why}`,
