@@ -15,9 +15,10 @@ comparison: a small request from a class costs 5."""
 
 
 class Route(NamedTuple):
-    """A kind of request that the server answers. method: GET, which includes HEAD, or POST; path: a
-    pattern for the whole path. cost: units that a POST takes from its address. answers: an ASGI app that
-    answers in place of the page's app.
+    """A kind of request that the server answers.
+
+    method: GET, which includes HEAD, or POST; path: a pattern for the whole path. cost: units that a POST
+    takes from its address. answers: an ASGI app that answers in place of the page's app.
     """
 
     method: str

@@ -41,7 +41,9 @@ _Times = Annotated[float, Field(ge=1, le=1000)]
 
 class Asked(Question):
     """A question: the name of a set-up to start from, and the values that replace those of the set-up; see
-    `payoff.changed`. begins: whether to measure this server's pair if it was not measured yet.
+    `payoff.changed`.
+
+    begins: whether to measure this server's pair if it was not measured yet.
     """
 
     preset: str
