@@ -14,7 +14,6 @@ import specdec
 from components.decode import record_runs
 from components.page.settings import VisitorSettings
 from components.runs import feed, run, seats
-from research.experiments.sweep import Store
 from tests.conftest import answering, let_closed_runs_end
 
 SETTINGS = VisitorSettings(prompt="Once upon a time", max_new_tokens=24, seed=3)
@@ -134,19 +133,6 @@ def full_disk(most):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_an_experiment_on_a_full_disk_keeps_its_runs_and_goes_on_later(tmp_path):
-    store = Store(tmp_path / "results.jsonl")
-    header, runs = {"settings": {}, "pair": {}}, [{"run": number, "x": "y" * 300} for number in range(3)]
-    with store.continued(header):
-        store.append(runs[0])
-        with full_disk(500), pytest.raises(ValueError, match=r"\.jsonl could not be written: .* are kept"):
-            store.append(runs[1])
-    assert store.read() == (header, runs[:1])
-    with store.continued(header):
-        store.append(runs[2])
-    assert store.read() == (header, [runs[0], runs[2]])
 
 
 def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
