@@ -2,7 +2,6 @@
 changed."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -68,25 +67,6 @@ def test_a_second_start_takes_the_check_and_gives_the_same_model(folder, checks)
         assert getattr(second.target, name) == getattr(unremembered.target, name)
     texts = {specdec.generate(pair, "Once", **text).text for pair in (first, second, unremembered)}
     assert len(texts) == 1
-
-
-def test_several_first_starts_at_once_leave_one_whole_folder(folder, checks):
-    shutil.rmtree(folder_of_check(folder).parent)
-    with ThreadPoolExecutor(4) as pool:
-        models = [*pool.map(load, [folder] * 4)]
-    assert {model.arithmetic for model in models} == {load(folder).arithmetic}
-    checks.clear()
-    load(folder)
-    assert checks == []
-    assert {path.suffix for path in folder_of_check(folder).parent.iterdir()} == {"", ".lock"}
-
-
-def test_what_a_stopped_process_left_is_removed(folder, checks):
-    path = folder_of_check(folder)
-    left = path.rename(f"{path}left")
-    load(folder)
-    assert len(checks) == 1
-    assert not left.exists()
 
 
 def other_weights(folder, _):
@@ -180,13 +160,6 @@ def test_packed_weights_are_mapped_and_those_of_former_versions_are_removed(fold
     load(folder)
     after = folder_of_check(folder).name
     assert before != after
-
-
-def test_a_cache_that_others_could_write_is_not_used(folder, checks, caplog):
-    (folder_of_check(folder) / passed_checks.LOGITS).chmod(0o666)
-    load(folder)
-    assert len(checks) == 1
-    assert "Nothing is cached" in caplog.text
 
 
 def test_a_model_in_memory_is_always_checked(folder, checks):
