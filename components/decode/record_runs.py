@@ -3,9 +3,9 @@
 These are the recorded runs, Compare's recordings and the screenshots; it takes about a minute on a quiet
 CPU. Run it after a draft was trained again.
 
-Each entry of `WANTED` says what a recorded run must show, and has a function that scores how well a run shows
-it. Questions are decoded with several seeds, and the run with the highest score is written to
-`assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and the round to
+Each entry of `WANTED` says what a recorded run must show, and has a function of `moments` that scores how
+well a run shows it. Questions are decoded with several seeds, and the run with the highest score is written
+to `assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and the round to
 look at. Each recorded run is timed in turns with plain decoding, as the page times a visitor's run, and its
 file holds both times. `--again` keeps the prompt and the seed of each run that still shows what is wanted.
 """
@@ -25,9 +25,18 @@ from typing import Any
 
 import specdec
 from components.decode import controls, screenshots, traces
+from components.decode.moments import (
+    Moment,
+    early_rejection,
+    long_run,
+    parting,
+    telling,
+    undrafted,
+    wide_tree,
+)
 from components.runs import lazy, topologies
 from components.runs.timing import Repeats
-from specdec import Generation, Round, Topology
+from specdec import Generation, Topology
 from specdec.decoding.acceptance import Steps
 from specdec.trace import Timing
 
@@ -39,17 +48,6 @@ NAMES = {
 """For each pair, the short names of target and draft that its recorded runs contain."""
 MOST_BYTES = 1_000_000
 """A recorded run may have at most this many bytes, because the page must start to play it within a second."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The moment of a run that shows its subject best. round and step count from 0; a higher score means that
-    the moment shows it better.
-    """
-
-    round: int
-    step: int
-    score: float
 
 
 Finder = Callable[..., Moment | None]
@@ -89,96 +87,6 @@ class Wanted:
     def names(self) -> list[str]:
         """The names of the files to write, one for each method."""
         return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
-
-
-def telling(run: Generation) -> Moment | None:
-    """The moment of a round that has a tree of full size and yields as many tokens as possible.
-
-    Its last token must be a word that replaced another.
-    """
-    for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
-        last = round.tokens[-1]
-        if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):
-            return Moment(round.number, len(round.tokens) - 1, run.block_efficiency)
-    return None
-
-
-def long_run(run: Generation) -> Moment | None:
-    """The moment of a round in which the whole drafted sequence is accepted, in a run with high
-    acceptance.
-    """
-    for round in run.rounds:
-        if len(round.nodes) == len(run.paths) == round.num_accepted:
-            return Moment(round.number, round.num_accepted, run.block_efficiency)
-    return None
-
-
-def early_rejection(run: Generation) -> Moment | None:
-    """The moment of a round in which the first drafted token is rejected by a clear margin, so that all
-    tokens drafted after it are lost.
-    """
-    first = run.rounds[0].steps[0]
-    if first.kind != "residual" or len(first.trials) != 1:
-        return None
-    trial = first.trials[0]
-    return Moment(0, 0, trial.u - trial.p / trial.q + 0.3 * trial.q)
-
-
-def parting(gsd: Generation, ersd: Generation) -> Moment | None:
-    """The moment at which the two methods part: they draft the same tree after the same text, and only one of
-    them accepts a token. Later moments score higher.
-    """
-    for one, other in zip(gsd.rounds, ersd.rounds, strict=False):
-        if [token.id for token in one.tokens] == [token.id for token in other.tokens]:
-            continue
-        if drafted(one) != drafted(other) or len(one.nodes) < len(gsd.paths):
-            return None
-        pairs = zip(one.tokens, other.tokens, strict=False)
-        step = next((i for i, (a, b) in enumerate(pairs) if a.id != b.id), None)
-        if step is None or (one.steps[step].kind == "accepted") == (other.steps[step].kind == "accepted"):
-            return None
-        return Moment(one.number, step, one.number + step)
-    return None
-
-
-def drafted(round: Round) -> list[tuple[Any, int]]:
-    """The drafted tree of a round, in a form that can be compared: the paths and tokens of its nodes."""
-    return [(node.path, node.token_id) for node in round.nodes]
-
-
-def wide_tree(run: Generation) -> Moment | None:
-    """The moment at which a late alternative of a wide tree is accepted.
-
-    A higher child index scores higher; among equal ones, more accepted tokens do.
-    """
-    accepted = [
-        (max(node.path), round.num_accepted, round.number)
-        for round in run.rounds
-        for node in round.nodes
-        if node.status == "accepted" and len(round.nodes) == len(run.paths)
-    ]
-    index, depth, number = max(accepted, default=(0, 0, 0))
-    if index < 4 or depth < 2:
-        return None
-    path = next(n.path for n in run.rounds[number].nodes if n.status == "accepted" and max(n.path) == index)
-    return Moment(number, path.index(index), index + depth)
-
-
-def undrafted(run: Generation) -> Moment | None:
-    """The moment at which the target's winner is so late in the draft's race that no tree of this size would
-    have contained it.
-    """
-    moments = []
-    for round in run.rounds:
-        step = round.steps[-1]
-        winner = next(a for a in step.leading if a.token_id == step.token_id)
-        # a token of probability 0 never arrives
-        times = {a.token_id: math.inf if a.arrival_q is None else a.arrival_q for a in step.leading}
-        order = sum(time < times[winner.token_id] for time in times.values())
-        if step.kind == "correction" and step.path == () and order >= 8 and winner.p > 0.05:
-            score = winner.p / max(winner.q, 1e-4) / 100 + run.block_efficiency
-            moments.append(Moment(round.number, 0, score))
-    return max(moments, key=lambda moment: moment.score, default=None)
 
 
 def _wide(levels: tuple[int, ...]) -> Topology:

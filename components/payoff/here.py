@@ -11,7 +11,8 @@ import threading
 import time
 
 from components.runs import lazy
-from components.runs.queue import QUEUE, Job, Owner, Queue
+from components.runs.jobs import Job, Owner
+from components.runs.queue import QUEUE, Queue
 from components.visitors import addresses
 from specdec.decoding.acceptance import Steps
 from specdec.pair import ModelPair, Pair

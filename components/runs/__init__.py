@@ -2,6 +2,7 @@
 
 run          one run and its updates for the page
 seats        which runs have a seat at the model, and the line of those that wait
+jobs         one job: its steps, its state, and what its reader gets
 queue        all jobs of the model, which one thread advances in a fair order
 capacity     how many runs are decoded at once
 topologies   the trees that visitors can choose

@@ -11,7 +11,8 @@ import threading
 import time
 
 from components.runs import lazy
-from components.runs.queue import QUEUE, Owner, Queue
+from components.runs.jobs import Owner
+from components.runs.queue import QUEUE, Queue
 from components.runs.topologies import can_draft
 from specdec.decoding.acceptance import Steps
 from specdec.decoding.run import Run, stream

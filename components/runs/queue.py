@@ -1,9 +1,7 @@
-"""The queue of all work that the model does. One thread advances its jobs and treats visitors fairly.
+"""All work of the model: jobs (`jobs`) in one fair queue, which one thread advances.
 
-    submit ──▶ WAITING ──▶ RUNNING ──▶ DONE, FAILED or CANCELLED
-
-A job is a generator of small steps: a measurement, a check, or the beginning of a run. If it returns a `Run`,
-the job continues with the run's rounds, which are decoded in one batch with the other runs of its pair.
+If the steps of a job return a `Run`, the job continues with the run's rounds, which are decoded in one batch
+with the other runs of its pair.
 
 In each cycle the thread first begins the new runs. Then the visitors' addresses that have paid least get
 their share: the runs of each take part in one step of the batch, and its other jobs get the time of about
@@ -25,13 +23,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from components.runs import lazy
+from components.runs.jobs import Job, Owner, State
 from specdec.decoding.run import Run
 
 if TYPE_CHECKING:
@@ -58,128 +55,6 @@ _SECONDS = 1e-4
 _SHORTEST = 1e-3
 """A step that took less time counts as this many seconds. Work outside the batch is charged as rows, at the
 last step's seconds per row, and would cost too much after a very short step."""
-
-
-@dataclass(eq=False)
-class Owner:
-    """The owner of a job. address: the visitor's; visitors with the same address share seats and rounds.
-
-    A job without an address belongs to the server. worked: the seconds that the model has worked for the
-    owner.
-    """
-
-    address: str = ""
-    worked: float = 0.0
-
-
-class State(Enum):
-    """The states that a job passes through."""
-
-    WAITING = auto()
-    RUNNING = auto()
-    DONE = auto()
-    FAILED = auto()
-    CANCELLED = auto()
-
-
-class Job:
-    """A piece of work for one owner, such as a run.
-
-    It continues until it ends or is closed, even if nobody reads its values. run: the run that the steps
-    returned. batch: the batch in which the run is decoded. values: the rounds of the run, or the values that
-    the steps yielded, without None. result: the value that the steps returned. error: why the job failed.
-    key: the name of the measurement that the run needs, if any.
-    """
-
-    def __init__(
-        self,
-        owner: Owner,
-        steps: Generator[Any, None, Any],
-        begins_run: bool = False,
-        key: Hashable | None = None,
-    ):
-        self.owner, self.steps, self.begins_run, self.key = owner, steps, begins_run, key
-        self.state = State.WAITING
-        self.run: Run | None = None
-        self.batch: Batch | None = None
-        self.values: list[Any] = []
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.closed = False
-        self._begun, self._news, self._ended = (threading.Event() for _ in range(3))
-
-    @property
-    def address(self) -> str:
-        """The address of the owner."""
-        return self.owner.address
-
-    def beginning(self, every: float) -> Iterator[None]:
-        """Wait until the run has begun, and yield every `every` seconds meanwhile.
-
-        Raises the error if the run cannot begin.
-        """
-        while not self._begun.wait(every):
-            yield
-        if self.run is None and self.error is not None:
-            raise self.error
-
-    def batches(self, interval: float) -> Iterator[list[Any]]:
-        """Yield lists of new values. Each has at least one value and comes `interval` seconds after the
-        previous list.
-
-        The first list comes with the first value, the last one as soon as the job ends. An error of the job
-        is raised after the values before it.
-        """
-        due, sent, ended = time.monotonic(), 0, False
-        while not ended:
-            self._news.wait()
-            self._ended.wait(due - time.monotonic())
-            due = time.monotonic() + interval
-            self._news.clear()
-            if ended := self._ended.is_set():
-                self._news.set()  # the next reader must not wait
-            if values := self.values[sent:]:
-                sent += len(values)
-                yield values
-        if self.error is not None:
-            raise self.error
-
-    @property
-    def ended(self) -> bool:
-        """Whether the job is done, has failed or was cancelled."""
-        return self._ended.is_set()
-
-    def ends_within(self, seconds: float | None) -> bool:
-        """Whether the job has ended, now or within this many seconds. seconds: None waits for the end."""
-        return self._ended.wait(seconds)
-
-    def wait(self) -> Any:
-        """Wait for the end. Returns the result, or raises the error."""
-        self._ended.wait()
-        if self.error is not None:
-            raise self.error
-        return self.result
-
-    def close(self) -> None:
-        """Stop the job. The call does not wait for the step or round in progress."""
-        self.closed = True
-
-    def begin(self, run: Run) -> None:
-        """Store the job's run. From now on the job's values are the run's rounds."""
-        self.run = run
-        self._begun.set()
-
-    def add(self, value: Any) -> None:
-        """Store the next value for the readers of the job."""
-        self.values.append(value)
-        self._news.set()
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Mark the job as ended. error: the error if the job failed."""
-        self.error = error
-        self.state = State.FAILED if error else State.CANCELLED if self.closed else State.DONE
-        for event in (self._ended, self._news, self._begun):
-            event.set()
 
 
 class Queue:
@@ -410,37 +285,6 @@ class Queue:
         if charged:  # every run of the step may have failed before its forward
             self._seconds = max(seconds, _SHORTEST) / sum(charged.values())
         self._to_the_end(chosen)
-
-
-class Closed(Exception):  # noqa: N818 - a wish of the owner, not an error
-    """Raised inside the work of a job to end it after the job was closed."""
-
-
-def beside(work: Callable[[Callable[[Any], None]], Any]) -> Job:
-    """Run work of the server that has no small steps, such as loading a pair, as a job in a thread of its
-    own.
-
-    work: gets a function that adds a value to the job, and that raises `Closed` once the job is closed. The
-    returned value of `work` is the result of the job. RuntimeError if the system has no thread left.
-    """
-    job = Job(Owner(), (_ for _ in ()))
-
-    def report(value: Any) -> None:
-        if job.closed:
-            raise Closed
-        job.add(value)
-
-    def run() -> None:
-        job.state = State.RUNNING
-        try:
-            job.result = work(report)
-        except BaseException as error:
-            job.end(error)
-        else:
-            job.end()
-
-    threading.Thread(target=run, daemon=True).start()
-    return job
 
 
 def _rows(job: Job) -> int:

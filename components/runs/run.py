@@ -16,7 +16,7 @@ from typing import Any
 import specdec
 from components.page.settings import VisitorSettings
 from components.runs import feed, lazy, seats, topologies, zero_gpu
-from components.runs.queue import Job, beside
+from components.runs.jobs import Job, beside
 from components.runs.timing import Repeats
 from components.runs.zero_gpu import BorrowedJob, BorrowedRun
 from components.visitors import limits

@@ -26,7 +26,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.runs import capacity
-from components.runs.queue import QUEUE, Job, Owner, Queue
+from components.runs.jobs import Job, Owner
+from components.runs.queue import QUEUE, Queue
 from components.visitors import addresses, limits
 
 if TYPE_CHECKING:

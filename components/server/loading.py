@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.runs import capacity, feed, lazy, run
+from components.runs.jobs import Closed, Job, State, beside
 from components.runs.lazy import LazyPair
-from components.runs.queue import Closed, Job, State, beside
 from components.server import memory
 from specdec.pair import Pair
 

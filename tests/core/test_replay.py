@@ -5,7 +5,7 @@ from statistics import median
 import pytest
 
 import specdec
-from components.decode import record_runs, traces
+from components.decode import moments, record_runs, traces
 from components.page import assets
 from components.runs import timing
 from tests.conftest import ours, same_arithmetic
@@ -105,13 +105,13 @@ def test_gsd_and_ersd_are_recorded_on_the_same_prompt_seed_and_tree():
 
 def test_a_finder_says_no_where_there_is_nothing_to_see():
     calm = load("long-run")
-    assert record_runs.early_rejection(calm) is None
-    assert record_runs.undrafted(load("early-rejection")) is None
-    assert record_runs.long_run(load("nobody-drafted")) is None
+    assert moments.early_rejection(calm) is None
+    assert moments.undrafted(load("early-rejection")) is None
+    assert moments.long_run(load("nobody-drafted")) is None
 
 
 def test_what_is_recorded_is_what_the_index_points_at():
-    """Each run shows its subject, as the finder of `record_runs` describes it, at the moment of the index."""
+    """Each run shows its subject, as its function in `moments` describes it, at the moment of the index."""
     for wanted in record_runs.WANTED:
         found = wanted.find(*[load(name) for name in wanted.names()])
         for name in wanted.names():

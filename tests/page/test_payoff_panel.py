@@ -10,8 +10,9 @@ import pytest
 
 from components.page import serving
 from components.payoff import here, panel, presets
+from components.runs.jobs import Owner
 from components.runs.lazy import LazyPair, shared
-from components.runs.queue import QUEUE, Owner
+from components.runs.queue import QUEUE
 from specdec import ModelPair
 from specdec.payoff import Payoff, changed
 from tests.helpers.distributions import markov_pair

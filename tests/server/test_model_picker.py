@@ -22,8 +22,8 @@ import specdec
 from components.decode import models as models_panel
 from components.page.settings import VisitorSettings
 from components.runs import known_pairs, run
+from components.runs.jobs import Closed
 from components.runs.lazy import LazyPair, present, shared
-from components.runs.queue import Closed
 from components.server import access, options
 from components.server.access import FIXED, LISTED, OWN, Access
 from components.server.loading import Choice, Loading
