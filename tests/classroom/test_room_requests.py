@@ -11,7 +11,6 @@ import pytest
 import segno
 
 from components.classroom import panel
-from components.classroom.rooms import LENGTH
 from tests.stress.visitors import serving
 
 LIMITS = {"rooms": 12, "rooms-per-address": 3, "students-per-room": 6}
@@ -72,33 +71,6 @@ def told(answer, status):
 
 def now(ask, room, token, since=""):
     return ask("now", token=token, params={"room": room["room"], "since": since}).json()
-
-
-def test_a_class_from_its_first_step_to_its_end(visit):
-    lecturer, student = visit("127.0.0.3"), visit("127.0.0.4")
-    opened = lecturer("open", {}).json()
-    room, key = {"room": opened["room"]}, opened["key"]
-    small = f" {opened['room'][:3]} {opened['room'][3:]}".lower()
-    joined = student("join", {"room": small}).json()
-    token = joined["token"]
-    assert (len(joined["room"]), now(student, room, token)) == (LENGTH, {"version": 0})
-    assert now(lecturer, room, key)["here"] == 1
-    led = lecturer("step", room | {"lesson": "trees", "step": 1}, key).json()
-    assert (led["answered"], led["place"]) == (0, {"lesson": "trees", "step": 1, "shown": False})
-    seen = now(student, room, token)
-    assert (seen["mine"], "answer" in seen["question"]) == (None, False)
-    told(student("answer", room | ANSWER, token), 200)
-    assert now(lecturer, room, key)["answered"] == 1
-    assert "already" in told(student("answer", room | ANSWER, token), 409)
-    assert "the server was started again" in told(student("answer", room | ANSWER, key), 403)
-    assert "counts" not in now(student, room, token)
-    lecturer("step", room | {"lesson": "trees", "step": 1, "shown": True}, key)
-    seen = now(student, room, token)
-    assert (seen["mine"], seen["counts"], "answer" in seen["question"]) == (0, [[0, 1]], True)
-    assert lecturer("again", room, key).json()["answered"] == 0
-    assert lecturer("clear", room, key).json()["here"] == 0
-    told(lecturer("close", room, key), 200)
-    assert "not in this room any more" in told(student("now", token=token, params=room), 404)
 
 
 def statuses(address, number, method, name, **request):
