@@ -8,7 +8,8 @@ occupies nothing on the server.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from markupsafe import Markup
@@ -104,12 +105,12 @@ def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
     return [state, cancel, about]
 
 
-def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
+def loads(loading: Loading, access: Access) -> frame.Stream:
     """Makes the endpoint with which a visitor loads a pair."""
 
-    def load_pair(
+    async def load_pair(
         pair: str, target: str = "", draft: str = "", dtype: str = "auto", device: str = "auto", key: str = ""
-    ) -> Iterator[str]:
+    ) -> AsyncIterator[str]:
         """Load a pair for everybody on this server. Yields the state as JSON texts, or an `error`.
 
         pair: a name of the page's list, or "own" with target and draft. A client that leaves cancels the
@@ -117,7 +118,10 @@ def loads(loading: Loading, access: Access) -> Callable[..., Iterator[str]]:
         """
         try:
             access.check(key)
-            yield from map(json.dumps, loading.updates(access.choice(pair, target, draft, dtype, device)))
+            choice = access.choice(pair, target, draft, dtype, device)
+            async with aclosing(loading.updates(choice)) as updates:
+                async for state in updates:
+                    yield json.dumps(state)
         except Exception as error:
             yield json.dumps({"error": error_message(error)})
 

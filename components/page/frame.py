@@ -9,7 +9,7 @@ insert it as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from markupsafe import Markup
 PAPER = "https://arxiv.org/abs/2504.15475"
 PAPER_TITLE = "Speculative Decoding via Exponential Races"
 
-Stream = Callable[..., Iterator[str]]
+Stream = Callable[..., Iterator[str] | AsyncIterator[str]]
 """A generator function that yields updates (JSON texts). Gradio calls it for a visitor with named arguments,
-and closes the generator when the visitor leaves."""
+and closes the generator when the visitor leaves. A function that is not `async` occupies a thread, also
+while it waits."""
 
 
 @dataclass(frozen=True)

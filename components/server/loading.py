@@ -10,9 +10,10 @@ load is cancelled.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -72,13 +73,13 @@ class Loading:
             self._choice, self._began = choice, time.monotonic()
             return self._job
 
-    def updates(self, choice: Choice) -> Generator[dict[str, Any]]:
+    async def updates(self, choice: Choice) -> AsyncGenerator[dict[str, Any]]:
         """Load this pair for a visitor. Yields the state now and then, until the load ends. Closing the
         generator cancels the load."""
         with closing(self.begin(choice)) as job:
             while not job.ended:
                 yield self.state()
-                job.ends_within(EVERY)
+                await asyncio.sleep(EVERY)
         yield self.state()
 
     def cancel(self) -> None:

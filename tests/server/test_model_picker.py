@@ -102,7 +102,21 @@ def state_of(page):
 def load(page, target, draft, **more):
     """The updates for a visitor who loads own models."""
     wanted = {"pair": OWN, "target": target, "draft": draft, "dtype": "float32", "device": "cpu"}
-    return map(json.loads, page.streams["load_pair"](**(wanted | more)))
+    return listened(page.streams["load_pair"](**(wanted | more)))
+
+
+def listened(updates):
+    """The states of a load, as its visitor receives them. Closing the generator is leaving the page."""
+
+    async def received():
+        return await anext(updates, "null")
+
+    with asyncio.Runner() as runner:
+        try:
+            while (state := json.loads(runner.run(received()))) is not None:
+                yield state
+        finally:
+            runner.run(updates.aclose())
 
 
 def test_a_pair_is_loaded_through_the_page_and_decodes_exactly(root, embedded):
@@ -419,8 +433,8 @@ def test_a_load_is_cancelled_by_whoever_has_the_key_and_by_no_stranger(public):
 
 
 def test_a_load_ends_when_its_visitor_leaves(public):
-    updates = public.streams["load_pair"](OWN, *WANTED, key="open-sesame")
-    assert json.loads(next(updates))["status"] == "loading"
+    updates = load(public, *WANTED, key="open-sesame")
+    assert next(updates)["status"] == "loading"
     assert state_of(public)["status"] == "loading"
     updates.close()
     assert watched(public)[-1]["status"] == "cancelled"
