@@ -1,4 +1,4 @@
-"""A class below a path prefix, behind a proxy that passes on only complete answers, in the frame of a
+"""The page below a path prefix, behind nginx as `docs/serving.md` sets it up; a class there in the frame of a
 Space."""
 
 import os
@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE, SLOW, generate, go, to, viewport
 from tests.helpers.nginx import NGINX, nginx
-from tests.helpers.proxy import proxied
 from tests.stress.visitors import serving
 
 PREFIX = "/talks/decoding"
@@ -22,21 +21,16 @@ OF_THIS_MACHINE = "--disable-features=LocalNetworkAccessChecks,LocalNetworkAcces
 
 
 @pytest.fixture(scope="module")
-def inner():
-    """The address of a server that knows its prefix and runs as on a Space."""
+def below():
+    """The address behind nginx of a server that knows its prefix and runs as on a Space."""
+    if NGINX is None and "CI" not in os.environ:
+        pytest.skip("nginx is missing: sh tests/install_proxies.sh")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GRADIO_ROOT_PATH", PREFIX)
         # otherwise no other page may show it in a frame
         environment.setenv("SPACE_ID", SPACE.partition("/spaces/")[2])
-        with serving("--proxy", "127.0.0.1") as (address, _):
-            yield address
-
-
-@pytest.fixture(scope="module")
-def below(inner):
-    """The address behind a proxy that passes on only complete answers."""
-    with proxied(inner, PREFIX) as outside:
-        yield outside
+        with serving("--proxy", "127.0.0.1") as (address, _), nginx(address, PREFIX) as outside:
+            yield outside
 
 
 @pytest.fixture
@@ -52,20 +46,17 @@ def visitor(chromium, size):
     return context.new_page()
 
 
-@pytest.mark.skipif(NGINX is None and "CI" not in os.environ, reason="nginx is missing")
-def test_below_a_path_of_nginx_the_page_asks_only_there_and_decodes(someone, inner):
-    with nginx(inner, PREFIX) as outside:
-        page, asked = someone("about:blank"), []
-        page.on("request", lambda request: asked.append(request.url))
-        go(page, f"{outside}/?length=8&baseline=0&topology=simple")
-        generate(page)
-        assert page.evaluate("specdec.store.state.rounds.length") > 0
-        to(page, "Understand", "Race lab")
-        expect(page.locator("#race_lab .verdict").first).to_contain_text("arrives first")
-        page.goto("about:blank")  # before nginx ends
+def test_below_a_path_the_page_asks_only_there_and_decodes(someone, below):
+    page, asked = someone("about:blank"), []
+    page.on("request", lambda request: asked.append(request.url))
+    go(page, f"{below}/?length=8&baseline=0&topology=simple")
+    generate(page)
+    assert page.evaluate("specdec.store.state.rounds.length") > 0
+    to(page, "Understand", "Race lab")
+    expect(page.locator("#race_lab .verdict").first).to_contain_text("arrives first")
     asked = [address for address in asked if not address.startswith(("data:", "blob:", "about:"))]
     assert len(asked) > 5
-    assert [address for address in asked if not address.startswith(f"{outside}/")] == []
+    assert [address for address in asked if not address.startswith(f"{below}/")] == []
 
 
 def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, below):
