@@ -149,8 +149,7 @@ class RunSettings(NamedTuple):
     @property
     def draft_sampling(self) -> Sampling:
         """The sampling settings of the draft model: those of the target, except for the draft temperature if
-        it is given.
-        """
+        it is given."""
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)

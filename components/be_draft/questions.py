@@ -33,8 +33,7 @@ _Token = Annotated[int, Field(ge=0)]
 
 class Story(Question):
     """The part of a question that says which story it is about: the opening, the seed and the target's
-    temperature.
-    """
+    temperature."""
 
     prompt: Annotated[str, Field(max_length=MOST_OPENING)]
     seed: Annotated[int, Field(ge=0, lt=2**53)]
@@ -43,8 +42,7 @@ class Story(Question):
 
 class Guess(Story):
     """A question about a guess. written: the story's tokens after the opening; typed: the words that the
-    visitor typed next.
-    """
+    visitor typed next."""
 
     written: Annotated[list[_Token], Field(max_length=MOST_WRITTEN)]
     typed: Annotated[str, Field(max_length=MOST_TYPED)]

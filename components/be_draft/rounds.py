@@ -69,8 +69,7 @@ def played(
 
 class Kept(NamedTuple):
     """How well one drafter did in one round: the number of tokens that it drafted, how many of them were
-    accepted, and the seconds that drafting took.
-    """
+    accepted, and the seconds that drafting took."""
 
     drafted: int
     accepted: int

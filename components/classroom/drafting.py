@@ -61,8 +61,7 @@ class Checked:
 @dataclass
 class Drafting:
     """A text that a class drafts, round by round. number: the number of the current round; result: the result
-    of this round, or None while students still send proposals.
-    """
+    of this round, or None while students still send proposals."""
 
     prompt: str
     text_ids: list[int]

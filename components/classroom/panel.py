@@ -1,6 +1,5 @@
 """The parts of the page for a lecturer, who opens a room beside the lessons and sees it above every view, and
-the page for students.
-"""
+the page for students."""
 
 from __future__ import annotations
 

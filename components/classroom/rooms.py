@@ -59,8 +59,7 @@ class Place(NamedTuple):
 
 class Room:
     """The room of one class. version: the number of changes that students see; heard: the number of all
-    changes, which the lecturer sees.
-    """
+    changes, which the lecturer sees."""
 
     def __init__(self, code: str, address: str, clock: Callable[[], float]):
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
@@ -113,8 +112,7 @@ class Room:
 
     def _answered(self) -> list[dict[str, Any]]:
         """All records of what students sent: for each question its answers by student, and the current
-        round's proposals by student.
-        """
+        round's proposals by student."""
         return [*self._answers.values(), *([self.drafting.proposed] if self.drafting else [])]
 
     def leads(self, token: str) -> bool:
@@ -207,9 +205,8 @@ class Room:
         self.changed()
 
     def changed(self, for_students: bool = True) -> None:
-        """Count a change of the room, and wake all requests that wait for one. for_students: whether
-        students see the change too.
-        """
+        """Count a change of the room, and wake all requests that wait for one. for_students: whether students
+        see the change too."""
         self.quiet_since = self._clock()
         self.heard += 1
         self._to_lecturer.set()
@@ -221,8 +218,7 @@ class Room:
 
     async def news(self, leads: bool, seconds: float) -> None:
         """Wait until the room has changed for the lecturer or for the students, but at most this many
-        seconds.
-        """
+        seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await (self._to_lecturer if leads else self._to_students).wait()

@@ -222,8 +222,7 @@ def _drafting(room: Room) -> drafting.Drafting:
 
 def _code(text: str) -> str:
     """Converts a code as people type it, in lower case and with spaces or hyphens, to the form that rooms
-    use.
-    """
+    use."""
     return "".join(c for c in text.upper() if c.isalnum())
 
 

@@ -1,6 +1,5 @@
 """Computes with which probabilities a codec sends each index, for proposals drawn with and without
-replacement.
-"""
+replacement."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ def main() -> None:
 
 def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
     """Record one sentence: the messages that the codec sends, and for each position the texts, p and q of the
-    tokens.
-    """
+    tokens."""
     ids, positions = pair.encode(prompt), []
     sent: list[int] = []
     while len(sent) < MOST_TOKENS:

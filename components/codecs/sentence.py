@@ -32,8 +32,7 @@ def recorded() -> dict[str, Any]:
 
 class Sentence(Question):
     """A question: send the recorded sentence with this number. seed: the seed of the shared randomness; None
-    takes the recorded one.
-    """
+    takes the recorded one."""
 
     sentence: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
@@ -76,8 +75,7 @@ def _token(
     method: channel.Method,
 ) -> View:
     """Send one token: Alice's index, the bits of its code, and the token that Bob decodes from q and the seed
-    alone.
-    """
+    alone."""
     decode, index = channel.DECODERS[method], message.index
     received = decode(index, at["q"], seed, n)
     assert received == message.token_id, "Bob decodes Alice's token"

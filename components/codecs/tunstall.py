@@ -21,8 +21,7 @@ MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
 
 class Word(Question):
     """A question: the weights of the source's letters a, b, ..., the number k of inner nodes of its code's
-    tree, and the word to encode.
-    """
+    tree, and the word to encode."""
 
     weights: Annotated[list[Weight], Field(min_length=2, max_length=MOST_SYMBOLS)]
     k: Annotated[int, Field(ge=0, le=MOST_K)]

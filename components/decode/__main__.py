@@ -1,6 +1,5 @@
 """`python -m components.decode` serves this view alone, and `python -m components.decode tree race` only the
-named panels, with a short run.
-"""
+named panels, with a short run."""
 
 import sys
 

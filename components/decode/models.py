@@ -64,8 +64,7 @@ def panel(pair: LazyPair, access: Access, loading: Loading | None = None) -> fra
 
 def settings(pair: LazyPair) -> frame.Part:
     """The parts of the drawer of settings that concern the models: the box for the chat template, and a link
-    to this panel.
-    """
+    to this panel."""
     shown = {} if pair.chats else {"shown": False}
     chat = _form.flag("chat", True, "Use the chat template", info=_CHAT_INFO, **shown)
     return chat + frame.Part(_LINK)
@@ -86,8 +85,7 @@ class Named(Question):
 
 def functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
     """The server functions of the panel: one returns the state of the loading, one cancels it, and one
-    describes a pair.
-    """
+    describes a pair."""
 
     async def state(_: Any = None) -> Answer:
         """The state of the load; see `Loading.state`."""
@@ -189,8 +187,7 @@ def _facts(name: str, device: str) -> str:
 
 def _memory(needs: dict[str, int], device: str) -> str:
     """A sentence about how much memory a pair needs and how much is free. needs: numbers of bytes; the keys
-    are the words that follow each number.
-    """
+    are the words that follow each number."""
     from specdec.models import free_memory, memory
 
     words = " or ".join(f"{memory.gigabytes(bytes)}{after}" for after, bytes in needs.items())

@@ -12,8 +12,7 @@ from specdec import Generation, Round
 @dataclass(frozen=True)
 class Moment:
     """The moment of a run that shows its subject best. round and step count from 0; a higher score means that
-    the moment shows it better.
-    """
+    the moment shows it better."""
 
     round: int
     step: int
@@ -34,8 +33,7 @@ def telling(run: Generation) -> Moment | None:
 
 def long_run(run: Generation) -> Moment | None:
     """The moment of a round in which the whole drafted sequence is accepted, in a run with high
-    acceptance.
-    """
+    acceptance."""
     for round in run.rounds:
         if len(round.nodes) == len(run.paths) == round.num_accepted:
             return Moment(round.number, round.num_accepted, run.block_efficiency)
@@ -44,8 +42,7 @@ def long_run(run: Generation) -> Moment | None:
 
 def early_rejection(run: Generation) -> Moment | None:
     """The moment of a round in which the first drafted token is rejected by a clear margin, so that all
-    tokens drafted after it are lost.
-    """
+    tokens drafted after it are lost."""
     first = run.rounds[0].steps[0]
     if first.kind != "residual" or len(first.trials) != 1:
         return None
@@ -55,8 +52,7 @@ def early_rejection(run: Generation) -> Moment | None:
 
 def parting(gsd: Generation, ersd: Generation) -> Moment | None:
     """The moment at which the two methods part: they draft the same tree after the same text, and only one of
-    them accepts a token. Later moments score higher.
-    """
+    them accepts a token. Later moments score higher."""
     for one, other in zip(gsd.rounds, ersd.rounds, strict=False):
         if [token.id for token in one.tokens] == [token.id for token in other.tokens]:
             continue
@@ -95,8 +91,7 @@ def wide_tree(run: Generation) -> Moment | None:
 
 def undrafted(run: Generation) -> Moment | None:
     """The moment at which the target's winner is so late in the draft's race that no tree of this size would
-    have contained it.
-    """
+    have contained it."""
     moments = []
     for round in run.rounds:
         step = round.steps[-1]

@@ -34,8 +34,7 @@ def _place(name: str) -> str:
 
 def rounding(summary: Summary) -> dict[str, Any]:
     """The view of how often rounding changes a token: in one race, in greedy decoding, and an upper bound for
-    the race.
-    """
+    the race."""
     fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
     points = [
         row | {field: {end: value and 100 * value for end, value in row[field].items()} for field in fields}
@@ -97,8 +96,7 @@ def rounding(summary: Summary) -> dict[str, Any]:
 
 def limits(summary: Summary) -> dict[str, Any]:
     """The view of tokens per target call against k: those that ERSD reached on the optimal tree, and several
-    upper bounds.
-    """
+    upper bounds."""
     points = [{"pair": pair} | row for pair, own in summary["pairs"].items() for row in own["points"]]
     figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
     for pair, rows in _by_pair(points).items():
@@ -155,8 +153,7 @@ was nowhere tighter than Lemma 4.2 of the paper."""
 
 def lists(summary: Summary) -> dict[str, Any]:
     """The view of acceptance with n drafts: the first arrivals of one race, the winners of n races, and the
-    optimum.
-    """
+    optimum."""
     figure = axes("drafts of one position", "probability of acceptance", 400)
     for pair, rows in _by_pair(summary["points"]).items():
         hue, mark = _PAIRS[pair]
@@ -200,8 +197,7 @@ def lists(summary: Summary) -> dict[str, Any]:
 
 def ahead(summary: Summary) -> dict[str, Any]:
     """The view of drafting ahead: how often the right continuation was prepared, and the largest gain that
-    this allows.
-    """
+    this allows."""
     figure = axes("prepared continuations m", "the right one is among them", 400, xaxis_type="log")
     parts = []
     for pair, values in summary["pairs"].items():

@@ -16,8 +16,7 @@ SHIPPED = RESULTS / "experiments.summary.json"
 
 def views(shown: Mapping[str, Callable[[Any], dict[str, Any]]]) -> list[dict[str, Any]]:
     """The views of results that are stored in the repository. shown: for each result file, by name, the
-    function that makes its view.
-    """
+    function that makes its view."""
     return [view(json.loads((RESULTS / f"{name}.json").read_text())) for name, view in shown.items()]
 
 

@@ -23,8 +23,7 @@ Summary = Mapping[str, Any]
 
 def tokens(summary: Summary, method: str) -> dict[str, Any]:
     """The view of tokens per target call of every strategy: as measured, as predicted, and the optimal tree's
-    upper bounds.
-    """
+    upper bounds."""
     figure = axes("drafted tokens k", "tokens per target call", xaxis_type="log")
     rows = [row | {"at": row["k"], "where": str(row["k"])} for row in summary["points"]]
     points = _add_strategies(figure, rows, method)
@@ -104,8 +103,7 @@ def increments(summary: Summary, method: str) -> dict[str, Any]:
 
 def acceptance(summary: Summary) -> dict[str, Any]:
     """The view of acceptance: the probability that the child with each index is accepted, for each method,
-    and its entropy.
-    """
+    and its entropy."""
     figure = axes("child index", "probability of acceptance", yaxis_type="log")
     parts, cells = [], []
     for method, found in summary["acceptance"].items():
@@ -145,8 +143,7 @@ def acceptance(summary: Summary) -> dict[str, Any]:
 
 def difference(summary: Summary) -> dict[str, Any]:
     """The view of the difference between GSD and ERSD in tokens per target call, and the points at which one
-    of them is ahead.
-    """
+    of them is ahead."""
     title, rows, parts = "GSD minus ERSD, tokens per target call", summary["differences"], []
     figure = axes("drafted tokens k", title, xaxis_type="log")
     for strategy in FIXED:

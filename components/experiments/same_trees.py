@@ -35,8 +35,7 @@ def views() -> list[dict[str, Any]]:
 
 def rules(summary: Summary) -> dict[str, Any]:
     """The view of all rules on the same trees: by how many tokens per target call each rule differs from
-    GSD.
-    """
+    GSD."""
     figure = axes("tree", "more than GSD, tokens per target call", 360)
     warm, cold = (chosen(summary["points"], temperature=heat) for heat in (1.0, 0.0))
     trees = _names(warm, "tree")

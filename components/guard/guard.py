@@ -95,9 +95,8 @@ class Guard:
 
 
 def _within(seconds: float, receive: Any) -> Any:
-    """A replacement of ASGI's `receive` that raises HTTPException if the body takes longer than these
-    seconds to arrive.
-    """
+    """A replacement of ASGI's `receive` that raises HTTPException if the body takes longer than these seconds
+    to arrive."""
     end, more = asyncio.get_running_loop().time() + seconds, True
 
     async def next_message() -> Any:

@@ -187,9 +187,8 @@ def lossless() -> Facts:
 
 
 def limit() -> Facts:
-    """How many tokens a call yields at most: with the embedded pair's best trees of up to 384 tokens, with
-    an endless sequence, and by the upper bounds.
-    """
+    """How many tokens a call yields at most: with the embedded pair's best trees of up to 384 tokens, with an
+    endless sequence, and by the upper bounds."""
     pair, small, largest = measured(), 16, tree_lab.MOST
     tokens = optimal.most_expected_tokens(pair, largest)
     gains = [float(tokens[k] - tokens[k // 2]) for k in (largest // 2, largest)]
@@ -218,8 +217,7 @@ def limit() -> Facts:
 
 def _compared(ratio: float) -> int:
     """The right choice for how a second gain compares with a first. 0: about twice as much, 1: about the
-    same, 2: almost nothing.
-    """
+    same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
 
 

@@ -44,8 +44,7 @@ def _lesson(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]
 
 def _question(question: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
     """A question with its answer as a number: the index of the right choice, or a value in the unit of the
-    question's range.
-    """
+    question's range."""
     scale = 100 if question.get("percent") else 1
     return _filled(question, facts) | {"answer": scale * facts[question["answer"]]}
 

@@ -68,8 +68,7 @@ def _opening() -> Facts:
 
 def _many() -> Facts:
     """For each number of texts at once, the fastest number of drafted tokens per round, measured with the
-    embedded pair.
-    """
+    embedded pair."""
     rows = [row for row in _results("serving")["points"] if row["tree"] != "auto"]
     sizes = (1, 4, 16, 40)  # more numbers were measured
     best = [max((row for row in rows if row["at_once"] == n), key=lambda row: row["value"]) for n in sizes]

@@ -38,8 +38,7 @@ def _normalised(table: Tensor) -> Tensor:
 
 def _blind(table: Tensor) -> Tensor:
     """A table whose rows are all equal: the probabilities of weather in the long run, whatever the weather is
-    today.
-    """
+    today."""
     return torch.linalg.matrix_power(table, 64)
 
 

@@ -99,8 +99,7 @@ def _controls() -> frame.Part:
 
 def _known() -> dict[str, Any]:
     """The data that the view needs before a visitor's first check: descriptions of drafts and faults, and a
-    recorded check.
-    """
+    recorded check."""
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
@@ -113,8 +112,7 @@ def _known() -> dict[str, Any]:
 
 def _described(fault: str) -> dict[str, Any]:
     """The texts about a fault: its title, its description, the method that it breaks, and its description if
-    the tree is a sequence.
-    """
+    the tree is a sequence."""
     return {
         "title": FAULTS_IN_WORDS[fault]["title"],
         "method": FAULTS[fault].method,

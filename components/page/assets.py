@@ -79,8 +79,7 @@ def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path])
 
 def constants(about: str, **tables: Any) -> str:
     """The text of a JavaScript module that exports these tables under their names. about: its first
-    comment.
-    """
+    comment."""
     lines = [f"// {about}", "// biome-ignore-all format: generated", ""]
     lines += [f"export const {name} = {spread(table)};" for name, table in tables.items()]
     return "\n".join([*lines, ""])

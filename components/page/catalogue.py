@@ -25,8 +25,7 @@ SCRIPT = ASSETS / "shared" / "catalogue.js"
 
 class Meaning(NamedTuple):
     """How the page names a kind or a status. name: its name in common words; sentence: its meaning in the
-    legend; mark: its symbol.
-    """
+    legend; mark: its symbol."""
 
     name: str
     sentence: str

@@ -106,8 +106,7 @@ def places(places: Mapping[str, list[View]]) -> Part:
 
 def term(name: str, text: str | None = None) -> Markup:
     """A word in HTML whose definition the page shows when a visitor points at it
-    (`assets/shared/glossary.js`).
-    """
+    (`assets/shared/glossary.js`)."""
     return Markup('<dfn data-term="{}" tabindex="0">{}</dfn>').format(name, text or name)
 
 

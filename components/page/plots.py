@@ -1,6 +1,5 @@
 """Makes views as plain data: a figure with its sentences and its table, which `assets/shared/plot.js`
-draws.
-"""
+draws."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ def view(
     title: str, place: str, sentence: str, key: str, figure: go.Figure, table: Table, **named: str
 ) -> dict[str, Any]:
     """A view: a figure with its title, sentences and table. place: where the results are from, such as a
-    section of the paper. named: further entries, such as an id.
-    """
+    section of the paper. named: further entries, such as an id."""
     words = {"title": title, "place": place, "sentence": sentence, "key": key}
     return named | words | {"figure": skeleton(figure), "table": table}
 

@@ -65,9 +65,8 @@ async def refuse_arguments(request: Request, error: TypeError) -> JSONResponse:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """A message about one error that pydantic found: the wrong value, unless it is missing, and what a
-    right value is.
-    """
+    """A message about one error that pydantic found: the wrong value, unless it is missing, and what a right
+    value is."""
     shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
     return f"{shown}: {right[:1].lower()}{right[1:]}"

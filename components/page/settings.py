@@ -92,8 +92,7 @@ class Row:
 
 def _row(setting: str | Setting, **row: Any) -> Any:
     """A field of the table. setting: the name of a setting of the decoder, or a setting that only the page
-    has.
-    """
+    has."""
     known = SETTINGS[setting] if isinstance(setting, str) else setting
     named = replace(known, address=known.address or known.name)
     return field(default=named.default, metadata={"row": Row(named, **row)})
@@ -205,8 +204,7 @@ class VisitorSettings:
 
     def decoding(self) -> dict[str, Any]:
         """The values that are passed to `specdec.stream`, by the names of its arguments; without the
-        topology.
-        """
+        topology."""
         return {name: getattr(self, name) for name in TABLE if name in SETTINGS}
 
 

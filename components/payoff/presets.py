@@ -33,9 +33,8 @@ _REQUESTS = 64
 
 @dataclass(frozen=True)
 class Preset:
-    """An example of a set-up that a visitor can start from. id: its name in the page's address. source:
-    where its numbers are from.
-    """
+    """An example of a set-up that a visitor can start from. id: its name in the page's address. source: where
+    its numbers are from."""
 
     id: str
     name: str

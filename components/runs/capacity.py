@@ -44,8 +44,7 @@ _measuring = threading.Lock()
 
 def known() -> int:
     """How many runs can be decoded at once with the server's pair; the default if that is not measured
-    yet.
-    """
+    yet."""
     return _known
 
 

@@ -56,8 +56,7 @@ class Bounds(NamedTuple):
 @dataclass(frozen=True)
 class Place:
     """A run's place in the line. number: 1 for the run that gets the next seat; of: the number of waiting
-    runs; seconds: the estimated wait, None if unknown.
-    """
+    runs; seconds: the estimated wait, None if unknown."""
 
     number: int
     of: int
@@ -66,8 +65,7 @@ class Place:
 
 class Line:
     """The seats and the waiting line for one kind of work. bounds: a function that returns the present
-    limits; queue: the queue that does the work.
-    """
+    limits; queue: the queue that does the work."""
 
     def __init__(self, bounds: Callable[[], Bounds], queue: Queue = QUEUE):
         self._bounds = bounds

@@ -66,8 +66,7 @@ class Repeats:
 
     def _repeat(self, most: int) -> Generator[Any, None, None]:
         """Decode the first `most` tokens once more, with the run and with plain decoding, and store the
-        times.
-        """
+        times."""
         with ExitStack() as open_runs:
             decodings: dict[str, Run] = {}
             for name, begin in self._beginnings.items():
@@ -92,9 +91,8 @@ class Repeats:
 
 
 def decoding_seconds(round: Round) -> float:
-    """The seconds that a round took for drafting, evaluating and verifying, without the time for the
-    page's records.
-    """
+    """The seconds that a round took for drafting, evaluating and verifying, without the time for the page's
+    records."""
     return round.seconds.draft + round.seconds.evaluate + round.seconds.verify
 
 

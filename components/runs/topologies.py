@@ -111,9 +111,8 @@ def _shipped_acceptance() -> dict[str, list[float]]:
 
 
 def neighbour(sampling: Sampling) -> Sampling:
-    """The sampling with rounded temperature and top-p, at which acceptance is measured for this sampling
-    and all nearby ones.
-    """
+    """The sampling with rounded temperature and top-p, at which acceptance is measured for this sampling and
+    all nearby ones."""
     temperature = min(round(sampling.temperature / _TEMPERATURE) * _TEMPERATURE, _MOST_TEMPERATURE)
     top_p = min(max(round(sampling.top_p / _TOP_P), 1) * _TOP_P, 1.0)
     top_k = 1 << (sampling.top_k - 1).bit_length() if sampling.top_k else 0

@@ -100,8 +100,7 @@ class Refusal(NamedTuple):
 
 class Ending(NamedTuple):
     """The last message of the other process: what is known after the last round, and the measurements that
-    the pair made there.
-    """
+    the pair made there."""
 
     prefill_seconds: float
     trees: tuple[Any, ...]

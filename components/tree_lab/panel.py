@@ -57,9 +57,8 @@ class Preset(NamedTuple):
 
 
 def presets() -> list[Preset]:
-    """The examples: the acceptance of the embedded pair as measured, then invented rates that each show
-    one effect.
-    """
+    """The examples: the acceptance of the embedded pair as measured, then invented rates that each show one
+    effect."""
     invented = json.loads(Path(__file__).with_name("presets.json").read_text("utf-8"))
     return [*_measured(), *(_padded(**preset) for preset in invented)]
 
@@ -86,8 +85,7 @@ def _measured() -> list[Preset]:
 
 def acceptance(preset: Preset) -> tuple[float, ...]:
     """R of an example, computed as in the browser: the rates of the sliders, then further rates until they
-    are negligible.
-    """
+    are negligible."""
     later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
     return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
 

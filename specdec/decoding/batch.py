@@ -114,27 +114,24 @@ class Batch:
         return [member for member in called if member.round or member.error]
 
     def _learn(self, called: Sequence[Member], draft: float, target: float) -> None:
-        """Record the times of a step in which no prompt was processed. draft, target: the seconds of the
-        two models' forward passes.
-        """
+        """Record the times of a step in which no prompt was processed. draft, target: the seconds of the two
+        models' forward passes."""
         rounds = {member.run: member.round for member in called if member.round is not None}
         if rounds and len(rounds) == len(called):
             own = sum(round.seconds.verify + round.seconds.rest for round in rounds.values())
             self._trees.learn(rounds, draft, max(target - own, 0.0))
 
     def rows_ahead(self, run: Run) -> int:
-        """The number of rows that this run's next step needs: for a piece of its prompt, or for a round
-        with its latest tree.
-        """
+        """The number of rows that this run's next step needs: for a piece of its prompt, or for a round with
+        its latest tree."""
         return min(self.members[run].ahead, PIECE) or 1 + run.planted.num_draft_tokens
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[Member]:
-        """The runs that take part in a step: all those whose prompt is processed, and others as long as
-        their prompts need at most `PIECES` tokens together.
-        """
+        """The runs that take part in a step: all those whose prompt is processed, and others as long as their
+        prompts need at most `PIECES` tokens together."""
         called, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):

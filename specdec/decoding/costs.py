@@ -82,9 +82,8 @@ class JointCost:
         return known
 
     def _seconds(self, texts: int, more: float) -> float:
-        """Computes the result of `seconds`, which is cached there. more: the number of rows minus the
-        number of texts.
-        """
+        """Computes the result of `seconds`, which is cached there. more: the number of rows minus the number
+        of texts."""
         if len(self._texts) == 1:
             return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
         right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
@@ -235,7 +234,6 @@ def _assumed(rows: int) -> float:
 
 
 def undisturbed(seconds: Sequence[float]) -> float:
-    """An estimate of the time without other work on the machine: the lower quartile, because other work
-    only adds to the times.
-    """
+    """An estimate of the time without other work on the machine: the lower quartile, because other work only
+    adds to the times."""
     return float(np.quantile(seconds, 0.25))

@@ -197,8 +197,7 @@ def _probability(log_p: Tensor, token_id: int) -> float:
 
 def _indexed(row: Tensor) -> Any:
     """A row as a numpy array if it is on a CPU, because numpy reads single entries in a tenth of torch's
-    time.
-    """
+    time."""
     return row.numpy() if row.device.type == "cpu" else row
 
 

@@ -101,8 +101,7 @@ class Engine:
 
     def _prefill(self, most: Callable[[], int] | None) -> Requesting[None]:
         """Processes all tokens of the prompt except the last one, which is the root of the first round's
-        tree.
-        """
+        tree."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
         # A draft without room for the prompt never drafts, because a text only grows.
@@ -117,9 +116,8 @@ class Engine:
         (self.prefill_seconds,) = clock.seconds()
 
     def _decode(self) -> Requesting[Round]:
-        """Decodes one round: drafts, evaluates and verifies, then adds the accepted path and the last
-        token to the text.
-        """
+        """Decodes one round: drafts, evaluates and verifies, then adds the accepted path and the last token
+        to the text."""
         clock = Clock(self.pair.target.device)
         if self.trees.later and self.number in self.trees.later:
             self.trees.present, self.stopping.recorded = self.trees.later[self.number]

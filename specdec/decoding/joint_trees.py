@@ -43,9 +43,8 @@ class Node(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a round of all texts is expected to yield in tokens and to take in seconds: for drafting, for
-    the target and for the rest.
-    """
+    """What a round of all texts is expected to yield in tokens and to take in seconds: for drafting, for the
+    target and for the rest."""
 
     tokens: float
     draft: float
@@ -60,8 +59,7 @@ class Round(NamedTuple):
 
 def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
     """The first k nodes of one text's tree, in the order of Algorithm 3 of the paper. acceptance: by child
-    index; the first value is above 0.
-    """
+    index; the first value is above 0."""
     vector = np.trim_zeros(acceptance, "b")
     in_order = pooled(vector)
     parents, child_indices = pop_order(in_order, k)
@@ -148,8 +146,7 @@ def price_of_level(acceptance: np.ndarray, tree: Topology, costs: RoundCost, tex
 
 def deepened(shape: Topology) -> Topology:
     """The tree with its path of first children extended to the depth `_DEEPEST`, for a draft model that
-    decides itself where to stop.
-    """
+    decides itself where to stop."""
     paths = set(shape.paths)
     chain = next(depth for depth in range(len(paths) + 1) if (0,) * (depth + 1) not in paths)
     deeper = ((0,) * depth for depth in range(chain + 1, max(chain, _DEEPEST) + 1))

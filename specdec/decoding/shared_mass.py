@@ -1,6 +1,5 @@
 """Measures how much of the target's probability belongs to tokens that a draft with another tokenizer also
-has. A drafted token is accepted with at most this probability, whatever the method and the tree.
-"""
+has. A drafted token is accepted with at most this probability, whatever the method and the tree."""
 
 from __future__ import annotations
 

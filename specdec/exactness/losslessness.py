@@ -189,9 +189,8 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
 def _cells(
     counts: Mapping[Any, int], distribution: Mapping[Any, float]
 ) -> tuple[list[tuple[int, float]], tuple[int, float]]:
-    """The observed and the expected count of each cell, and those of all outcomes together that are too
-    rare for a cell.
-    """
+    """The observed and the expected count of each cell, and those of all outcomes together that are too rare
+    for a cell."""
     total = sum(counts.values())
     pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
     cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]

@@ -137,8 +137,7 @@ class Residual:
 
 def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[np.ndarray]:
     """p / exp(log_scale) as a list of parts of the vocabulary, float64 [part] each (Algorithm 4 of the
-    paper).
-    """
+    paper)."""
     return list(_parts(log_p, log_scale))
 
 

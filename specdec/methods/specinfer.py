@@ -28,8 +28,7 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 class ResidualOfDraws(Residual):
     """A `Residual` whose q does not change after a rejection, because a later independent draw may be the
-    same token.
-    """
+    same token."""
 
     def remove_from_draft(self, token_id: int) -> None:
         """Does nothing: q keeps the token."""

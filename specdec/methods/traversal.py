@@ -51,8 +51,7 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
     """The loop of `verify`: it tests the first leaf, and after a rejection the next one, until a path is
-    accepted.
-    """
+    accepted."""
     topology, attempts = remaining.drafted.topology, list[Attempt]()
     while (leaf := remaining.first_leaf()).row:  # the root is accepted without a test
         *parent, child_index = topology.path(leaf.row)
@@ -68,8 +67,7 @@ def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
 
 class Remaining:
     """The part of a drafted tree that is not deleted yet: a path from the root to the first leaf, and all
-    nodes to the right of it.
-    """
+    nodes to the right of it."""
 
     def __init__(self, drafted: Drafted, log_p: Sequence[Tensor]):
         self.drafted, self.log_p = drafted, log_p

@@ -78,9 +78,8 @@ round's random numbers."""
 
 
 class Decision(NamedTuple):
-    """The decision at a node: a child is accepted, or a token is emitted. child: the accepted child's row,
-    or None if `token_id` is emitted.
-    """
+    """The decision at a node: a child is accepted, or a token is emitted. child: the accepted child's row, or
+    None if `token_id` is emitted."""
 
     child: int | None
     token_id: int | None

@@ -9,8 +9,7 @@ from typing import NamedTuple
 READING = threading.Lock()
 """A lock for reading the weights of a model by transformers. Only one model is read at a time: transformers
 has one progress hook for all, and changes torch's default dtype for the whole process while it reads. A
-second load would restore the dtype of the first.
-"""
+second load would restore the dtype of the first."""
 
 
 class Progress(NamedTuple):

@@ -64,16 +64,14 @@ class SetUp(NamedTuple):
 
     @property
     def rows(self) -> tuple[float, ...]:
-        """For each number in `ROWS`, the time of a target call over so many rows, as a multiple of the
-        time over one row.
-        """
+        """For each number in `ROWS`, the time of a target call over so many rows, as a multiple of the time
+        over one row."""
         return tuple(self.costs.target.seconds(1, rows) / self.call for rows in ROWS)
 
     @property
     def rest(self) -> float:
         """The time outside the two models that drafting four tokens in a sequence adds to a round, as a
-        multiple of the time of a target call.
-        """
+        multiple of the time of a target call."""
         over = self.costs.overhead(self.texts)
         return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
 

@@ -56,8 +56,7 @@ def legend(tokens: Iterable[Token], colours: bool) -> str:
 
 def explained(record: Generation) -> str:
     """A text about a run with "auto": how many tokens it drafted in each round, and the table of its last
-    choice, in which the chosen tree is marked.
-    """
+    choice, in which the chosen tree is marked."""
     drafted = ", ".join(str(len(round.nodes)) for round in record.rounds)
     return f"drafted tokens of each round: {drafted}\n{_table(record.choice or ())}"
 

@@ -77,8 +77,7 @@ def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
 
 def gsd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
     """R(0), ..., R(k - 1) of GSD (Equation 3 of the paper), [..., k], from
-    `estimate_gsd_acceptance_by_index`.
-    """
+    `estimate_gsd_acceptance_by_index`."""
     return estimate_gsd_acceptance_by_index(p, q, k).value
 
 
@@ -97,8 +96,7 @@ def estimate_gsd_acceptance_by_index(
 
 def ersd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
     """R(0), ..., R(k - 1) of ERSD (Equation 3 of the paper), [..., k], from
-    `estimate_ersd_acceptance_by_index`.
-    """
+    `estimate_ersd_acceptance_by_index`."""
     return estimate_ersd_acceptance_by_index(p, q, k).value
 
 

@@ -119,9 +119,8 @@ class _Arrivals:
         return np.where(m == self.size, 0.0, probabilities)
 
     def _heavy_counts(self) -> Iterator[tuple[int, np.ndarray]]:
-        """For the first 0, 1, ... heavy tokens: the probability that j of them have arrived, for j < n,
-        [n, times]; all in one array.
-        """
+        """For the first 0, 1, ... heavy tokens: the probability that j of them have arrived, for j < n, [n,
+        times]; all in one array."""
         arrived = np.zeros((self.n, len(self.times)))
         arrived[0] = 1
         yield 0, arrived

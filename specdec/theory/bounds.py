@@ -97,8 +97,7 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
     """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C of the paper): Theorem 4.1 with the exact number of leaves,
-    tighter.
-    """
+    tighter."""
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
     return _ratio(math.log2(leaves), entropy_of_rates(rates))
@@ -126,8 +125,7 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
     """The smallest m of Lemma 4.2 of the paper (`lemma_bound`): max(1, p_res / min_{i<d} R(i)), rounded
-    up.
-    """
+    up."""
     return _smallest_m(*used_rates(acceptance_by_index, k))
 
 
@@ -172,8 +170,7 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
 
 def used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
     """The part of R that the optimal tree of k tokens uses, one rate for each of its child indices, and
-    p_res.
-    """
+    p_res."""
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
     residual = 1 - math.fsum(rates)

@@ -33,8 +33,7 @@ def harmonic_mean_similarity(p: Distribution, q: Distribution) -> Tensor:
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """D_KL[P || Q] = Σ p log(p / q) (Equation 6 of the paper) in bits; infinite where p has support that q
-    lacks.
-    """
+    lacks."""
     p, q = checked_pair(p, q)
     return torch.where(p > 0, p * (p.log2() - q.log2()), 0).sum(-1).clamp_min(0)
 
@@ -87,9 +86,8 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """An argument (Section 3 of the paper) as a float64 tensor on its device; None if it does not hold
-    real numbers.
-    """
+    """An argument (Section 3 of the paper) as a float64 tensor on its device; None if it does not hold real
+    numbers."""
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

@@ -69,9 +69,8 @@ def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 def simulated_ersd(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard errors [k] of R (Equation 3 of the paper) over winners and times of the race
-    under P.
-    """
+    """Means and standard errors [k] of R (Equation 3 of the paper) over winners and times of the race under
+    P."""
     # winners outside q's support are never drafted, so they count as a rank beyond k
     covered = generator.random(samples) < p.sum()
     winners = generator.choice(len(p), samples, p=p / p.sum())

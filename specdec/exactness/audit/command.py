@@ -28,9 +28,8 @@ PROMPT = "Once upon a time"
 
 
 class Subject(NamedTuple):
-    """What one audit is about: an engine, a pair and a prompt. model: the name of the model in the report;
-    "" takes the target's name.
-    """
+    """What one audit is about: an engine, a pair and a prompt. model: the name of the model in the report; ""
+    takes the target's name."""
 
     name: str
     engine: Engine
@@ -92,9 +91,8 @@ def _audited(
 
 
 def _is_saved(subject: Subject, top_k: int, asked: Arguments) -> bool:
-    """Whether the file of reports already has a report with this number of decodes, these versions and
-    these settings.
-    """
+    """Whether the file of reports already has a report with this number of decodes, these versions and these
+    settings."""
     arguments = {"temperature": asked.temperature, "top_k": top_k, "top_p": asked.top_p}
     wanted = (subject.name, subject.engine.versions(), arguments, asked.decodes)
     return any(

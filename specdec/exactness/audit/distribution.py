@@ -88,9 +88,8 @@ class TargetDistribution:
         return "".join(map(stream.push, outcome)) + stream.flush()
 
     def by_text(self, distribution: dict[Outcome, float]) -> dict[Outcome, float]:
-        """The joint distribution with texts as outcomes: several ways to write a text in tokens count as
-        one outcome.
-        """
+        """The joint distribution with texts as outcomes: several ways to write a text in tokens count as one
+        outcome."""
         texts: dict[Outcome, float] = defaultdict(float)
         for outcome, mass in distribution.items():
             texts[outcome if isinstance(outcome, str) else self.said(outcome)] += mass
@@ -98,8 +97,7 @@ class TargetDistribution:
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
         """The outcome to which a decode counts: its first tokens up to the end of the text, at most
-        `length`.
-        """
+        `length`."""
         first = token_ids[:length]
         ends = (i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids)
         return tuple(first[: next(ends, len(first))])

@@ -60,8 +60,7 @@ def engines(url: str = "") -> dict[str, Engine]:
 
 def ours(pair: ModelPair, **options: Any) -> Sample:
     """This project's decoder as an engine: `specdec.generate` with these options, such as method, topology
-    and drafter.
-    """
+    and drafter."""
 
     def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         settings = named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}

@@ -234,8 +234,7 @@ class _Plan:
 
     def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
         """For each text of an engine that returns texts, its place in the joint distribution: [decodes,
-        1].
-        """
+        1]."""
         order = {outcome: i for i, outcome in enumerate(self.joint)}
         outcomes = np.array([order.get(self._outcome(text), -1) for text in said])
         distribution = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
