@@ -183,6 +183,12 @@ def blank(shared_tab, url):
     assert errors == []
 
 
+RUNS = {
+    "live": ("#generate", "document.body.dataset.phase"),
+    "compare": ("#compare .run", "window.specdec.compare.state.phase"),
+    "losslessness": ("#lossless-run", "document.body.dataset.check"),
+}
+"""For each tab with runs: the button that begins one, and a script for its phase."""
 OPENED = {
     "live": "#tree .drawing .node",
     "compare": "#compare .story .token",

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import LONG, SLOW, enter, shows
+from tests.conftest import LONG, RUNS, SLOW, enter, shows
 from tests.helpers.spoiled import WRONG, spoiled
 from tests.stress.visitors import ROOT, Site, serving
 
@@ -80,13 +80,9 @@ def test_a_trace_above_the_servers_limit_is_not_opened(page):
     assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
 
 
-WORK = {
-    "losslessness": ("#lossless-run", "document.body.dataset.check"),
-    "compare": (".run", "specdec.compare.state.phase"),
-    "live": ("#generate", "document.body.dataset.phase"),
-    "payoff": ("#load-models", "/is loaded/.test(document.querySelector('#models .outcome').textContent)"),
-}
-"""For each tab with work of the server: the button that begins the work, and a script for its phase."""
+LOADED = "/is loaded/.test(document.querySelector('#models .outcome').textContent)"
+WORK = {tab: RUNS[tab] for tab in ("losslessness", "compare", "live")} | {"payoff": ("#load-models", LOADED)}
+"""As `RUNS`, with the load of a pair."""
 
 
 def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser):

@@ -5,14 +5,8 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec.methods import METHODS
-from tests.conftest import OPENED, pointed_at, serious_findings
+from tests.conftest import OPENED, RUNS, pointed_at, serious_findings
 
-RUNS = {
-    "live": ("#generate", "document.body.dataset.phase"),
-    "compare": ("#compare .run", "window.specdec.compare.state.phase"),
-    "losslessness": ("#lossless-run", "document.body.dataset.check"),
-}
-"""The button that begins a run, and the element that shows its state."""
 TWICE = """() => {
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
   return ids.filter((id, i) => id !== "" && ids.indexOf(id) !== i);
