@@ -37,7 +37,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The two ends of the 95% interval."""
+        """The lower and the upper end of the estimate's 95% confidence interval."""
         half = Z * self.standard_error
         return self.value - half, self.value + half
 

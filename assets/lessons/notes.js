@@ -60,7 +60,7 @@ export function follow(bar) {
 
 function draw(bar) {
   const { lesson, step } = bar;
-  const note = lesson ? noteAt(lesson, step) : { say: "Open a lesson on the page." };
+  const note = lesson ? noteAt(lesson, step) : { say: "The notes appear here when a lesson is open on the page." };
   setText(view.title, lesson ? `${bar.numberOf(lesson.id)}. ${lesson.title} · ${note.place}` : "No lesson is open");
   for (const name of ["say", "ask", "answer", "coming"]) setText(view[name], note[name] ?? "");
   tick(bar);

@@ -93,7 +93,7 @@ class RaceLab {
       const { position } = step();
       this.set(
         fromStep(step(), visible),
-        `The likeliest tokens at position ${position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”, which loses both races here because these tokens lost both in the run.`,
+        `The likeliest tokens at position ${position} of the run in Watch, with the random numbers e of that run. All other tokens are merged into “other”. None of them won a race in the run, so “other” wins none here.`,
       );
     });
   }

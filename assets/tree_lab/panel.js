@@ -120,7 +120,7 @@ class TreeLab {
     subscribe(onFrame(() => (button.disabled = !usable())));
     button.addEventListener("click", () => {
       if (!usable()) return;
-      const note = `Measured over the ${run.rounds.length} rounds of the run in Watch. A child index that the run never drafted counts as 0.`;
+      const note = `Acceptance in the ${run.rounds.length} rounds of the run in Watch. It is 0 at a child index that the run never drafted.`;
       this.load({ rates: fromRounds(run.rounds, this.rates.length), tail: 0, note });
     });
   }

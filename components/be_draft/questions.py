@@ -126,7 +126,7 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 
 
 def story_models(pair: Pair) -> ModelPair:
-    """The page's own pair if it is the embedded pair, loaded and on a CPU; otherwise the embedded pair.
+    """The story models of this package: those that the page already uses on a CPU, or a copy of their own.
 
     The function never waits for a download, which would block the questions of all other visitors."""
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()

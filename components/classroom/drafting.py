@@ -118,8 +118,8 @@ def written(text: str) -> str:
 
 
 def _as_it_begins(before: str, word: str) -> str:
-    """The word, with a capital letter where a sentence begins. The page's field turns the capitals of
-    phones off."""
+    """The word, with a capital letter if a sentence begins with it. Phones would write this capital, but the
+    page's field tells them not to."""
     begins = before.rstrip(' "').endswith((".", "!", "?"))
     return word[:1].upper() + word[1:] if begins else word
 

@@ -27,7 +27,7 @@ _SHARED = [name for name in TABLE if name not in _OWN]
 
 
 def description() -> str:
-    """The description of the endpoint for clients. `asked` is the request of `updates`."""
+    """Describes the endpoint to clients, with the form of its argument `asked`."""
     return f"""Run several methods one after the other from one prompt and seed. Yields updates as JSON texts.
 
 asked: an object with the settings of all columns, and columns: a list of objects with a name, a draft and the
@@ -69,9 +69,9 @@ def _shared(request: Any) -> VisitorSettings:
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
-    """These models, which are loaded now.
+    """Returns `models`, the loaded ones.
 
-    ValueError if the request's reference was measured with other models.
+    ValueError if the request holds plain decoding's text, and other models wrote it.
     """
     if not request.get("reference") and request.get("models") != models:
         raise ValueError(

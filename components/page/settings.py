@@ -66,7 +66,7 @@ class Row:
 
     @property
     def default_of_endpoint(self) -> Any:
-        """The default of the server's endpoint, a JSON value."""
+        """The value of this setting, as JSON, if a request to the server's endpoint leaves it out."""
         return self.setting.default if self.remote is None else self.remote
 
     def checked(self, value: Any) -> Any:

@@ -75,7 +75,7 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
 
 @lru_cache(maxsize=1)
 def embedded() -> Pair:
-    """The embedded pair on the CPU, which needs no quota."""
+    """The story models of this package on the CPU, where they need no part of a visitor's GPU quota."""
     return specdec.load_pair("stories", device="cpu")
 
 

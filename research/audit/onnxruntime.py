@@ -1,4 +1,4 @@
-"""Decodes with onnxruntime-genai as an engine of the audit. The pair is converted by its own builder."""
+"""Decodes with onnxruntime-genai, an engine that the audit checks. Its model builder converts the pair."""
 
 from __future__ import annotations
 

@@ -72,10 +72,10 @@ class Plan:
             self._plan([Planned.of(point, self.acceptance[point.method]) for point in settings.points])
 
     def cells(self) -> list[Row]:
-        """All planned runs, in order: all points do one run before any point does the next.
+        """All planned runs, in order: each combination of settings has one run before any has its second.
 
-        At first these are the runs of the calibration, later those of all points. A cell without a tree is a
-        prompt; acceptance is computed at some contexts of its text.
+        Until the calibration is complete, these are its runs only. A run without a tree computes acceptance
+        at some contexts of one prompt's text.
         """
         keys = [(item.point.method, item.tree, *number) for number in self.numbers for item in self.planned]
         if self.is_calibrated and self.settings.positions:

@@ -124,7 +124,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
 
 
 def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Method], Any]:
-    """The topologies of one of our methods, by (name in the table, method)."""
+    """The topologies to measure one of our methods on. The keys are the rows of the table: (name, method)."""
     rates = measure_acceptance(pair, field.jobs[0].prompt_ids, method=method, **asdict(field.sampling))
     trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in field.sequences}
     if pair.target.capability == pair.drafting.capability == "tree":

@@ -228,7 +228,10 @@ def _shorten(config: PretrainedConfig) -> None:
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]]) -> list[int]:
-    """The numbers of the first layer of each kind, at least two. lists: each has one entry per layer."""
+    """The indices of the first layer of each kind, and of a second layer if there is one kind only.
+
+    lists: the configuration's lists with an entry for each layer. Layers with equal entries are of one kind.
+    """
     first: dict[str, int] = {}
     for i, row in enumerate(zip(*lists, strict=True)):
         first.setdefault(repr(row), i)

@@ -32,7 +32,7 @@ def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[
 
 
 def _heights(paths: Sequence[Path]) -> dict[Path, float]:
-    """The height of each node. A leaf has its own line; a parent is in the middle of its children."""
+    """The vertical position of each node: a leaf has its own line, a parent is amid its children."""
     children: dict[Path, list[Path]] = {(): []}
     for path in paths:
         children[path] = []

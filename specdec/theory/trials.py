@@ -26,9 +26,10 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
 
 
 def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, uniforms: Tensor) -> Tensor:
-    """Child index that GSD accepts (Algorithm 4 of the paper), int64 [races]; n if all children are rejected.
+    """For each race, the child index that GSD accepts (Algorithm 4 of the paper), int64 [races]; n if none.
 
-    p, q: [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1) [races, n]
+    All n tokens are children, in the order of the drafting race. p, q: the probabilities of target and draft,
+    [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: numbers on (0, 1) [races, n]
     for each child's test, independent of the race.
     """
     p, q = checked_pair(p, q)

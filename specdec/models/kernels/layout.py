@@ -31,17 +31,18 @@ class Quantised(NamedTuple):
     """A type of weights with few bits, as in GGUF files. A weight is scale * q + minimum, or, without minima,
     scale * (q - offset). q: a whole number of `bits` bits, 4, 5, 6 or 8.
 
-    span: the number of inputs in a unit; a file stores the weights of one output unit by unit. scaled: the
-    number of inputs that share a scale. factored: whether a scale is a float16 factor of the unit times an
-    int8 number; otherwise it is a float16 number.
+    A file stores the weights of each output in units of `span` inputs. scaled: the number of inputs that
+    share a scale. factored: whether a scale is an int8 number times a float16 factor of its unit; otherwise
+    it is a float16 number.
 
     A unit of sixteen outputs is stored as
         factors or scales     float16 [16], then the same of the minima where the kind has some
         whole numbers         int8 [span / scaled, 16] if factored, then the same of the minima
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
-    Bits lie in lines of uint8 [16 outputs, 4]. The low bits take four lines: byte j of line i has input
-    8 i + j in its low half and input 8 i + 4 + j in its high half. A fifth bit takes one line: byte j has
-    input 4 n + j at bit n. A fifth and sixth take two: byte j of line n // 4 has them from bit 2 (n % 4) on.
+    Bits lie in lines of uint8 [16 outputs, 4]; j is the byte, 0 to 3. The low bits take the lines i = 0 to 3:
+    input 8 i + j is in the low half of byte j and input 8 i + 4 + j in its high half. A fifth bit takes one
+    line: bit n = 0 to 7 of byte j belongs to input 4 n + j. A fifth and a sixth bit take two lines: those of
+    input 4 n + j are the bits 2 (n % 4) and 2 (n % 4) + 1 of byte j in line n // 4.
     """
 
     bits: int
