@@ -33,8 +33,8 @@ _SHARED = (
 _SHARED_FIXED = "Every visitor of this server uses this pair. The server's operator chose it."
 _DTYPE_INFO = (
     "auto: the type in which the weights are stored. In float32 ERSD's text equals the text of plain "
-    "decoding letter by letter. In bfloat16 rounding changed 22 of 40 texts of the story models, of up to "
-    "140 tokens, with torch's operations, and none with this project's compiled code."
+    "decoding letter by letter. In bfloat16 rounding changed 22 of 40 texts of up to 140 tokens of the story "
+    "models with torch's operations, and none with this project's compiled code."
 )
 _CHAT_INFO = "The prompt is formatted as a user's message, which these models were trained to answer."
 _KEY_INFO = "The key is printed in the terminal in which the server was started."

@@ -17,8 +17,12 @@ def test_the_choice_of_auto_is_explained(blank, url):
     choice = all_statistics(blank, url, "auto").locator(".choice")
     drafted = blank.evaluate("window.specdec.store.state.rounds.map(({ nodes }) => nodes.length)")
     mean = sum(drafted) / len(drafted)
-    summary = f"topology: auto, {mean:.1f} drafted tokens per call on average: why this tree?"
-    expect(choice.locator("summary")).to_have_text(summary)
+    # on a busy machine drafting may not pay
+    found = (
+        f", {mean:.1f} drafted tokens per call on average" if mean else " found that drafting does not pay"
+    )
+    expect(choice.locator("summary")).to_contain_text(f"topology: auto{found}")
+    expect(choice.locator("summary")).to_contain_text("why this tree?")
     choice.locator("summary").click()
     rows = choice.locator("tbody tr").all_inner_texts()
     rates = [float(row.split("\t")[-1]) for row in rows]

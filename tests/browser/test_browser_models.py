@@ -111,11 +111,17 @@ def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
     button, outcome = page.locator("#load-models"), page.locator("#models .outcome")
     error, waiting = page.locator("#models .models-error"), []
     page.route("**/call/v2/load_pair", lambda route: waiting.append(route))
+
+    def held():
+        while not waiting:
+            page.wait_for_timeout(20)
+        return waiting.pop()
+
     button.click()
     expect(outcome).to_have_text("Asking the server …")
     expect(button).to_be_disabled()
     with page.expect_response("**/ask/models/state"):
-        waiting.pop().fulfill(status=400, json={"detail": "this is not the key"})
+        held().fulfill(status=400, json={"detail": "this is not the key"})
     expect(error).to_have_text("this is not the key")
     expect(button).to_be_enabled()
     expect(error).to_be_visible()  # also after the server's answer about the load
@@ -125,7 +131,7 @@ def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
 
     page.route("**/ask/models/state", busy)
     button.click()
-    waiting.pop().fulfill(status=400, json={"detail": "The other pair is being loaded"})
+    held().fulfill(status=400, json={"detail": "The other pair is being loaded"})
     told = "The other pair is being loaded for all visitors. To load another pair, wait for it or cancel it."
     expect(outcome).to_have_text(told)
     expect(error).to_be_hidden()

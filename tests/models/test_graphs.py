@@ -68,7 +68,7 @@ def played(model, seed, rounds=12 if DEVICE == "cuda" else 3):
     return session, torch.cat(found)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4 if DEVICE == "cuda" else 2))  # interpreted kernels take minutes
 @pytest.mark.parametrize("family", ["llama", "qwen3", "mistral"])
 def test_random_trees_have_the_logits_of_launched_kernels(family, seed):
     changes = {"sliding_window": None} if family == "mistral" else {}

@@ -83,7 +83,7 @@ class Again(NoDrafter):
 
 DRAFTER_ROW = '''    "again": Entry("the last token again", lambda _: Again(), uses_model=False),
 }
-"""All drafters'''
+"""All built-in drafters'''
 
 ROW = """    Setting(
         "draft_top_k", "whole", None, 0, label="Top-k of the draft", help="speed only",
@@ -149,7 +149,7 @@ CHANGES = [
     (COLOURS, "  --sequence: #52667a;", "  --matching: #2e2ee6;\n  --sequence: #52667a;"),
     (COLOURS, "  --sequence: #a9bccf;", "  --matching: #9494ff;\n  --sequence: #a9bccf;"),
     (DRAFTERS, BASE, f"from specdec.drafters.again import Again\n{BASE}"),
-    (DRAFTERS, '}\n"""All drafters', DRAFTER_ROW),
+    (DRAFTERS, '}\n"""All built-in drafters', DRAFTER_ROW),
     ("specdec/settings.py", ")  # fmt: skip\n", ROW),
     ("specdec/settings.py", '    drafter: Drafting = "model"\n', '    drafter: Drafting = "model"\n' + FIELD),
     ("specdec/settings.py", OLD_CORE, CORE),
