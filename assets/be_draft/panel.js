@@ -1,7 +1,6 @@
 // The view of the game "You draft": the story, the field in which the visitor types the next words, and the
 // table that compares the visitor with the other drafters.
 
-import { onModels } from "../page/models.js";
 import { pairLine } from "../page/pair.js";
 import { offer, writeAddress } from "../page/setup.js";
 import { onTab, openTab } from "../page/tabs.js";
@@ -15,6 +14,11 @@ const LONGEST = 14; // characters of a rejected token above the one that replace
 // During these seconds after an answer an Enter without a guess is ignored, because it was meant for the
 // previous guess.
 const HASTE = 0.25;
+// The models of the game, on a page with any pair.
+const PLAYING = [
+  { role: "target", name: "stories/target" },
+  { role: "draft", name: "stories/draft" },
+];
 const INVITATION = "Type the next words and press Enter. With nothing typed, the large model writes one token alone.";
 const WAITING = "The large model is working …";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
@@ -210,7 +214,7 @@ class YouDraft {
 
 export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
-  onModels(({ models }) => setText(element.querySelector(".pair-line"), pairLine(models)));
+  setText(element.querySelector(".pair-line"), pairLine(PLAYING));
   offer("story", { fields: fieldsOf(props), get: () => game.get(), set: (values) => game.set(values) });
   // The focus does not move to the game if the visitor moves through the page's views by keyboard, or during
   // a lesson.

@@ -92,6 +92,8 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     stages = page.evaluate("window.stages")
     assert any("large.gguf" in stage for stage in stages)
     assert not [stage for stage in stages if "/" in stage or "hub" in stage]
+    to(page, "Guess")
+    shows(page, "#be_draft .pair-line", "Story models 15M checks, 0.7M guesses")  # they play with any pair
     to(page, "Watch", "Compare")
     shows(page, "#compare .pair-line", "Story models 15M checks, 0.7M guesses · recorded")
     shows(page, "#compare .pair-line", "Run uses: Large checks, Small guesses")
