@@ -172,9 +172,10 @@ class RoundTimes:
     def needs_plain(self, texts: int) -> bool:
         """Whether the next round should be plain: each third one, until enough plain rounds were timed with
         about this many texts."""
+        if self._steps % _LEAST != 1:
+            return False
         known = (other for other, rows in self._target if rows == 1 and self._often(other))
-        about = any(other <= 2 * texts and texts <= 2 * other for other in known)
-        return self._steps % _LEAST == 1 and not about
+        return not any(other <= 2 * texts and texts <= 2 * other for other in known)
 
     def _often(self, texts: int) -> bool:
         return len(self._target.get((texts, 1), ())) >= _LEAST

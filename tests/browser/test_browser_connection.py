@@ -74,6 +74,15 @@ def test_a_browser_without_a_network_says_so_once_and_goes_on_later(blank, url, 
         assert page.evaluate("specdec.store.state.setup.seed") == seed
 
 
+def test_a_stream_that_breaks_as_it_opens_is_told_once_and_the_page_goes_on(blank, url):
+    page = go(blank, f"{url}/?{LONG}")
+    page.route("**/call/v2/decode/*", lambda route: route.abort())
+    generate(page, until="error")
+    told_once(page)
+    page.unroute("**/call/v2/decode/*")
+    goes_on(page)
+
+
 WORK = {
     "compare": ("#compare", "Run", {"phase": "running", "rounds": []}),
     "losslessness": ("#lossless-page", "Run the check", {"phase": "waiting", "waits": True}),

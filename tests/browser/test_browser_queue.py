@@ -105,6 +105,7 @@ def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser
         for page in pages.values():
             expect(page.locator("[role=alert]:visible")).to_contain_text("connection to the server is lost")
         assert pages["live"].locator(".story .token").count() > 2  # the tokens so far stay
+        assert pages["live"].evaluate("document.body.dataset.phase") == "error"
         with serving(port=int(address.rpartition(":")[2])):
             for page in pages.values():
                 page.locator(".go-on button:visible").click()
@@ -112,3 +113,5 @@ def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser
             for tab, page in pages.items():
                 on = f"['running', 'baseline', 'done', true].includes({WORK[tab][1]})"
                 page.wait_for_function(on, timeout=6 * SLOW)
+            done = "document.body.dataset.phase === 'done'"
+            pages["live"].wait_for_function(done, timeout=6 * SLOW)
