@@ -25,7 +25,7 @@ Who frees a GPU's unused memory takes this lock, because that breaks a capture."
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run torch on one thread. For small tensors, waking the other threads takes longer than it saves, and
-    they keep cores busy for a while. `all_threads` is for larger work inside the block."""
+    they keep cores busy for a while. `all_threads` runs larger work in between on all of them."""
     before, outer = torch.get_num_threads(), getattr(_around, "threads", None)
     if before == 1:
         yield

@@ -124,7 +124,7 @@ class LazyLogProbs(Sequence[Any]):
     """Log-probabilities by row, computed on first access, because verification visits few rows.
 
     logits: [at least vocab_size] for each row; None for a row without logits, which has no log-probabilities.
-    known: rows that are already computed.
+    known: rows that are already computed. weights: for some rows, `log_weights` that are already computed.
     """
 
     def __init__(
@@ -133,15 +133,19 @@ class LazyLogProbs(Sequence[Any]):
         sampling: Sampling,
         vocab_size: int,
         known: Mapping[int, Tensor] | None = None,
+        weights: Mapping[int, Tensor] | None = None,
     ):
         self._logits, self._sampling, self._vocab_size = logits, sampling, vocab_size
         self._rows: dict[int, Tensor | None] = dict(known or {})
+        self._weights = dict(weights or {})
 
     def __getitem__(self, row: Any) -> Any:
         if row not in self._rows:
             logits = self._logits[row]
             if logits is None:
                 self._rows[row] = None
+            elif row in self._weights or self._races_weights(logits):
+                self._rows[row] = log_probs(self.weights(row), Sampling())
             elif logits.device.type == "cpu" or not isinstance(self._logits, Tensor):
                 self._rows[row] = log_probs(logits, self._sampling, self._vocab_size)
             else:  # a GPU computes all rows in the time of one
@@ -150,6 +154,18 @@ class LazyLogProbs(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self._logits)
+
+    def weights(self, row: int) -> Any:
+        """See `race_weights`."""
+        logits = self._logits[row]
+        if row not in self._weights:
+            if logits is None or not self._races_weights(logits):
+                return self[row]
+            self._weights[row] = _tempered(_shared(logits, self._vocab_size), self._sampling.temperature)
+        return self._weights[row]
+
+    def _races_weights(self, logits: Tensor) -> bool:
+        return logits.device.type == "cpu" and self._sampling.keeps_all
 
     def launched(self) -> Tensor | None:
         """All rows on a GPU, [n, vocabulary], for which the host does not wait; NaN for broken logits. None
@@ -160,6 +176,13 @@ class LazyLogProbs(Sequence[Any]):
         rows = log_probs(logits, self._sampling, self._vocab_size, check=False)
         self._rows |= enumerate(rows)
         return rows
+
+
+def race_weights(log_p: Sequence[Any], row: int) -> Any:
+    """Log-weights [vocabulary] for the race of one of several distributions: they are log_p[row], or differ
+    from it by a constant, because no race needs the normalisation. They are not checked, and None where
+    log_p[row] is None."""
+    return log_p.weights(row) if isinstance(log_p, LazyLogProbs) else log_p[row]
 
 
 def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:

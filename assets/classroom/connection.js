@@ -31,7 +31,7 @@ const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseco
 
 async function read(answer) {
   const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, said.detail ?? "The server gives a wrong answer.");
+  if (!answer.ok) throw new Refused(answer.status, said.detail ?? "The server’s reply is not valid.");
   return said;
 }
 

@@ -50,7 +50,7 @@ const byChance = (name) =>
 
 // assets/results/rounding.json, on sequence(4)
 const HOW_OFTEN =
-  "With the story models of this page, rounding in bfloat16 changed 22 of 40 texts of up to 140 tokens with torch’s operations, and none with this project’s compiled code. In float32 it changed none.";
+  "We decoded texts with the story models of this page. In bfloat16, rounding changed 22 of 40 texts of up to 140 tokens with torch’s operations, and none with this project’s compiled code. In float32 it changed none.";
 
 function kept(method, dtype) {
   if (dtype === "float32")

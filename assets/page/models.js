@@ -24,7 +24,7 @@ const OUTCOME = {
 
 const NO_LONGER = "You chose other models: press “Load and measure”.";
 const SAME =
-  "The draft is the target itself. Every guess is right, but each costs as much as a call, so nothing is gained.";
+  "The draft is the target itself. Every guess is right, but each costs as much as a call of the target, so nothing is gained.";
 
 const bytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(n / 1e6).toFixed(1)} MB`);
 // A model's name for people. For a folder or file it is the last part of its path.

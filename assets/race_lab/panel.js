@@ -272,7 +272,7 @@ class RaceLab {
     const ratio = `p / q = ${digits(p)} / ${digits(q)} = ${digits(p / q)}`;
     const text = accepted
       ? `The drafted token is ${quoted(name)}: u = ${digits(this.u)} < ${ratio}, accepted.`
-      : `The drafted token is ${quoted(name)}: u = ${digits(this.u)} ≥ ${ratio}, rejected; the next token is sampled from the residual.`;
+      : `The drafted token ${quoted(name)} is rejected, because u = ${digits(this.u)} ≥ ${ratio}. The next token is sampled from the residual.`;
     this.verdict(this.gsd, accepted, text);
     this.find(".zone .accept").style.width = `${100 * Math.min(1, p / q)}%`;
     this.slider.value = this.u;

@@ -20,7 +20,7 @@ export const TERMS = {
     "The distribution from which GSD draws a token after a rejection: the target's probabilities minus the draft's, with 0 for negative values, scaled to sum to 1.",
   bonus: "One more token that the target adds after all tokens of a drafted path were accepted.",
   sampled: "A token that the target wrote alone, because nothing was drafted for this place.",
-  path: "Drafted tokens that follow one another in the tree, from the text so far to the last of them.",
+  path: "A chain of drafted tokens in the tree. The first of them directly follows the text so far.",
   plain:
     "Autoregressive decoding: the large model (target) writes alone, with one call for each token. Here it gets the same prompt and seed as the run.",
   distribution: "The probabilities of all tokens that may come next: P is the target's, Q is the draft's.",

@@ -120,7 +120,7 @@ class TreeLab {
     subscribe(onFrame(() => (button.disabled = !usable())));
     button.addEventListener("click", () => {
       if (!usable()) return;
-      const note = `Acceptance in the ${run.rounds.length} rounds of the run in Watch. It is 0 at a child index that the run never drafted.`;
+      const note = `This is the acceptance by child index in the ${run.rounds.length} rounds of the run in Watch. An index that was never drafted has 0.`;
       this.load({ rates: fromRounds(run.rounds, this.rates.length), tail: 0, note });
     });
   }

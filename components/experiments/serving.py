@@ -85,8 +85,8 @@ def view(summary: Summary) -> dict[str, Any]:
 
 
 def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
-    """The sentence of the view: the fastest k for each number of texts, its gain, and what that means for a
-    server."""
+    """The view's sentence. It names the fastest k for each number of texts and its gain, and what the gain
+    means for a server."""
     lines = [f"{at_once}: {_in_words(row)}" for at_once, row in best.items() if row["tree"] != _PLAIN]
     if plain := [str(at_once) for at_once, row in best.items() if row["tree"] == _PLAIN]:
         lines.append(f"{listed(plain)}: k = 0")

@@ -98,8 +98,8 @@ def _controls() -> frame.Part:
 
 
 def _known() -> dict[str, Any]:
-    """The data that the view needs before a visitor's first check: descriptions of drafts and faults, and a
-    recorded check."""
+    """The data that the view needs before a visitor's first check: descriptions of the drafts and of the
+    faults that can be built in, and a recorded check."""
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,

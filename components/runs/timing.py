@@ -65,8 +65,8 @@ class Repeats:
                 most = max(BLOCK, int(len(self.plain_rounds) * self._longest / (now - begun)))
 
     def _repeat(self, most: int) -> Generator[Any, None, None]:
-        """Decode the first `most` tokens once more, with the run and with plain decoding, and store the
-        times."""
+        """Decode the first `most` tokens once more, with the run's method and with plain decoding, and store
+        the times."""
         with ExitStack() as open_runs:
             decodings: dict[str, Run] = {}
             for name, begin in self._beginnings.items():

@@ -32,10 +32,10 @@ def share_arenas() -> None:
 def give_back() -> None:
     """Free unused memory, and give it back to the system.
 
-    Loading a pair leaves hundreds of megabytes free in the allocator. The garbage collector searches all
-    imported modules and loaded weights, which stops every visitor for 0.2 to 0.4 seconds, but only once:
-    later collections skip everything that exists now. The function also switches the garbage collector on,
-    which `app` switches off for its start.
+    Loading a pair leaves hundreds of megabytes free in the allocator. This call runs the garbage collector
+    over all modules and weights. Every visitor waits 0.2 to 0.4 seconds for it, but only once: later
+    collections skip everything that exists now. The call also switches the garbage collector on, which `app`
+    switches off while it starts.
     """
     gc.unfreeze()
     gc.collect()

@@ -97,7 +97,8 @@ def table(profiles: Mapping[str, Mapping[str, float]]) -> str:
 def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
     yield "copies of states", states, "copied"
-    yield "draft's choices", specdec.drafters.model, "log_probs"
+    for name in ("log_probs", "log_weights"):
+        yield "draft's choices", specdec.drafters.model, name
     for kind in (HostRace, SparseRace):
         yield "draft's choices", kind, "arrivals"
 

@@ -1,8 +1,9 @@
 """Decides which runs an experiment consists of, from its settings and its finished runs.
 
 A point is a method, a drafting strategy and k. A run is one text: (prompt, repeat). All points do the same
-runs: as many as the point with the shortest texts needs to reach its number of tokens. Each decision depends
-only on finished runs of earlier stages, so an experiment that was stopped does the same runs as any other.
+runs. The point with the shortest texts determines how many, because it too must reach its number of tokens.
+Each decision depends only on finished runs of earlier stages, so an experiment that was stopped and resumed
+does the same runs as one that was not.
 """
 
 from __future__ import annotations

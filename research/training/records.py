@@ -70,7 +70,7 @@ def sampled(
 
 
 def scored(pair: ModelPair, ids: Tensor, top: int) -> Record:
-    """A record of given texts, which are the rows of `ids`."""
+    """The record of the target's scores for the texts that are the rows of `ids`."""
     size = torch.int16 if pair.vocab_size < 2**15 else torch.int32
     p, tops = zip(*(learn.scored(pair.target, row, 1, pair, Sampling()).topk(top) for row in ids.tolist()))
     own = torch.zeros_like(ids, dtype=torch.bool)

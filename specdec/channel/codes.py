@@ -31,7 +31,8 @@ def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
 
 
 def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.ndarray) -> bytes:
-    """Range-code indices in about -log2 distribution[index] bits each, in whole words of 32 bits.
+    """Encode indices with a range coder: each takes about -log2 distribution[index] bits. The output consists
+    of whole words of 32 bits.
 
     Equations 6 to 8 of the paper count these bits. distribution: probabilities [n] that sum to at most 1. An
     index from n to 2³² - 1 takes an escape symbol and 32 bits more. ValueError names an invalid entry.

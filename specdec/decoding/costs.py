@@ -200,9 +200,9 @@ class RoundTimes:
 
 
 def _believed(times: Mapping[Any, Sequence[float]]) -> dict[Any, float]:
-    """A time for each key: the lower quartile of its times if there are enough of them.
+    """The lower quartile of the times of each key that has enough of them. Other keys are left out.
 
-    If no key has enough, the lowest time of each.
+    If no key has enough, each key gets its lowest time.
     """
     often = {key: undisturbed(seen) for key, seen in times.items() if len(seen) >= _LEAST}
     return often or {key: min(seen) for key, seen in times.items()}

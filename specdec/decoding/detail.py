@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from specdec import theory
 from specdec.methods import Attempt, Drafted, Kind, Verdict
-from specdec.race import PositionNoise, Race
+from specdec.probs import race_weights
+from specdec.race import PositionNoise, Race, splitmix
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
@@ -80,7 +82,7 @@ def verified_steps(
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if deciding[attempt.row] == row]
-        raced = _Raced(noise.race(topology.path(row)), log_p[row], drafted.log_q[row])
+        raced = _Raced(noise.race(topology.path(row)), log_p, drafted.log_q, row)
         position = noise.position + depth
         steps.append(
             Step(
@@ -108,10 +110,8 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float 
     if log_q is None or not drafts or len(drafts) > MOST_DRAFTS:
         return None
     log_q = log_q.to(log_p.device)
-    # most positions have one draft; values are limited because exp takes four times as long for -inf
     if len(drafts) == 1:
-        common = torch.minimum(log_p, log_q).clamp_min_(_NEGLIGIBLE).exp_()
-        return min(float(common.sum(dtype=torch.float64)), 1.0)
+        return min(_common(log_p, log_q), 1.0)
     tokens = int((log_q > -_LARGEST).sum())
     is_slow = tokens > SOME_TOKENS and len(drafts) >= SOME_DRAFTS and not replacement
     if tokens > MOST_TOKENS or (is_slow and position % EVERY):
@@ -121,16 +121,29 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float 
     return float(theory.optimal_acceptance(p, q, len(drafts), replacement))
 
 
+def _common(log_p: Tensor, log_q: Tensor) -> float:
+    """Σ min(p, q), the highest probability with which a lossless rule accepts one draft of q."""
+    if log_p.device.type != "cpu":
+        return float(torch.minimum(log_p, log_q).exp_().sum(dtype=torch.float64))
+    total, p, q = 0.0, log_p.numpy(), log_q.numpy()
+    for part in splitmix.parts(len(p)):  # new memory for all tokens would take longer than the computation
+        least = np.minimum(p[part], q[part])
+        total += float(np.exp(least[least > _NEGLIGIBLE]).sum(dtype=np.float64))
+    return total
+
+
 class _Raced:
-    """The race of one position under P, and also under Q unless log_q is None. log_p, log_q: [vocabulary].
+    """The race of one row under P, and also under Q if the row has q. log_p, log_q: by row, [vocabulary].
 
     under_p, under_q: the first arrivals, in order.
     """
 
-    def __init__(self, race: Race, log_p: Tensor, log_q: Tensor | None):
-        self._race, self._log_p, self._log_q = race, log_p, log_q
-        (self.under_p,) = race.arrivals(log_p[None], LEADING)
-        self.under_q = [] if log_q is None else race.arrivals(log_q[None], LEADING)[0]
+    def __init__(self, race: Race, log_p: Sequence[Tensor], log_q: Sequence[Tensor | None], row: int):
+        self._race, self._log_p, self._log_q = race, log_p[row], log_q[row]
+        # the very weights on which verification and drafting ran the race: log_p may differ by a rounding
+        (self.under_p,) = race.arrivals(race_weights(log_p, row)[None], LEADING)
+        q = race_weights(log_q, row)
+        self.under_q = [] if q is None else race.arrivals(q[None], LEADING)[0]
 
     def leading(self, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
         """The tokens to record: the first arrivals and those in `also`, in their order of arrival under P."""

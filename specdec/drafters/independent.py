@@ -20,7 +20,6 @@ from torch import Tensor
 from specdec.drafters.model import ModelDrafter, Orders
 from specdec.methods import Drafted
 from specdec.models.requests import Requesting
-from specdec.probs import log_weights
 from specdec.race import Node, PositionNoise
 from specdec.topology import Topology
 
@@ -49,11 +48,9 @@ class IndependentDrafter(ModelDrafter):
 
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
-    ) -> tuple[Orders, Tensor | None]:
+    ) -> tuple[Orders, Tensor, bool]:
         """The distinct tokens among each row's draws. There is one draw for each child in the topology."""
-        orders, log_q = super()._children(topology, rows, logits, noise)
-        weights = log_weights(logits, self.sampling, self.vocab_size) if log_q is None else log_q
-        assert weights is not None, "probabilities are needed to know which tokens are kept"
+        orders, weights, normalised = super()._children(topology, rows, logits, noise)
         depth = topology.depths[rows[0]]
         log_waits = noise.log_waits(depth, topology.widths[depth])
         for row, order, log_w in zip(rows, orders, weights, strict=True):
@@ -62,7 +59,8 @@ class IndependentDrafter(ModelDrafter):
             log_times = [e - x for e, x in zip(log_e, log_rates, strict=True)]
             drawn = with_replacement(order, log_times, log_rates, log_waits)
             self._draws[node] = drawn[: len(topology.children[row])]
-        return [[*dict.fromkeys(self._draws[topology.path(row)])] for row in rows], log_q
+        distinct = [[*dict.fromkeys(self._draws[topology.path(row)])] for row in rows]
+        return distinct, weights, normalised
 
 
 def with_replacement(

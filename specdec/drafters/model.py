@@ -118,11 +118,11 @@ class ModelDrafter(DraftSession):
         tokens, inner = {0: text_ids[-1]}, [0]
         logits: dict[int, Tensor] = {}  # for each row, [vocabulary or more]
         known: dict[int, Tensor] = {}  # log q by row, [vocabulary]
+        raced: dict[int, Tensor] = {}  # weights by row, [vocabulary]
         for deeper in range(1, topology.depth + 1):
             logits.update(zip(inner, level.unbind(), strict=True))
-            orders, log_q = self._children(topology, inner, level, noise)
-            if log_q is not None:
-                known.update(zip(inner, log_q, strict=True))
+            orders, log_w, normalised = self._children(topology, inner, level, noise)
+            (known if normalised else raced).update(zip(inner, log_w.unbind(), strict=True))
             for row, order in zip(inner, orders, strict=True):
                 tokens.update(zip(topology.children[row], order, strict=False))
             above, inner = inner, [row for row in topology.inner_levels[deeper] if row in tokens]
@@ -136,26 +136,27 @@ class ModelDrafter(DraftSession):
             parents = [topology.parents[row] for row in inner]
             # [inner rows of this depth, vocabulary or more]
             level = yield from self.score(inner, [tokens[row] for row in inner], parents)
-        return self._drafted(topology, tokens, logits, known)
+        return self._drafted(topology, tokens, logits, known, raced)
 
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
-    ) -> tuple[Orders, Tensor | None]:
-        """For each of these rows, all of one depth, its first arrivals under q; and log q if it was computed.
+    ) -> tuple[Orders, Tensor, bool]:
+        """For each of these rows, all of one depth, its first arrivals under q; the log-weights of its race;
+        and whether these are log q.
 
-        logits: [rows, vocabulary or more]. log q: [rows, vocabulary].
+        logits: [rows, vocabulary or more]. log-weights: [rows, vocabulary].
         """
         races = noise.races([topology.path(row) for row in rows])
         count = topology.widths[topology.depths[rows[0]]]
-        if count <= FEW and races.takes_weights:
+        if count <= FEW:
             weights = log_weights(logits, self.sampling, self.vocab_size)  # [rows, vocabulary]
             if weights is not None:
                 orders = races.arrivals(weights, count)
                 if all(len(order) == count for order in orders):
-                    return orders, None
+                    return orders, weights, False
         # `log_probs` also tells a lack of support from broken logits
         log_q = log_probs(logits, self.sampling, self.vocab_size)
-        return races.arrivals(log_q, count), log_q
+        return races.arrivals(log_q, count), log_q, True
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
         """For each row, the draft's probability of its first child, at temperature 1. A lower temperature
@@ -171,7 +172,12 @@ class ModelDrafter(DraftSession):
         self.stopping.learn(rows)
 
     def _drafted(
-        self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], known: dict[int, Tensor]
+        self,
+        topology: Topology,
+        tokens: dict[int, int],
+        logits: dict[int, Tensor],
+        known: dict[int, Tensor],
+        raced: dict[int, Tensor],
     ) -> Drafted:
         """The drafted tree without the nodes beyond q's support. All arguments are by row of the topology."""
         rows = sorted(tokens)
@@ -180,6 +186,6 @@ class ModelDrafter(DraftSession):
             new = {row: i for i, row in enumerate(rows)}
             self.rename(new)
             self.stopping.rename(new)
-            known = {new[row]: log_q for row, log_q in known.items()}
-        log_q = LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, known)
+            known, raced = ({new[row]: x for row, x in each.items()} for each in (known, raced))
+        log_q = LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, known, raced)
         return Drafted(topology, [tokens[row] for row in rows], log_q)

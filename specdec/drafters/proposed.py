@@ -76,7 +76,8 @@ def drafter_name(drafter: Drafting) -> str:
 
 
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling) -> Drafter:
-    """The `Drafter` of one run, made from a user's checked drafter. ValueError if `new_run` gives none."""
+    """The `Drafter` of one run, made from a user's checked object. ValueError if its `new_run` returns no
+    drafter."""
     name = drafter_name(drafter)
     new = drafter.new_run() if hasattr(drafter, "new_run") else drafter
     if new is None or isinstance(new, str):

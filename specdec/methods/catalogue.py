@@ -76,8 +76,8 @@ METHODS = {
     "traversal": Entry(
         name="Traversal",
         long_name="traversal verification",
-        sentence="Whole paths of drafted tokens are tested, the ends of the tree first. On a sequence this "
-        "is block verification.",
+        sentence="Whole paths of drafted tokens are tested, from the leaves of the tree upwards. If the tree "
+        "is one path, this is block verification.",
         verify=traversal.verify,
         drafts=_FIRST_ARRIVALS,
         mark="triangle-up",

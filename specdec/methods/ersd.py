@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specdec.methods.verdict import Decision, Drafted, Verdict, descend
-from specdec.probs import LazyLogProbs, broken_logits
+from specdec.probs import LazyLogProbs, broken_logits, race_weights
 from specdec.race import Noise, Race
 
 FEW_ROWS = 32
@@ -31,10 +31,19 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     together = _together(race, log_p)
 
     def decide(row: int) -> Decision:
-        token_id = together[row] if together else race(row).winner(log_p[row])
+        token_id = together[row] if together else _winner(race(row), log_p, row)
         return Decision(drafted.child(row, token_id), token_id)
 
     return descend(topology, decide, "correction")
+
+
+def _winner(race: Race, log_p: Sequence[Tensor], row: int) -> int:
+    """The winner of one race. ValueError if the row's logits have no distribution."""
+    weights = race_weights(log_p, row)  # [vocabulary]
+    token_id = race.winner(weights)
+    if not math.isfinite(weights[token_id]):
+        raise broken_logits()
+    return token_id
 
 
 def _together(race: Callable[[int], Race], log_p: Sequence[Tensor]) -> list[int] | None:

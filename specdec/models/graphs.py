@@ -98,7 +98,7 @@ class Graphs:
         return None if any(part is None for part in parts) else torch.cat(parts)  # type: ignore[arg-type]
 
     def _captured(self, count: int, rows: int) -> GraphedForward | None:
-        """A new graph; None if its capture fails. If no graph exists yet, further ones are not tried."""
+        """A new graph; None if its capture fails. After the first capture has failed, no other is tried."""
         try:
             return GraphedForward(self._forward, count, rows, self._pool)
         except torch.OutOfMemoryError:
@@ -114,7 +114,7 @@ class Graphs:
 class GraphedForward:
     """A CUDA graph of the forward pass for fixed numbers of texts and of rows (tokens) per text.
 
-    If a text has fewer nodes than rows, the other rows compute numbers that nothing reads.
+    If a text has fewer tokens, the spare rows compute numbers that nothing reads.
     """
 
     def __init__(self, forward: FusedForward, count: int, rows: int, pool: Any):

@@ -194,7 +194,7 @@ def stored_dtype(config: PreTrainedConfig) -> str:
 
 
 def check_fits(plans: Iterable[Placement]) -> None:
-    """ValueError, with the amounts, if these models together need more memory than is free.
+    """Raise a ValueError with the amounts if these models together need more memory than is free.
 
     A packed copy of the weights is not counted: if there is no room for it (`lean.has_room`), none is made.
     """

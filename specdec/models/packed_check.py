@@ -60,7 +60,7 @@ def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
 
 
 def deviation(have: Tensor, want: Tensor) -> str | None:
-    """The fault of logits [n, vocabulary], as the end of a sentence; None if they are near `want`."""
+    """How logits [n, vocabulary] differ from `want`, as the end of a sentence; None if they are near it."""
     error = relative_error(have, want)
     variation = total_variation(have.softmax(-1), want.softmax(-1)).mean().item()
     if error <= LARGEST_ERROR and variation <= LARGEST_VARIATION:

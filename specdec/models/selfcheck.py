@@ -187,9 +187,10 @@ def session_error(session: Session, plain: Rows, script: Script, prefix_length: 
 
 
 def relative_error(have: Tensor, want: Tensor) -> float:
-    """The largest difference of logits, divided by the largest distance of a logit from its row's mean.
+    """The largest difference between `have` and `want`, divided by the largest distance of a logit from its
+    row's mean.
 
-    Both must have -inf at the same tokens, those that the model never scores.
+    Both tensors must have -inf at the same tokens, which are those that the model never scores.
     """
     have, scored = have.to(want.device), want > -torch.inf
     if not torch.equal(have > -torch.inf, scored):

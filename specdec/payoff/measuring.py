@@ -1,7 +1,7 @@
-"""Measures the set-up of a pair on this machine: acceptance on fixed prompts, and rounds on a few trees.
+"""Measures a pair on this machine: its acceptance on fixed prompts, and the times of rounds on a few trees.
 
 The trees take turns, so that a busy moment of the machine affects all of them alike. The measurement has many
-small steps, so that a server can decode for others meanwhile.
+small steps, so that a server can decode for other visitors between them.
 """
 
 from __future__ import annotations

@@ -34,14 +34,7 @@ FEW = 8
 
 class Arrivals(Protocol):
     """Finds the arrivals that drafting needs, under each of several distributions: in one race, or in one for
-    each.
-
-    takes_weights: whether weights that are off by a factor in each row give the same arrivals.
-    """
-
-    @property
-    def takes_weights(self) -> bool:
-        """Whether unnormalised log-weights may replace log q; see `Arrivals`."""
+    each. Weights that are off by a factor in each row give the same arrivals."""
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order.
@@ -59,7 +52,11 @@ class Race(Arrivals, Protocol):
         """Logarithms of the exponentials of all tokens, float64 [vocabulary]."""
 
     def winner(self, log_p: Tensor) -> int:
-        """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p."""
+        """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p.
+
+        log_p may be off by a constant. If it holds NaN or +inf, or no finite value, it is not finite at the
+        token that is returned.
+        """
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
         """Logarithms of the exponentials of these tokens."""
@@ -67,8 +64,6 @@ class Race(Arrivals, Protocol):
 
 class DeviceRace:
     """A race with all its exponentials on a device. log_e: their logarithms, float64 [vocabulary]."""
-
-    takes_weights = True
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -88,8 +83,6 @@ class DeviceRace:
 
 class HostRace:
     """A race on a CPU. numpy's calls take a sixth of the time of torch's. log_e: as in `DeviceRace`."""
-
-    takes_weights = True
 
     def __init__(self, log_e: np.ndarray):
         self._log_e = log_e
@@ -120,7 +113,6 @@ class RaceOfEach:
 
     def __init__(self, races: Sequence[Race]):
         self._races = races
-        self.takes_weights = all(race.takes_weights for race in races)
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each i, the first `count` tokens in the order of e / q, with race i and row i of log_q."""

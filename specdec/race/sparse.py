@@ -1,9 +1,15 @@
 """One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
-A small exponential comes from a small uniform. The tokens with the smallest uniforms are found once per race.
-The exponential of every other token is above a known limit, so that it can arrive before a time t only if its
-probability is above limit / t. These few tokens are added; the others need no logarithm and no memory. The
-arrivals are the same as in a race that computes all tokens.
+If all exponentials are above a limit, a token can arrive before a time t only if its weight is above
+limit / t. The others need no logarithm and no memory, and the arrivals are the same as in a race that
+computes all tokens. There are two limits:
+
+- No exponential is below that of the smallest uniform, 2**-54. At a low temperature few weights are large
+  enough to win even with it.
+- Otherwise the tokens with the smallest uniforms are found, once per race. All other exponentials are above a
+  larger limit.
+
+Weights are probabilities times any factor, so no sum over the vocabulary is needed.
 """
 
 from __future__ import annotations
@@ -22,23 +28,30 @@ from specdec.race.exponentials import fill, log_exponential
 EARLY = 512
 """How many tokens with the smallest uniforms are expected to be found in advance."""
 _LOG_REACH = math.log(4.0)
-"""The logarithm of 4: the first search for n arrivals ends at the time 4 n. Two of 100 first arrivals are
-later than 4, and a third of all eighth arrivals are later than 32; these need a second search."""
-_SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 are 1e-5
+"""The logarithm of 4: the first search for n arrivals ends at the time 4 n, divided by the largest weight. In
+two of 100 races the token with this weight arrives later than at the end of a search for one arrival."""
+_LOG_SMALLEST = math.log(-math.log1p(-(2.0**-54)))
+"""The logarithm of the smallest exponential."""
+_FEW = 1 / 16
+"""If at most this share of the tokens can arrive with the smallest exponential, all of them are computed."""
+_SLACK = 1e-3  # log-weights are compared in float32, which rounds a limit by less than 1e-7 of it
 
 
 class SparseRace:
     """A `Race` with the noise of this key over `vocab_size` tokens."""
 
-    takes_weights = False  # a token that can still win is known by its probability
-
     def __init__(self, key: int, vocab_size: int):
         self.key, self.vocab_size = key, vocab_size
-        limit = min((EARLY << splitmix.COARSE) // vocab_size, (1 << splitmix.COARSE) - 1)
-        self._early = splitmix.below(key, vocab_size, limit)
-        self._log_e = log_exponential(splitmix.at(key, self._early))
-        # the limit for the exponentials of all other tokens
-        self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))
+        self._limit = min((EARLY << splitmix.COARSE) // vocab_size, (1 << splitmix.COARSE) - 1)
+        # the least uniform and the least exponential of all tokens that are not early
+        self._least = self._limit * 2.0**-splitmix.COARSE
+        self._log_least = math.log(-math.log1p(-self._least))
+
+    @cached_property
+    def _early(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens with the smallest uniforms, and the logarithms of their exponentials."""
+        tokens = splitmix.below(self.key, self.vocab_size, self._limit)
+        return tokens, log_exponential(splitmix.at(self.key, tokens))
 
     @cached_property
     def exponentials(self) -> Tensor:
@@ -46,43 +59,73 @@ class SparseRace:
         return fill(torch.empty(1, self.vocab_size, dtype=torch.float64), [self.key])[0]
 
     def winner(self, log_p: Tensor) -> int:
-        """The token that arrives first, argmin e / p, under log_p [vocabulary]: a sample of p."""
-        return int(self.first(log_p.numpy())[1][0])
+        """The token that arrives first, argmin e / p, under log_p [vocabulary]; see `Race.winner`."""
+        log_w = log_p.numpy()
+        most = int(log_w.argmax())
+        return int(self._first(log_w, most, 1)[1][0]) if math.isfinite(log_w[most]) else most
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order."""
-        firsts = (self.first(row, count) for row in log_q.cpu().numpy())
-        return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
+        return [self._arrivals(row, count) for row in log_q.cpu().numpy()]
+
+    def _arrivals(self, log_w: np.ndarray, count: int) -> list[int]:
+        most = int(log_w.argmax())  # the first NaN, if there is one
+        if not math.isfinite(log_w[most]):
+            return []
+        times, tokens = self._first(log_w, most, count)
+        return tokens[np.isfinite(times)].tolist()
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
         """Logarithms of the exponentials of these tokens."""
         return log_exponential(splitmix.at(self.key, np.array(tokens))).tolist()
 
-    def first(self, log_p: np.ndarray, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Log times and tokens of the first `count` arrivals under log_p [vocabulary], in order.
+    def _first(self, log_w: np.ndarray, most: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Log times and tokens of the first `count` arrivals under log-weights [vocabulary], in order.
 
-        Times are infinite where p is 0.
+        most: the token with the largest weight. Times are infinite where the weight is 0.
         """
-        early = self._log_e - log_p[self._early]
-        log_reach = _LOG_REACH + math.log(count)
+        log_reach = _LOG_REACH + math.log(count) - float(log_w[most])
         while True:
-            tokens, times = self._with_likely(log_p, early, log_reach)
+            # a search for several arrivals goes on for so long that nearly all tokens can be among them
+            can_win = _above(log_w, _LOG_SMALLEST - log_reach) if count == 1 else None
+            if can_win is not None and np.count_nonzero(can_win) <= _FEW * len(log_w):
+                tokens, times = self._arriving(log_w, can_win, log_reach)
+            else:
+                tokens, times = self._with_early(log_w, log_reach, count)
             order = _earliest(times, count)
-            last = times[order[-1]] if len(order) == count else math.inf
+            last = float(times[order[-1]]) if len(order) == count else math.inf
             if last <= log_reach or log_reach == math.inf:
                 return times[order], tokens[order]
-            log_reach = float(last)
+            log_reach = last
 
-    def _with_likely(
-        self, log_p: np.ndarray, early: np.ndarray, log_reach: float
+    def _with_early(self, log_w: np.ndarray, log_reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The early tokens and all of the first `count` arrivals by `log_reach`, and their log times."""
+        early, log_e = self._early
+        times = log_e - log_w[early]
+        if count <= len(early):  # so many early tokens arrive until then, even if the weights are flat
+            log_reach = min(log_reach, float(times[_earliest(times, count)[-1]]))
+        can_win = _above(log_w, self._log_least - log_reach)
+        likely, later = self._arriving(log_w, can_win, log_reach, self._least)
+        return np.concatenate([early, likely]), np.concatenate([times, later])
+
+    def _arriving(
+        self, log_w: np.ndarray, can_win: np.ndarray, log_reach: float, least: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and log times: all tokens that can arrive until `log_reach`, and perhaps more."""
-        likely = np.flatnonzero(log_p > self._log_least - log_reach - _SLACK)
-        log_e = log_exponential(splitmix.at(self.key, likely))
-        late = log_e >= self._log_least  # the other tokens are among the early ones
-        likely, log_e = likely[late], log_e[late]
-        tokens = np.concatenate([self._early, likely])
-        return tokens, np.concatenate([early, log_e - log_p[likely]])
+        """The tokens that arrive by `log_reach`, perhaps a few later ones too, and their log times.
+
+        Only tokens in can_win, bool [vocabulary], whose uniform is at least `least` are considered.
+        """
+        tokens = np.flatnonzero(can_win)
+        log_w = log_w[tokens].astype(np.float64)
+        u = splitmix.at(self.key, tokens)
+        # an exponential is never below its uniform, so that no other token can arrive in time
+        soon = (u >= least) & (u <= np.exp(np.minimum(log_w + log_reach, 0) + _SLACK))
+        return tokens[soon], log_exponential(u[soon]) - log_w[soon]
+
+
+def _above(log_w: np.ndarray, limit: float) -> np.ndarray:
+    """For each token whether its log-weight is above a limit; perhaps also true just below it."""
+    return log_w > limit - _SLACK * max(1.0, abs(limit))
 
 
 def _earliest(times: np.ndarray, count: int) -> np.ndarray:

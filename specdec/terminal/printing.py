@@ -30,7 +30,7 @@ _END = "\033[0m"
 
 
 def in_colours(out: TextIO) -> bool:
-    """Whether to write colours: to a terminal, unless its user has declined them (no-color.org)."""
+    """Whether the output is a terminal whose user has not declined colours (no-color.org)."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

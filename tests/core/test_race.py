@@ -7,8 +7,11 @@ import pytest
 import torch
 from scipy import stats
 
+from specdec.methods import Drafted, ersd
 from specdec.methods.ersd import winners
+from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import (
+    PositionNoise,
     Races,
     Stream,
     checked_seed,
@@ -21,6 +24,7 @@ from specdec.race import sparse as sparse_race
 from specdec.race.keys import key_of
 from specdec.race.races import DeviceRace
 from specdec.race.sparse import SparseRace
+from specdec.topology import Topology
 from tests.helpers.distributions import FALSE_ALARM
 
 
@@ -79,13 +83,14 @@ def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():
 
 
 def sparse_races_differ(vocab_size=20_000):
-    """The number of 36 races that differ from the whole race. They are from flat to nearly decided, some with
-    little support."""
+    """The number of 72 races that differ from the whole race. They are from flat to nearly decided, some with
+    little support, half of them under weights that are not normalised."""
     differ = 0
-    for seed in range(36):
+    for seed in range(72):
         generator = torch.Generator().manual_seed(seed)
         scale = (0.0, 0.5, 2.0, 4.0, 10.0, 100.0)[seed % 6]
-        log_p = torch.log_softmax(torch.randn(2, vocab_size, generator=generator) * scale, -1)
+        log_p = torch.randn(2, vocab_size, generator=generator) * scale
+        log_p = log_p + 5 * (seed % 7 - 3) if seed < 36 else torch.log_softmax(log_p, -1)
         if seed % 4 == 0:
             log_p[:, torch.rand(vocab_size, generator=generator) < 0.999] = -math.inf
         whole = race_of(log_exponentials(3, [seed], vocab_size)[0])
@@ -102,6 +107,29 @@ def test_sparse_races_have_the_arrivals_of_whole_ones(monkeypatch):
     assert sparse_races_differ() == 0
     monkeypatch.setattr(sparse_race, "_SLACK", -3.0)
     assert sparse_races_differ() > 3
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 9_999, 19_999])
+@pytest.mark.parametrize("kind", [SparseRace, lambda key, size: race_of(log_exponentials(key, [0], size)[0])])
+def test_a_race_under_broken_weights_ends_at_a_broken_one(kind, place, bad):
+    """ERSD looks at the winner's weight alone to notice broken logits."""
+    log_p = torch.randn(20_000, generator=torch.Generator().manual_seed(0))
+    log_p[slice(None) if bad == -math.inf else place] = bad
+    race = kind(3, len(log_p))
+    assert not math.isfinite(log_p[race.winner(log_p)])
+    assert race.arrivals(log_p[None], 1) == [[]]
+
+
+@pytest.mark.parametrize("temperature", [0, 0.05, 0.3, 1])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("vocab_size", [50, 20_000])
+def test_ersd_notices_broken_logits(vocab_size, bad, temperature):
+    logits = torch.zeros(1, vocab_size)
+    logits[:, 1 if bad != -math.inf else slice(None)] = bad
+    drafted, noise = Drafted(Topology([]), [0], [None]), PositionNoise(Races(0, vocab_size), 1)
+    with pytest.raises(ValueError, match="logits hold NaN"):
+        ersd.verify(drafted, LazyLogProbs(logits, Sampling(temperature), vocab_size), noise)
 
 
 KINDS = [race_of, DeviceRace]

@@ -1,4 +1,4 @@
-"""`specdec audit --engine ours-ersd`: audit engines on a pair, for example your own server."""
+"""`specdec audit --engine ours-ersd`: audits engines, for example your own server, on a pair."""
 
 from __future__ import annotations
 

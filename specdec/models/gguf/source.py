@@ -61,10 +61,10 @@ class GGUFSource:
         return self._folders.get(form)
 
     def packed_bytes(self, form: str) -> int | None:
-        """Bytes of the model's matrices in this form; None if the compiled forward pass can't read the form.
+        """The bytes of the model's matrices in `form`; None if the compiled forward pass can't read it.
 
-        form: see `converted_folder`. Before the first conversion, this call also starts the compilation of
-        the matrix products that the form needs.
+        form: see `converted_folder`. If nothing was converted yet, this call also starts to compile the
+        matrix products that the form needs.
         """
         if not expected():
             return None
