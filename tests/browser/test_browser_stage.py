@@ -97,7 +97,8 @@ IN_SIGHT = """(names) => [...document.querySelectorAll(names)].filter((name) => 
 
 
 def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
-    page = tab(PHONE, "?length=40&baseline=0", has_touch=True)
+    # on a busy machine "auto" may draft nothing, and then the trees have only the large model's own token
+    page = tab(PHONE, "?length=40&baseline=0&topology=optimal&k=4", has_touch=True)
     watch_shifts(page)
     page.locator("#generate").click()
     page.wait_for_function("document.body.dataset.phase === 'done'")
@@ -113,7 +114,7 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     assert whole(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
     page.get_by_role("button", name="‹ Tree").click()
     page.wait_for_function("document.querySelector('#tree.block').getBoundingClientRect().left >= 0")
-    page.locator("#tree .drawing .node").first.tap()
+    page.locator("#tree .drawing .node:not(.last)").first.tap()  # that token has no child index
     expect(page.locator("#tree .inspected")).to_contain_text("child index")
     assert shifts(page)[0] < 0.02, shifts(page)
     page.evaluate("scrollTo(0, 1000)")
