@@ -25,6 +25,7 @@ from tests.helpers.distributions import (
     TREE,
     adversarial_pair,
     chi_square_p_value,
+    first_tokens,
     markov_pair,
     random_table,
 )
@@ -78,16 +79,16 @@ def test_first_tokens_race_has_the_targets_distribution(method):
     """A χ² test, in which a false alarm has probability 1e-6. The control is the distribution of the
     draft."""
     pair = adversarial_pair()
-    runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
+    runs = [begun(pair, method, sequence(2), seed) for seed in range(4000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
     assert chi_square_p_value(runs, joint_distribution(pair.draft, [0], 2)) < FALSE_ALARM
 
 
-def first_tokens(pair, method, topology, seed, length=2):
+def begun(pair, method, topology, seed, length=2):
     # long enough, so that the tree is not cut for the tested tokens
     total = length + topology.depth
-    g = specdec.generate(pair, [0], method=method, topology=topology, max_new_tokens=total, seed=seed)
-    return tuple(g.token_ids[:length])
+    settings = {"method": method, "topology": topology, "max_new_tokens": total, "detail": False}
+    return first_tokens(specdec.stream(pair, [0], seed=seed, **settings), length)
 
 
 @pytest.mark.slow
@@ -97,7 +98,7 @@ def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     """A χ² test of the first two tokens, with 16 tokens and q ∝ 1/p. A false alarm has probability 1e-6
     for each topology."""
     pair = adversarial_pair()
-    runs = [first_tokens(pair, method, topology, seed) for seed in range(3000)]
+    runs = [begun(pair, method, topology, seed) for seed in range(3000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
@@ -189,7 +190,7 @@ def test_a_token_without_draft_probability_is_never_drafted():
         g = specdec.generate(pair, [0], method=method, topology=batch(4), max_new_tokens=100, seed=0)
         assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
         assert all(len(round.nodes) <= 2 for round in g.rounds)
-    runs = [first_tokens(pair, "gsd", batch(4), seed, length=1) for seed in range(2000)]
+    runs = [begun(pair, "gsd", batch(4), seed, length=1) for seed in range(2000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 1)) > FALSE_ALARM
 
 

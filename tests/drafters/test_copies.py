@@ -18,6 +18,7 @@ from tests.helpers.distributions import (
     FALSE_ALARM,
     TREE,
     chi_square_p_value,
+    first_tokens,
     markov_pair,
     pair_of,
     random_table,
@@ -86,15 +87,12 @@ def test_ersd_runs_that_share_trees_of_auto_write_their_texts(drafter):
     ]
 
 
-def first_tokens(method, drafter, runs=3000):
+def begun(method, drafter, runs=3000):
     """Three tokens by the real engine, in one round or several. The texts are longer, so no tree is cut."""
     settings = RunSettings(method, 8, Sampling(), 0, drafter=drafter)
     tree = TREE if drafter == MODEL_AND_COPIES else Topology([])
     for seed in range(runs):
-        tokens = []
-        for round in Engine(PAIR, settings, Trees(tree), REPEATING, seed).rounds():
-            tokens += [token.id for token in round.tokens]
-        yield tuple(tokens[:3])
+        yield first_tokens(Engine(PAIR, settings, Trees(tree), REPEATING, seed).rounds(), 3)
 
 
 EXPECTED = joint_distribution(PAIR.target, REPEATING, 3)
@@ -105,7 +103,7 @@ EXPECTED = joint_distribution(PAIR.target, REPEATING, 3)
 @pytest.mark.parametrize("method", OTHER_THAN_ERSD)
 def test_every_rule_keeps_the_target_s_distribution(method, drafter):
     """A χ² test of three tokens, 3,000 runs. A false alarm has probability 1e-6 for each."""
-    assert chi_square_p_value(first_tokens(method, drafter), EXPECTED) > FALSE_ALARM
+    assert chi_square_p_value(begun(method, drafter), EXPECTED) > FALSE_ALARM
 
 
 def same_noise(drafted, verdict, log_p, noise):
@@ -133,7 +131,7 @@ def unchecked(drafted, verdict, log_p, noise):
 @pytest.mark.parametrize("drafter", COPYING)
 def test_chi_square_catches_broken_verification_of_copies(drafter, broken, monkeypatch):
     monkeypatch.setattr(engine, "followed", broken)
-    assert chi_square_p_value(first_tokens("gsd", drafter, runs=1000), EXPECTED) < FALSE_ALARM
+    assert chi_square_p_value(begun("gsd", drafter, runs=1000), EXPECTED) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("method", DRAFTING)

@@ -14,6 +14,7 @@ from specdec.exactness.losslessness import chi_square
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from specdec.topology import Topology
+from specdec.trace import Round
 
 OTHER_RULES = tuple(rule for rule in DRAFTING if rule not in ("gsd", "ersd"))
 """Rules of other papers."""
@@ -57,6 +58,21 @@ def adversarial_pair(vocab_size: int = 16) -> ModelPair:
 def tilted_pair() -> ModelPair:
     """Independent tokens. The first child is often rejected, so siblings, uniforms and residual decide."""
     return pair_of([0.1, 0.5, 0.4], [0.6, 0.3, 0.1])
+
+
+def first_rounds(rounds: Iterable[Round], length: int) -> list[Round]:
+    """The rounds of a decode that emit its first `length` tokens. Later rounds are not computed."""
+    needed: list[Round] = []
+    for round in rounds:
+        needed.append(round)
+        if sum(len(each.tokens) for each in needed) >= length:
+            break
+    return needed
+
+
+def first_tokens(rounds: Iterable[Round], length: int) -> tuple[int, ...]:
+    """The first `length` tokens of a decode."""
+    return tuple(token.id for round in first_rounds(rounds, length) for token in round.tokens)[:length]
 
 
 Choose = Callable[[int], int]

@@ -33,7 +33,13 @@ from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.terminal import command as terminal
 from specdec.topology import Topology, batch, sequence, specinfer
-from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
+from tests.helpers.distributions import (
+    FALSE_ALARM,
+    OTHER_RULES,
+    chi_square_p_value,
+    first_tokens,
+    random_table,
+)
 from tests.helpers.texts import ersd_as_plain, together_as_alone
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
@@ -145,11 +151,9 @@ def letters_pair():
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 
 
-def first_tokens(pair, method, topology, seed, verifier=None):
+def begun(pair, method, topology, seed, verifier=None):
     settings = specdec.stream(pair, [0], method=method, topology=topology, max_new_tokens=4, seed=seed)
-    engine = Engine(pair, settings.settings, Trees(topology), (0,), seed, verifier)
-    ids = [token.id for round in engine.rounds() for token in round.tokens]
-    return tuple(ids[:2])
+    return first_tokens(Engine(pair, settings.settings, Trees(topology), (0,), seed, verifier).rounds(), 2)
 
 
 @pytest.mark.slow
@@ -159,7 +163,7 @@ def test_every_rule_keeps_the_targets_distribution(method, topology):
     """A χ² test of the first two of ten tokens, 700 texts. A false alarm has probability 1e-6 for each."""
     pair = letters_pair()
     assert len(pair.draft.shared_ids) == 7
-    runs = [first_tokens(pair, method, topology, seed) for seed in range(700)]
+    runs = [begun(pair, method, topology, seed) for seed in range(700)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
@@ -172,7 +176,7 @@ def test_without_renormalising_q_the_distribution_is_another(method):
         log_q = [None if row is None else row + math.log(0.5) for row in drafted.log_q]
         return METHODS[method].verify(drafted._replace(log_q=log_q), log_p, noise)
 
-    runs = [first_tokens(pair, method, batch(3), seed, unnormalised) for seed in range(700)]
+    runs = [begun(pair, method, batch(3), seed, unnormalised) for seed in range(700)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) < FALSE_ALARM
 
 

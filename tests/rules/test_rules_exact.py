@@ -20,6 +20,8 @@ from tests.helpers.distributions import (
     adversarial_pair,
     chi_square_p_value,
     distance,
+    first_rounds,
+    first_tokens,
     markov_pair,
 )
 
@@ -112,14 +114,13 @@ def test_laws_without_support_or_residual(rule, distributions):
     p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in DISTRIBUTIONS[distributions])
     pair = specdec.ModelPair(MarkovModel(p.expand(4, 4)), MarkovModel(q.expand(4, 4)))
     tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
-    runs = [
-        specdec.generate(pair, [0], method=rule, topology=tree, max_new_tokens=4, seed=s) for s in range(1500)
-    ]
-    assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
-    tokens = [tuple(run.token_ids[:2]) for run in runs]
+    settings = {"method": rule, "topology": tree, "max_new_tokens": 4, "detail": False}
+    runs = [first_rounds(specdec.stream(pair, [0], seed=s, **settings), 2) for s in range(1500)]
+    assert all(q[node.token_id] > 0 for run in runs for round in run for node in round.nodes)
+    tokens = [first_tokens(run, 2) for run in runs]
     assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
     if distributions == "the same":
-        assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
+        assert all(run[0].tokens[0].kind == "accepted" for run in runs)
 
 
 @pytest.mark.slow
@@ -128,11 +129,8 @@ def test_laws_without_support_or_residual(rule, distributions):
 def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
     """A χ² test of two tokens, with top_p = 0.9 for both models. A false alarm has probability 1e-6."""
     pair = adversarial_pair()
-    sampling = {"top_p": 0.9, "max_new_tokens": 6}
-    runs = [
-        tuple(specdec.generate(pair, [0], method=rule, topology=topology, seed=s, **sampling).token_ids[:2])
-        for s in range(1200)
-    ]
+    settings = {"method": rule, "topology": topology, "top_p": 0.9, "max_new_tokens": 6, "detail": False}
+    runs = [first_tokens(specdec.stream(pair, [0], seed=s, **settings), 2) for s in range(1200)]
     table = specdec.probs.log_probs(pair.target.log_table, specdec.probs.Sampling(top_p=0.9)).exp()
     distribution = joint_distribution(MarkovModel(table), [0], 2)
     assert chi_square_p_value(runs, distribution) > FALSE_ALARM
