@@ -1,5 +1,6 @@
 """Every recorded run shows what its title says, and the decoder still decodes the same."""
 
+from functools import cache
 from statistics import median
 
 import pytest
@@ -25,18 +26,19 @@ def tokens_of(rounds):
 WANTED = {name: wanted for wanted in record_runs.WANTED for name in wanted.names()}
 
 
-def decoded(name, method, **options):
-    """The run of this name decoded again."""
-    run, wanted = load(name), WANTED[name]
-    return specdec.generate(
-        ours(wanted.pair),
-        run.prompt_ids,
-        method=method,
-        max_new_tokens=run.max_new_tokens,
-        temperature=run.temperature,
-        seed=run.seed,
-        **options,
-    )
+def asked(name):
+    """The pair and the prompt of the run of this name, and what else decides its plain text."""
+    run = load(name)
+    return WANTED[name].pair, run.prompt_ids, run.max_new_tokens, run.temperature, run.seed
+
+
+def decoded(pair, prompt_ids, most, temperature, seed, method="ar", topology=None):
+    settings = {"max_new_tokens": most, "temperature": temperature, "seed": seed}
+    return specdec.generate(ours(pair), prompt_ids, method=method, topology=topology, **settings)
+
+
+plain_run = cache(decoded)
+"""Two recorded runs of one prompt and seed have one plain text."""
 
 
 def test_the_index_names_every_recorded_run_and_nothing_else():
@@ -50,8 +52,8 @@ def test_the_index_names_every_recorded_run_and_nothing_else():
 def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_and_seed(name):
     run, pair = load(name), ours(WANTED[name].pair)
     same_arithmetic(pair, run)
-    again = decoded(name, run.method, topology=specdec.Topology(run.paths))
-    plain = decoded(name, "ar")
+    again = decoded(*asked(name), run.method, specdec.Topology(run.paths))
+    plain = plain_run(*asked(name))
     ids = pair.chat_prompt(run.prompt) if run.chat else pair.encode(run.prompt)
     assert (list(run.prompt_ids), run.chat) == (ids, WANTED[name].chat)
     assert (again.text, again.token_ids) == (run.text, run.token_ids)
