@@ -144,8 +144,8 @@ class LazyLogProbs(Sequence[Any]):
             logits = self._logits[row]
             if logits is None:
                 self._rows[row] = None
-            elif row in self._weights or self._races_weights(logits):
-                self._rows[row] = log_probs(self.weights(row), Sampling())
+            elif row in self._weights:
+                self._rows[row] = log_probs(self._weights[row], Sampling())
             elif logits.device.type == "cpu" or not isinstance(self._logits, Tensor):
                 self._rows[row] = log_probs(logits, self._sampling, self._vocab_size)
             else:  # a GPU computes all rows in the time of one
@@ -159,13 +159,10 @@ class LazyLogProbs(Sequence[Any]):
         """See `race_weights`."""
         logits = self._logits[row]
         if row not in self._weights:
-            if logits is None or not self._races_weights(logits):
+            if logits is None or logits.device.type != "cpu" or not self._sampling.keeps_all:
                 return self[row]
             self._weights[row] = _tempered(_shared(logits, self._vocab_size), self._sampling.temperature)
         return self._weights[row]
-
-    def _races_weights(self, logits: Tensor) -> bool:
-        return logits.device.type == "cpu" and self._sampling.keeps_all
 
     def launched(self) -> Tensor | None:
         """All rows on a GPU, [n, vocabulary], for which the host does not wait; NaN for broken logits. None

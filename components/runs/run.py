@@ -214,7 +214,8 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
     """For the record of a run with "auto": the trees from which it would choose now, and the run's trees if
     they have changed."""
-    candidates = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
+    choice = run.choice
+    candidates = None if choice is None else [asdict(each) for each in choice.candidates]
     return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
 
 

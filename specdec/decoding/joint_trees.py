@@ -100,6 +100,12 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
         yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
 
 
+def depth_of(nodes: Iterable[Node]) -> int:
+    """The largest depth of these nodes; 0 if there are none. The first nodes of a list are the same under any
+    larger limit of the depth."""
+    return max((len(node.path) for node in nodes), default=0)
+
+
 def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
     """The trees, one for each queue, that give the most expected tokens per second together.
 
@@ -108,7 +114,7 @@ def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, t
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()
-    for depth in range(max((len(node.path) for node in merged), default=0) + 1):
+    for depth in range(depth_of(merged[:most]) + 1):
         shallow = [node for node in merged if len(node.path) <= depth][:most]
         rates = [round.rate for round in rounds(shallow, costs, texts)]
         if (rate := max(rates)) > best:

@@ -219,6 +219,7 @@ class Run(Iterator[Round]):
         if self.settings.drafter != MODEL:
             name = drafter_name(self.settings.drafter)
             draft = f"{draft}, {name}" if draft and entry_of(self.settings.drafter).uses_model else name
+        choice = self.choice
         return Generation(
             **self.settings._replace(seed=self.seed).recorded(),
             paths=self.planted.paths if isinstance(self.planted, Topology) and not self.trees else (),
@@ -230,7 +231,7 @@ class Run(Iterator[Round]):
             prefill_seconds=self.prefill_seconds,
             rounds=tuple(self.rounds),
             arithmetic=self.arithmetic,
-            choice=None if self.choice is None else self.choice.candidates,
+            choice=None if choice is None else choice.candidates,
         )
 
     def _decode(self) -> Generator[Round, None, None]:
