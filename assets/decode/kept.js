@@ -9,7 +9,8 @@ const BEGUN = "specdec.begun"; // this entry exists while a run is in progress
 const MOST = 2_000_000; // most characters; browsers give a site five to ten million
 
 const INTERRUPTED = "Your run ended when the page was loaded again.";
-const TOO_LONG = "Your last run was too long to be kept when the page was loaded again. Save a run to a file to keep it at any length.";
+const TOO_LONG =
+  "Your last run was too long to be kept when the page was loaded again. Save a run to a file to keep it at any length.";
 let lost = "";
 
 // Why the visitor's last run is not shown after a reload, in words; empty if it is shown or there was none.
