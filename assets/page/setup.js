@@ -43,7 +43,8 @@ export function offer(part, { get, set, fields = null }, names) {
   if (names) alone.set(part, names);
   const values = waiting.get(part) ?? (parts.has(part) ? undefined : fromAddress(part));
   parts.set(part, fields ? inTexts(part, fields, get, set) : { get, set });
-  if (values) apply(part, values);
+  const isLate = waiting.has(part); // the address may have been written since the link was clicked
+  if (values) apply(part, values).then(() => isLate && touched());
   return values !== undefined;
 }
 

@@ -276,7 +276,12 @@ def test_lesson_0_leads_to_a_measurement_of_this_computer(visit):
     expect(page.locator("#lessons .board .note")).to_contain_text(f"the fastest of {PASSES} passes")
     asked = {"measuring": {"share": 0.5, "left": 1}}  # other tests need a server that measured nothing
     page.route("**/ask/payoff/verdict", lambda route: route.fulfill(json=asked))
+    held = []
+    page.route("**/payoff/panel.js", lambda route: held.append(route))  # the view opens slowly
     link.click()
+    expect(page).to_have_url(re.compile("tab=payoff"))
+    page.wait_for_timeout(1000)  # by now the address was written once without the view's values
+    held[0].continue_()
     expect(page).to_have_url(re.compile("payoff.preset=here"))
     expect(page.locator("#payoff .measure")).to_be_hidden()  # it is measured now
     page.get_by_role("button", name="Show it again").click()
