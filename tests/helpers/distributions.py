@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import torch
@@ -60,19 +61,9 @@ def tilted_pair() -> ModelPair:
     return pair_of([0.1, 0.5, 0.4], [0.6, 0.3, 0.1])
 
 
-def first_rounds(rounds: Iterable[Round], length: int) -> list[Round]:
-    """The rounds of a decode that emit its first `length` tokens. Later rounds are not computed."""
-    needed: list[Round] = []
-    for round in rounds:
-        needed.append(round)
-        if sum(len(each.tokens) for each in needed) >= length:
-            break
-    return needed
-
-
 def first_tokens(rounds: Iterable[Round], length: int) -> tuple[int, ...]:
-    """The first `length` tokens of a decode."""
-    return tuple(token.id for round in first_rounds(rounds, length) for token in round.tokens)[:length]
+    """The first `length` tokens of a decode. Later rounds are not computed."""
+    return tuple(islice((token.id for round in rounds for token in round.tokens), length))
 
 
 Choose = Callable[[int], int]

@@ -20,7 +20,6 @@ from tests.helpers.distributions import (
     adversarial_pair,
     chi_square_p_value,
     distance,
-    first_rounds,
     first_tokens,
     markov_pair,
 )
@@ -114,13 +113,14 @@ def test_laws_without_support_or_residual(rule, distributions):
     p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in DISTRIBUTIONS[distributions])
     pair = specdec.ModelPair(MarkovModel(p.expand(4, 4)), MarkovModel(q.expand(4, 4)))
     tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
-    settings = {"method": rule, "topology": tree, "max_new_tokens": 4, "detail": False}
-    runs = [first_rounds(specdec.stream(pair, [0], seed=s, **settings), 2) for s in range(1500)]
-    assert all(q[node.token_id] > 0 for run in runs for round in run for node in round.nodes)
-    tokens = [first_tokens(run, 2) for run in runs]
+    runs = [
+        specdec.generate(pair, [0], method=rule, topology=tree, max_new_tokens=4, seed=s) for s in range(1500)
+    ]
+    assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
+    tokens = [tuple(run.token_ids[:2]) for run in runs]
     assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
     if distributions == "the same":
-        assert all(run[0].tokens[0].kind == "accepted" for run in runs)
+        assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
 
 
 @pytest.mark.slow
