@@ -124,7 +124,7 @@ class LazyLogProbs(Sequence[Any]):
     """Log-probabilities by row, computed on first access, because verification visits few rows.
 
     logits: [at least vocab_size] for each row; None for a row without logits, which has no log-probabilities.
-    known: rows that are already computed. weights: for some rows, `log_weights` that are already computed.
+    raced: for some rows, their `race_weights`, which are already computed.
     """
 
     def __init__(
@@ -132,12 +132,12 @@ class LazyLogProbs(Sequence[Any]):
         logits: Sequence[Tensor | None] | Tensor,
         sampling: Sampling,
         vocab_size: int,
-        known: Mapping[int, Tensor] | None = None,
-        weights: Mapping[int, Tensor] | None = None,
+        raced: Mapping[int, Tensor] | None = None,
     ):
         self._logits, self._sampling, self._vocab_size = logits, sampling, vocab_size
-        self._rows: dict[int, Tensor | None] = dict(known or {})
-        self._weights = dict(weights or {})
+        self._rows: dict[int, Any] = {}
+        self._weights: dict[int, Any] = {}
+        (self._weights if sampling.keeps_all else self._rows).update(raced or {})
 
     def __getitem__(self, row: Any) -> Any:
         if row not in self._rows:
@@ -161,7 +161,7 @@ class LazyLogProbs(Sequence[Any]):
         if row not in self._weights:
             if logits is None or logits.device.type != "cpu" or not self._sampling.keeps_all:
                 return self[row]
-            self._weights[row] = _tempered(_shared(logits, self._vocab_size), self._sampling.temperature)
+            self._weights[row] = log_weights(logits, self._sampling, self._vocab_size)
         return self._weights[row]
 
     def launched(self) -> Tensor | None:

@@ -30,7 +30,7 @@ import numpy as np
 from specdec.decoding import joint_trees
 from specdec.decoding.acceptance import only_sequences
 from specdec.decoding.costs import RoundCost, RoundTimes
-from specdec.decoding.joint_trees import Node, deepened, depth_of, price_of_level, queue, rounds, tree
+from specdec.decoding.joint_trees import Node, by_depth, deepened, price_of_level, queue, rounds, tree
 from specdec.drafters.catalogue import entry_of
 from specdec.drafters.stopping import Price
 from specdec.settings import RunSettings
@@ -352,8 +352,7 @@ def chosen(
     """
     nodes = queue(acceptance, QUEUE) if nodes is None else nodes
     best: dict[int, tuple[joint_trees.Round, Sequence[Node]]] = {}
-    for depth in range(depth_of(nodes[: max(sizes)]) + 1):
-        shallow = [node for node in nodes if len(node.path) <= depth][: max(sizes)]
+    for shallow in by_depth(nodes, max(sizes)):
         for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):
             if size not in sizes:
                 continue

@@ -100,10 +100,12 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
         yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
 
 
-def depth_of(nodes: Iterable[Node]) -> int:
-    """The largest depth of these nodes; 0 if there are none. The first nodes of a list are the same under any
-    larger limit of the depth."""
-    return max((len(node.path) for node in nodes), default=0)
+def by_depth(nodes: Sequence[Node], most: int) -> Iterator[list[Node]]:
+    """The first `most` of the nodes up to the depth 0, then up to the depth 1, and so on, until larger depths
+    would give the same nodes again."""
+    deepest = max((len(node.path) for node in nodes[:most]), default=0)
+    for depth in range(deepest + 1):
+        yield [node for node in nodes if len(node.path) <= depth][:most]
 
 
 def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
@@ -114,8 +116,7 @@ def joint_trees(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, t
     """
     merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)
     best, taken = 0.0, list[Node]()
-    for depth in range(depth_of(merged[:most]) + 1):
-        shallow = [node for node in merged if len(node.path) <= depth][:most]
+    for shallow in by_depth(merged, most):
         rates = [round.rate for round in rounds(shallow, costs, texts)]
         if (rate := max(rates)) > best:
             best, taken = rate, shallow[: rates.index(rate)]

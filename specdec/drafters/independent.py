@@ -48,9 +48,9 @@ class IndependentDrafter(ModelDrafter):
 
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
-    ) -> tuple[Orders, Tensor, bool]:
+    ) -> tuple[Orders, Tensor]:
         """The distinct tokens among each row's draws. There is one draw for each child in the topology."""
-        orders, weights, normalised = super()._children(topology, rows, logits, noise)
+        orders, weights = super()._children(topology, rows, logits, noise)
         depth = topology.depths[rows[0]]
         log_waits = noise.log_waits(depth, topology.widths[depth])
         for row, order, log_w in zip(rows, orders, weights, strict=True):
@@ -59,8 +59,7 @@ class IndependentDrafter(ModelDrafter):
             log_times = [e - x for e, x in zip(log_e, log_rates, strict=True)]
             drawn = with_replacement(order, log_times, log_rates, log_waits)
             self._draws[node] = drawn[: len(topology.children[row])]
-        distinct = [[*dict.fromkeys(self._draws[topology.path(row)])] for row in rows]
-        return distinct, weights, normalised
+        return [[*dict.fromkeys(self._draws[topology.path(row)])] for row in rows], weights
 
 
 def with_replacement(

@@ -117,12 +117,11 @@ class ModelDrafter(DraftSession):
         level = yield from self.score_root(text_ids)  # [1, vocabulary or more]
         tokens, inner = {0: text_ids[-1]}, [0]
         logits: dict[int, Tensor] = {}  # for each row, [vocabulary or more]
-        known: dict[int, Tensor] = {}  # log q by row, [vocabulary]
-        raced: dict[int, Tensor] = {}  # weights by row, [vocabulary]
+        raced: dict[int, Tensor] = {}  # log-weights of each row's race, [vocabulary]
         for deeper in range(1, topology.depth + 1):
             logits.update(zip(inner, level.unbind(), strict=True))
-            orders, log_w, normalised = self._children(topology, inner, level, noise)
-            (known if normalised else raced).update(zip(inner, log_w.unbind(), strict=True))
+            orders, weights = self._children(topology, inner, level, noise)
+            raced.update(zip(inner, weights.unbind(), strict=True))
             for row, order in zip(inner, orders, strict=True):
                 tokens.update(zip(topology.children[row], order, strict=False))
             above, inner = inner, [row for row in topology.inner_levels[deeper] if row in tokens]
@@ -136,27 +135,27 @@ class ModelDrafter(DraftSession):
             parents = [topology.parents[row] for row in inner]
             # [inner rows of this depth, vocabulary or more]
             level = yield from self.score(inner, [tokens[row] for row in inner], parents)
-        return self._drafted(topology, tokens, logits, known, raced)
+        return self._drafted(topology, tokens, logits, raced)
 
     def _children(
         self, topology: Topology, rows: Sequence[int], logits: Tensor, noise: PositionNoise
-    ) -> tuple[Orders, Tensor, bool]:
-        """For each of these rows, all of one depth, its first arrivals under q; the log-weights of its race;
-        and whether these are log q.
+    ) -> tuple[Orders, Tensor]:
+        """For each of these rows, all of one depth, its first arrivals under q; and the log-weights of its
+        race (`probs.race_weights`).
 
         logits: [rows, vocabulary or more]. log-weights: [rows, vocabulary].
         """
         races = noise.races([topology.path(row) for row in rows])
         count = topology.widths[topology.depths[rows[0]]]
-        if count <= FEW:
-            weights = log_weights(logits, self.sampling, self.vocab_size)  # [rows, vocabulary]
-            if weights is not None:
-                orders = races.arrivals(weights, count)
-                if all(len(order) == count for order in orders):
-                    return orders, weights, False
-        # `log_probs` also tells a lack of support from broken logits
-        log_q = log_probs(logits, self.sampling, self.vocab_size)
-        return races.arrivals(log_q, count), log_q, True
+        weights = log_weights(logits, self.sampling, self.vocab_size)  # [rows, vocabulary]
+        if weights is None:
+            weights = log_probs(logits, self.sampling, self.vocab_size)
+        orders = races.arrivals(weights, count)
+        # Broken logits give too few of `FEW` arrivals, but may give enough of more. `log_probs` raises a
+        # ValueError for them, and none for a lack of support.
+        if self.sampling.keeps_all and (count > FEW or any(len(order) < count for order in orders)):
+            log_probs(logits, self.sampling, self.vocab_size)
+        return orders, weights
 
     def _confidence(self, rows: Sequence[int], logits: Tensor, orders: Orders) -> dict[int, float]:
         """For each row, the draft's probability of its first child, at temperature 1. A lower temperature
@@ -172,12 +171,7 @@ class ModelDrafter(DraftSession):
         self.stopping.learn(rows)
 
     def _drafted(
-        self,
-        topology: Topology,
-        tokens: dict[int, int],
-        logits: dict[int, Tensor],
-        known: dict[int, Tensor],
-        raced: dict[int, Tensor],
+        self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], raced: dict[int, Tensor]
     ) -> Drafted:
         """The drafted tree without the nodes beyond q's support. All arguments are by row of the topology."""
         rows = sorted(tokens)
@@ -186,6 +180,6 @@ class ModelDrafter(DraftSession):
             new = {row: i for i, row in enumerate(rows)}
             self.rename(new)
             self.stopping.rename(new)
-            known, raced = ({new[row]: x for row, x in each.items()} for each in (known, raced))
-        log_q = LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, known, raced)
+            raced = {new[row]: weights for row, weights in raced.items()}
+        log_q = LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, raced)
         return Drafted(topology, [tokens[row] for row in rows], log_q)
