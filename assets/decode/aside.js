@@ -59,7 +59,7 @@ function gainWords() {
   const found = isMeasured(state) ? speed(state) : null;
   if (found === null || found.isBusy || state.setup.method === "ar") return ["", account()];
   const steps = `${state.rounds.length} slow calls of the large model instead of ${state.baseline.length}. Each waits for guesses, too.`;
-  return [resultWords(state, { ...found, low: found.times, high: found.times }), steps];
+  return [resultWords(state, found, false), steps];
 }
 
 function place(isOpen) {

@@ -96,7 +96,7 @@ export function equalTokens({ rounds, baseline }) {
 }
 
 // The result of a run of this speed in words: "1.6 times as fast (1.5 to 1.7), the same 64 tokens".
-export function resultWords(run, found) {
+export function resultWords(run, found, withInterval = true) {
   const { length } = idsOf(run.rounds);
   const text =
     equalTokens(run) === length
@@ -104,17 +104,17 @@ export function resultWords(run, found) {
       : INVARIANT.includes(run.setup.method)
         ? ""
         : "a text of the same distribution";
-  const words = [speedWords(found), text].filter(Boolean).join(", ");
+  const words = [speedWords(found, withInterval), text].filter(Boolean).join(", ");
   return words[0].toUpperCase() + words.slice(1);
 }
 
 const rounded = (value) => value.toFixed(1);
 
 // The speed in words: "1.3 times as fast (1.2 to 1.4)". The interval is left out if its ends are equal in
-// these digits.
+// these digits, or where another line tells it.
 /** @param {{ times: number, low: number, high: number }} found */
-export function speedWords({ times, low, high }) {
-  const interval = rounded(low) === rounded(high) ? "" : ` (${rounded(low)} to ${rounded(high)})`;
+export function speedWords({ times, low, high }, withInterval = true) {
+  const interval = withInterval && rounded(low) !== rounded(high) ? ` (${rounded(low)} to ${rounded(high)})` : "";
   if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1) return `about as fast as plain decoding here${interval}`;
   return times < 1
     ? `slower here: ${rounded(times)} times as fast${interval}`

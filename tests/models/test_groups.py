@@ -49,8 +49,16 @@ def rounded_rows(x: np.ndarray, kind: str) -> np.ndarray:
     steps = largest * np.float32(1 / 127)
     sums = whole.reshape(rows, -1, quantised.scaled).sum(-1, dtype=np.int32)
     words = steps * sums.astype(np.float32) if quantised.minima else -quantised.offset * sums
-    parts = (whole.reshape(rows, -1), steps, words)
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8).reshape(rows, -1) for part in parts], 1)
+    parts = (np.ascontiguousarray(part).view(np.uint8) for part in (whole, steps, words))
+    groups = INPUTS // GROUP
+    return np.concatenate([part.reshape(rows, groups, -1) for part in parts], 2).reshape(rows, -1)
+
+
+def parts_of(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of rounded rows: the numbers, int8 [rows, INPUTS], and the steps, float32 [rows, groups]."""
+    groups = rows.reshape(len(rows), INPUTS // GROUP, -1)
+    whole = groups[..., :GROUP].copy().view(np.int8).reshape(len(rows), INPUTS)
+    return whole, groups[..., GROUP : GROUP + 4].copy().view(np.float32)[..., 0]
 
 
 @lru_cache
@@ -67,6 +75,7 @@ def product(rows: np.ndarray, kind: str) -> np.ndarray:
         here = blocks[first : first + PART // LANES]
         row = (rows.ctypes.data, rows.strides[0], len(rows))
         multiply(here.ctypes.data, here[0].nbytes, here.shape[1], *row, part.ctypes.data, len(here))
+        assert np.isnan(part[:, len(here) * LANES :]).all()  # other products write to these columns
         out.append(part)
     return np.concatenate(out, 1)[:, :OUTPUTS]
 
@@ -85,8 +94,8 @@ def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 def reference(rows: np.ndarray, kind: str) -> np.ndarray:
     """The product as `groups` describes it, with NumPy."""
     form, file = QUANTISED[kind], fields(random_blocks(kind, OUTPUTS, INPUTS), kind)
-    whole = rows[:, :INPUTS].copy().view(np.int8).astype(np.int64)
-    steps = rows[:, INPUTS:][:, : INPUTS // GROUP * 4].copy().view(np.float32)
+    whole, steps = parts_of(rows)
+    whole = whole.astype(np.int64)
     scales = file.factors.astype(np.float32)
     if file.wholes is not None:
         scales = np.repeat(scales, form.scales, 1) * file.wholes
@@ -115,7 +124,7 @@ def test_numbers_of_a_file_are_those_that_gguf_reads(kind):
 
 @pytest.mark.parametrize("kind", QUANTISED)
 def test_products_are_those_of_the_rounded_numbers_to_the_bit(kind):
-    """Products with every number of rows up to two tiles. The exact product shows the effect of rounding the
+    """Products with every number of rows up to `MOST`. The exact product shows the effect of rounding the
     inputs."""
     rows = rounded_rows(numbers(MOST), kind)
     want = reference(rows, kind)
@@ -141,8 +150,7 @@ def test_inputs_are_rounded_as_described(kind):
     for row in range(4):
         rounding(x[row].ctypes.data, have[row].ctypes.data, INPUTS, QUANTISED[kind].rounding)
     assert np.array_equal(have[[0, 1, 3]], want)
-    whole, error = want[:, :INPUTS].view(np.int8), np.abs(x[[0, 1, 3]]).reshape(3, -1, GROUP).max(-1) / 254
-    steps = want[:, INPUTS:][:, : INPUTS // GROUP * 4].copy().view(np.float32)
+    (whole, steps), error = parts_of(want), np.abs(x[[0, 1, 3]]).reshape(3, -1, GROUP).max(-1) / 254
     off = np.abs(whole.reshape(3, -1, GROUP) * steps[..., None] - x[[0, 1, 3]].reshape(3, -1, GROUP))
     assert (off <= error[..., None] * 1.001 + 1e-30).all()
     assert not np.isfinite(product(have[2:3], kind)).any()  # NaN stays NaN

@@ -82,6 +82,9 @@ test("a speed is told with its interval, after three repeats, and not where they
   assert.equal(words([2, 1.3], [2, 1.3], [2, 1.3]), "1.3 times as fast");
   assert.equal(words([2, 0.8], [2, 0.7], [2, 0.8]), "slower here: 0.8 times as fast (0.7 to 0.8)");
   assert.equal(words([2, 0.999], [2, 1.0], [2, 1.1]), "about as fast as plain decoding here (1.0 to 1.1)");
+  const short = (...pairs) => speedWords(speed(timedRun(...pairs)), false);
+  assert.equal(short([2, 1.2], [2, 1.3], [2, 1.4]), "1.3 times as fast");
+  assert.equal(short([2, 1.0], [2, 1.1], [2, 1.2]), "about as fast as plain decoding here");
   assert.equal(speed(timedRun([2, 1], [2, 3], [2, 1.2])).isBusy, true);
   const outliers = [1.2, 1.3, 1.4, 9, 0.1].map((plain) => [2, plain]);
   assert.equal(words(...outliers), "1.3 times as fast (1.2 to 1.4)");

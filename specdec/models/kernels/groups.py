@@ -1,8 +1,9 @@
 """Products with weights of four to eight bits: integer sums within a group of inputs, then float32 sums.
 
-The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's n inputs are stored as
+The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's inputs are stored group by
+group, each as
 
-    int8 [n]    float32 [n / 32], the step of each group    a word for each scale of the weights: int32
+    int8 [32]    float32, the step of the group    a word for each scale of the weights: int32
     -offset * (sum of its inputs), or, for weights with minima, float32 step * (sum of its inputs)
 
 Each output adds its groups in order. Products of inputs that share a scale are first added as integers. This
@@ -10,7 +11,8 @@ is exact: the bits do not depend on the order or the instructions. Then the outp
 
     integer sum * (scale * step)    and, where there are minima,    minimum * (step * sum)
 
-each by one fused multiply-add. A tile unpacks each weight once for all its rows.
+each by one fused multiply-add. The weights of a group are unpacked once, and then multiplied with the group's
+inputs of one row (token) after another. The sums stay in memory, because the registers are full of weights.
 
     VNNI    `vpdpbusd` adds the products of four inputs in one instruction
     AVX2    `vpmaddubsw` adds pairs as int16; only as many are added in int16 as can't overflow
@@ -23,6 +25,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from specdec.models.kernels.atomics import floats
 from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED, Quantised
 from specdec.models.kernels.processor import has
 from specdec.models.kernels.vectors import (
@@ -33,10 +36,8 @@ from specdec.models.kernels.vectors import (
     NOTHING,
     behind,
     call,
-    call_one,
     constant,
     fma,
-    function,
     load,
     loop,
     prefetch,
@@ -49,8 +50,6 @@ VNNI = WIDE or has("avxvnni")
 PAIRED = has("avx2")
 WIDTH = LANES if WIDE or not PAIRED else LANES // 2
 """The number of outputs in a register."""
-MOST_ROWS = 12 if WIDE else 6
-"""The most rows (tokens) of a tile. Each takes two registers, and the weights take a few more."""
 AHEAD = 4096
 """How many bytes ahead weights are prefetched."""
 POINTERS = {
@@ -64,52 +63,35 @@ _BYTES, _SHORTS = ir.VectorType(_BYTE, 4 * WIDTH), ir.VectorType(ir.IntType(16),
 _HALVES = ir.VectorType(ir.HalfType(), WIDTH)
 _SIDES = LANES // WIDTH
 """The number of registers for the outputs of a block."""
-_ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "units")
-"""Addresses, strides between rows in bytes, and the number of units; all int64."""
 
 
 @intrinsic
-def tile(typingctx, weights, start, rows, x, x_stride, out, out_stride, units):  # noqa: ARG001
-    """out [rows, 16] = x [rows, inputs] times a block of weights; strides in bytes, addresses as int64.
+def add_block(typingctx, weights, start, units, x, x_stride, rows, out):  # noqa: ARG001
+    """Add the products of x [rows, inputs] and a block of weights to out [rows, `PART`].
 
-    weights: a pointer of one of `POINTERS`. start: bytes before the block. rows: 1 to `MOST_ROWS`.
+    weights: a pointer of one of `POINTERS`. start: bytes before the block. units: their number in the block.
+    x, out: addresses, int64. x_stride: bytes of a row of x.
     """
 
     def codegen(_context, builder, signature, values):
-        name = next(kind for kind, pointer in POINTERS.items() if pointer == signature.args[0])
-        first, start, rows, *rest = values
-        functions = {count: _function(builder.module, name, count) for count in range(1, MOST_ROWS + 1)}
-        call_one(builder, rows, functions, [builder.add(builder.ptrtoint(first, I64), start), *rest])
+        kind = QUANTISED[next(name for name, pointer in POINTERS.items() if pointer == signature.args[0])]
+        first, start, units, x, *rest = values
+        block = builder.add(builder.ptrtoint(first, I64), start)
+
+        def unit(number, _):
+            inputs = builder.add(x, builder.mul(number, I64(kind.span // GROUP * kind.rounded_bytes)))
+            place = builder.add(block, builder.mul(number, I64(kind.unit_bytes)))
+            _add_unit(builder, kind, place, inputs, *rest)
+            return []
+
+        loop(builder, (I64(0), units, 1), [], unit)
         return NOTHING
 
-    return types.void(weights, *(types.int64,) * 7), codegen
+    return types.void(weights, *(types.int64,) * 6), codegen
 
 
-def _function(module: ir.Module, name: str, rows: int) -> ir.Function:
-    """LLVM code for one tile of `rows` rows: the loop over all units of a block of weights."""
-    kind = QUANTISED[name]
-
-    def write(builder, given):
-        lines = [builder.add(given["x"], builder.mul(given["x_stride"], I64(i))) for i in range(rows)]
-        inputs = builder.mul(given["units"], I64(kind.span))
-
-        def unit(number, sums):
-            place = builder.add(given["weights"], builder.mul(number, I64(kind.unit_bytes)))
-            return _unit(builder, kind, place, number, inputs, lines, sums)
-
-        sums = [constant(_FLOATS, 0.0)] * (rows * _SIDES)
-        for number, total in enumerate(loop(builder, (I64(0), given["units"], 1), sums, unit)):
-            row, side = divmod(number, _SIDES)
-            place = builder.add(given["out"], builder.mul(given["out_stride"], I64(row)))
-            store(builder, total, behind(builder, place, 4 * WIDTH * side))
-
-    return function(module, f"specdec_groups_{name}_{rows}", _ARGUMENTS, write)
-
-
-def _unit(builder, kind: Quantised, unit, number, inputs, lines, sums):
-    """The sums after adding one unit of the weights, with all its groups of 32 inputs."""
-    groups, per_group = kind.span // GROUP, GROUP // kind.scaled
-    first = builder.mul(number, I64(groups))
+def _add_unit(builder, kind: Quantised, unit, x, *rows):
+    """Add the products of one unit of the weights. x: address of its inputs. rows: as for `_add_group`."""
     for offset in range(0, kind.head_bytes, LINE):
         prefetch(builder, builder.add(unit, I64(AHEAD + offset)))
 
@@ -120,46 +102,55 @@ def _unit(builder, kind: Quantised, unit, number, inputs, lines, sums):
     factors = [[factor(lane, part) for part in range(1 + kind.minima)] for lane in range(0, LANES, WIDTH)]
     all_scales = behind(builder, unit, 2 * LANES * (1 + kind.minima))
 
-    def group(at, sums):
+    def group(at, _):
         weights = behind(builder, builder.add(unit, builder.mul(at, I64(kind.group_bytes))), kind.head_bytes)
-        scales = builder.add(all_scales, builder.mul(at, I64(per_group * LANES)))
-        return _group(builder, kind, weights, scales, factors, builder.add(first, at), inputs, lines, sums)
+        scales = builder.add(all_scales, builder.mul(at, I64(GROUP // kind.scaled * LANES)))
+        inputs = builder.add(x, builder.mul(at, I64(kind.rounded_bytes)))
+        _add_group(builder, kind, (weights, scales, factors), inputs, *rows)
+        return []
 
-    if groups == 1:
-        return group(I64(0), sums)
-    return loop(builder, (I64(0), I64(groups), 1), sums, group)
+    loop(builder, (I64(0), I64(kind.span // GROUP), 1), [], group)
 
 
-def _group(builder, kind, weights, scales, factors, number, inputs, lines, sums):
-    """The sums after adding one group of 32 inputs. number: the group's index in its row."""
+def _add_group(builder, kind, group, x, x_stride, rows, out):
+    """Add the products of one group of 32 inputs. group: addresses of its weights and of its int8 scales, and
+    the factors of each side. x: address of the group in the first row. rows: their number."""
+    weights, scales, factors = group
     for offset in range(0, kind.group_bytes, LINE):
         prefetch(builder, builder.add(weights, I64(AHEAD + offset)))
-    per_group, vectors = GROUP // kind.scaled, kind.scaled // 4
-    after_steps = builder.add(inputs, builder.lshr(inputs, I64(3)))
-    offsets = (
-        builder.mul(number, I64(GROUP)),
-        builder.add(inputs, builder.mul(number, I64(4))),
-        builder.add(after_steps, builder.mul(number, I64(4 * per_group))),
-    )
-    numbers, steps, words = ([builder.add(line, offset) for line in lines] for offset in offsets)
-    result = list(sums)
+    vectors = kind.scaled // 4
     for side in range(_SIDES):
-        for scale in range(per_group):
+        parts = []
+        for scale in range(GROUP // kind.scaled):
             place = behind(builder, scales, LANES * scale + side * WIDTH)
-            factor, minimum = _scales(builder, kind, place, factors[side])
-            first = scale * vectors
-            unpacked = [_unpacked(builder, kind, weights, side, i) for i in range(first, first + vectors)]
-            totals = [constant(_WORDS, 0)] * len(lines)
-            if not kind.minima:
-                totals = [_same(builder, behind(builder, each, 4 * scale), INT) for each in words]
-            places = [behind(builder, each, scale * kind.scaled) for each in numbers]
-            for row, total in enumerate(_dots(builder, kind, unpacked, places, totals)):
-                at, step = row * _SIDES + side, _same(builder, steps[row], FLOAT)
-                total = builder.sitofp(total, _FLOATS)
-                result[at] = fma(builder, total, builder.fmul(factor, step), result[at])
-                if kind.minima:
-                    result[at] = fma(builder, minimum, _same(builder, words[row], FLOAT), result[at])
-    return result
+            numbers = range(scale * vectors, (scale + 1) * vectors)
+            unpacked = [_unpacked(builder, kind, weights, side, number) for number in numbers]
+            parts.append((unpacked, *_scales(builder, kind, place, factors[side])))
+
+        def row(_, places, parts=parts):
+            line, sums = places
+            _add_row(builder, kind, parts, line, sums)
+            return [builder.add(line, x_stride), builder.add(sums, I64(4 * PART))]
+
+        loop(builder, (I64(0), rows, 1), [x, behind(builder, out, 4 * WIDTH * side)], row)
+
+
+def _add_row(builder, kind, parts, line, sums):
+    """Add the products of a row's group of inputs to the sums at an address.
+
+    parts: for each scale, its weights, the scales of a side's outputs, and their minima or None. line: address
+    of the row's group.
+    """
+    result = load(builder, sums, _FLOATS)
+    step = _same(builder, behind(builder, line, GROUP), FLOAT)
+    for number, (weights, scale, minimum) in enumerate(parts):
+        word = behind(builder, line, GROUP + 4 + 4 * number)
+        first = constant(_WORDS, 0) if kind.minima else _same(builder, word, INT)
+        total = _dots(builder, kind, weights, behind(builder, line, number * kind.scaled), first)
+        result = fma(builder, builder.sitofp(total, _FLOATS), builder.fmul(scale, step), result)
+        if kind.minima:
+            result = fma(builder, minimum, _same(builder, word, FLOAT), result)
+    store(builder, result, sums)
 
 
 def _same(builder, place, kind):
@@ -204,17 +195,15 @@ def _unpacked(builder, kind, weights, side, vector):
     return builder.or_(low, masked(high, (1 << more) - 1 << 4))
 
 
-def _dots(builder, kind, weights, places, totals):
-    """`totals` plus, for each row, the products of its inputs and the weights; a vector has four inputs."""
+def _dots(builder, kind, weights, place, total):
+    """`total` plus the products of a row's inputs, at this address, and the weights; a vector has four."""
     if PAIRED and not VNNI:
-        return _paired_dots(builder, kind, weights, places, totals)
+        return _paired_dots(builder, kind, weights, place, total)
     add = _four_dots if VNNI else _single_dots
+    totals = [total, constant(_WORDS, 0)]  # two sums, because an addition waits for the one before
     for vector, weight in enumerate(weights):
-        totals = [
-            add(builder, total, weight, behind(builder, place, 4 * vector))
-            for total, place in zip(totals, places, strict=True)
-        ]
-    return totals
+        totals[vector % 2] = add(builder, totals[vector % 2], weight, behind(builder, place, 4 * vector))
+    return builder.add(*totals)
 
 
 def _four_dots(builder, total, weight, place):
@@ -230,7 +219,7 @@ def _single_dots(builder, total, weight, place):
     return total
 
 
-def _paired_dots(builder, kind, weights, places, totals):
+def _paired_dots(builder, kind, weights, place, total):
     """`_dots` with AVX2, which adds pairs of products as int16. Eight bits are split into two halves."""
     bits, halves = kind.bits, [(weights, 0)]
     if bits == 8:
@@ -241,35 +230,23 @@ def _paired_dots(builder, kind, weights, places, totals):
     most = 32767 // (2 * 127 * ((1 << bits) - 1))
     for parts, shift in halves:
         for first in range(0, len(parts), most):
-            chosen = [*enumerate(parts)][first : first + most]
-            totals = [
-                _with_pairs(builder, total, chosen, place, shift)
-                for total, place in zip(totals, places, strict=True)
-            ]
-    return totals
-
-
-def _with_pairs(builder, total, parts, place, shift):
-    """`total` plus the products of one row's inputs and these vectors of weights, times 2 ** shift."""
-    pairs = constant(_SHORTS, 0)
-    for vector, part in parts:
-        numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)
-        products = builder.bitcast(part, _BYTES), numbers
-        pairs = builder.add(pairs, call(builder, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *products))
-    four = call(builder, "llvm.x86.avx2.pmadd.wd", _WORDS, pairs, constant(_SHORTS, 1))
-    return builder.add(total, builder.shl(four, constant(_WORDS, shift)))
+            pairs = constant(_SHORTS, 0)
+            for vector, part in list(enumerate(parts))[first : first + most]:
+                numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)
+                products = builder.bitcast(part, _BYTES), numbers
+                pairs = builder.add(pairs, call(builder, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *products))
+            four = call(builder, "llvm.x86.avx2.pmadd.wd", _WORDS, pairs, constant(_SHORTS, 1))
+            total = builder.add(total, builder.shl(four, constant(_WORDS, shift)))
+    return total
 
 
 def multiply_groups(weights, block_bytes, units, x, x_stride, rows, out, blocks):
-    """Write the sums of up to `PART` outputs for all rows to out [rows, PART].
+    """Write the sums of up to `PART` outputs for all rows to out [rows, PART], and nothing to other columns.
 
     weights: a pointer of one of `POINTERS`. block_bytes: bytes of a block. x_stride: bytes of a row of x.
     """
-    pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
+    for row in range(rows):
+        sums = floats(out + row * PART * 4, blocks * LANES)
+        sums[:] = 0
     for block in range(blocks):
-        first = 0
-        for piece in range(pieces):
-            count = -((first - rows) // (pieces - piece))
-            place = out + (first * PART + block * LANES) * 4
-            tile(weights, block * block_bytes, count, x + first * x_stride, x_stride, place, PART * 4, units)
-            first += count
+        add_block(weights, block * block_bytes, units, x, x_stride, rows, out + block * LANES * 4)

@@ -77,6 +77,11 @@ class Quantised(NamedTuple):
         return self.head_bytes + self.span // GROUP * self.group_bytes
 
     @property
+    def rounded_bytes(self) -> int:
+        """Bytes of a rounded group of 32 inputs."""
+        return GROUP + 4 + 4 * (GROUP // self.scaled)
+
+    @property
     def rounding(self) -> int:
         """A number for the way of rounding inputs. Types of equal numbers can share the rounded inputs."""
         return self.offset << 8 | self.scaled

@@ -28,7 +28,7 @@ def rounded(rounding, rows, inputs, source, spare):
     if rounding == at.IN_PAIRS:
         _round(source, spare, rows * inputs)
         return spare, inputs * (2 if DOTS else 4)
-    stride = inputs + inputs // at.GROUP * 4 + inputs // (rounding & 255) * 4
+    stride = inputs // at.GROUP * _rounded_bytes(rounding)
     for row in range(rows):
         round_groups(source + row * inputs * 4, spare + row * stride, inputs, rounding)
     return spare, stride
@@ -49,23 +49,28 @@ def _round(source, out, count):
             words[i] = rounded << 16
 
 
+@inner()
+def _rounded_bytes(rounding):
+    """`layout.Quantised.rounded_bytes`."""
+    return at.GROUP + 4 + at.GROUP // (rounding & 255) * 4
+
+
 @inner(error_model="numpy")
 def round_groups(source, out, inputs, rounding):
     """Round a row of float32 numbers to int8 in groups. rounding: `layout.Quantised.rounding`."""
-    groups, offset, halves = inputs // at.GROUP, rounding >> 8, at.GROUP // (rounding & 255)
-    steps = floats(out + inputs, groups)
-    words = out + inputs + groups * 4
-    products, sums = floats(words, groups * halves), small_ints(words, groups * halves)
-    for group in range(groups):
-        whole = out + group * at.GROUP
-        steps[group] = _round_group(source + group * at.GROUP * 4, whole) * _STEP
+    offset, halves, size = rounding >> 8, at.GROUP // (rounding & 255), _rounded_bytes(rounding)
+    for group in range(inputs // at.GROUP):
+        whole = out + group * size
+        step, words = floats(whole + at.GROUP, 1), whole + at.GROUP + 4
+        products, sums = floats(words, halves), small_ints(words, halves)
+        step[0] = _round_group(source + group * at.GROUP * 4, whole) * _STEP
         first, second = _sum_of_half(whole), _sum_of_half(whole + _HALF)
         if halves == 2:
-            sums[2 * group], sums[2 * group + 1] = -offset * first, -offset * second
+            sums[0], sums[1] = -offset * first, -offset * second
         elif offset == 0:
-            products[group] = steps[group] * np.float32(first + second)
+            products[0] = step[0] * np.float32(first + second)
         else:
-            sums[group] = -offset * (first + second)
+            sums[0] = -offset * (first + second)
 
 
 @intrinsic
