@@ -138,8 +138,8 @@ def _add_group(builder, kind, group, x, x_stride, rows, out):
 def _add_row(builder, kind, parts, line, sums):
     """Add the products of a row's group of inputs to the sums at an address.
 
-    parts: for each scale, its weights, the scales of a side's outputs, and their minima or None. line: address
-    of the row's group.
+    parts: for each scale, its weights, the scales of a side's outputs, and their minima or None. line: the
+    address of the row's group.
     """
     result = load(builder, sums, _FLOATS)
     step = _same(builder, behind(builder, line, GROUP), FLOAT)
