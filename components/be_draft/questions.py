@@ -71,10 +71,10 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
 def _guessed(pair: Pair, asked: Guess) -> Answer:
     """Verify the words that the visitor typed.
 
-    The answer has these fields. tokens: id, text and kind of each token that the call yields. guess: text,
-    status and target probability of each typed token. others: for each other drafter, how many tokens it
-    drafted at the same place, how many were accepted, and the seconds that it took. ended: whether the story
-    is over.
+    The answer has these fields. tokens: id, text and kind of each token that the target call yields. guess:
+    text, status and target probability of each typed token. others: for each other drafter, the number of
+    tokens that it drafted at the same place, the number of accepted ones, and the seconds of drafting. ended:
+    whether the story is over.
     """
     small, prompt_ids = _begun(pair, asked)
     # The error message names an id that is no token. The slice keeps the ids before it out of the message.
@@ -117,7 +117,7 @@ def _alone(pair: Pair, asked: Whole) -> Answer:
 
 
 def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
-    """The small models that play, and the token ids of the story's opening."""
+    """The story models, and the token ids of the story's opening."""
     small = story_models(pair)
     lazy.use_threads(small)
     prompt_ids = small.encode(story.prompt)
@@ -126,7 +126,7 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 
 
 def story_models(pair: Pair) -> ModelPair:
-    """The story models of this package: those that the page already uses on a CPU, or a copy of their own.
+    """The story models of this package on the CPU. A copy is loaded if the page does not have them there.
 
     The function never waits for a download, which would block the questions of all other visitors."""
     here = lazy.present(pair) if lazy.is_loaded(pair) else zero_gpu.embedded()
@@ -152,7 +152,7 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 
 def _agreed(reading: Sequence[int], round: Round) -> int:
-    """How many tokens at the start of this version of the guess the round accepted."""
+    """The number of tokens at the start of `reading`, one version of the guess, that the round accepted."""
     accepted = [token.id for token in round.tokens[: round.num_accepted]]
     return next(
         (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)
@@ -160,7 +160,7 @@ def _agreed(reading: Sequence[int], round: Round) -> int:
 
 
 def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer]:
-    """The statuses of the typed tokens, which are those of their nodes in the draft tree."""
+    """Text, status and target probability of each token in `read`, from its node in the draft tree."""
     statuses: list[Answer] = []
     path: Path = ()
     for token_id in read:
@@ -171,8 +171,8 @@ def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer
 
 
 def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], ended: bool) -> list[str]:
-    """The text that each token adds. Text that a later token may still change is added with that token or at
-    the end."""
+    """The text that each token adds. Text that a later token may still change is added by the token that
+    settles it, or at the end of the story."""
     stream = TextStream(pair.tokenizer, prompt_ids)
     texts = [stream.push(token_id) for token_id in ids]
     if ended:

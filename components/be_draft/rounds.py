@@ -20,9 +20,9 @@ from specdec.topology import Path
 class Written:
     """A drafter that proposes texts written by people.
 
-    Texts with the same beginning share the nodes of that beginning in the draft tree. continuations: a list
-    of token ids for each one, in order of priority; repeated and empty ones add nothing. topology: a tree
-    into which all of them fit.
+    Texts with the same beginning share the nodes of that beginning in the draft tree. continuations: the
+    token ids of each text, in order of priority; repeated and empty texts add nothing. topology: the draft
+    tree with exactly these texts.
     """
 
     name = "people"
@@ -68,8 +68,8 @@ def played(
 
 
 class Kept(NamedTuple):
-    """How well one drafter did in one round: the number of tokens that it drafted, how many of them were
-    accepted, and the seconds that drafting took."""
+    """The result of one drafter in one round: the number of tokens that it drafted, the number of these that
+    were accepted, and the seconds that drafting took."""
 
     drafted: int
     accepted: int

@@ -60,8 +60,9 @@ class Checked:
 
 @dataclass
 class Drafting:
-    """A text that a class drafts, round by round. number: the number of the current round; result: the result
-    of this round, or None while students still send proposals."""
+    """A text that a class drafts, round by round. number: the number of the current round. result: its
+    result, or None while students still send proposals. checking: whether the target is verifying it now.
+    rounds, accepted, by_model: totals of all rounds. proposed: the current proposals, by student."""
 
     prompt: str
     text_ids: list[int]
@@ -118,15 +119,15 @@ def written(text: str) -> str:
 
 
 def _as_it_begins(before: str, word: str) -> str:
-    """The word, with a capital letter if a sentence begins with it. Phones would write this capital, but the
-    page's field tells them not to."""
+    """The word, with a capital letter if a sentence begins with it. The student's page switches off the
+    automatic capitals of phones, which would begin every proposal."""
     begins = before.rstrip(' "').endswith((".", "!", "?"))
     return word[:1].upper() + word[1:] if begins else word
 
 
 def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], seed: int) -> Checked:
-    """Verify one round with the class as the draft. The target then continues alone to the end of the
-    word."""
+    """Verify one round with the proposals of a class as the draft. The target then writes the rest of the
+    current word alone."""
     counts = Counter(proposed)
     drafts = {text: _ids(pair, text) for text, _ in counts.most_common(MOST_PROPOSALS)}
     by_class = played(pair, text_ids, drafts.values(), seed, detail=False, **_SAMPLING)

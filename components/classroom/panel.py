@@ -40,7 +40,7 @@ def student_page() -> bytes:
 
 
 def bar(pair: Pair) -> frame.Part:
-    """The join code for the projector, and the class as the draft."""
+    """The part above all views: the room's join code, and the rounds in which the class drafts a text."""
     Hall(pair).open_routes(student_page)
     return frame.panel("class_bar", frame.template("classroom/bar"), functions=[qr])
 

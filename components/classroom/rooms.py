@@ -28,12 +28,12 @@ from components.visitors import limits
 ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
 """The characters of room codes. Characters that look alike from a distance are left out."""
 LENGTH = 8
-"""Characters of a code. There are two hundred thousand million codes, so guessing is hopeless. The server
-therefore never has to refuse a correct code because of wrong ones from the same address, which a whole class
-may share.
+"""The number of characters of a code. There are 26**8, about 2 x 10**11 codes, too many to guess. So the
+server need not block an address that sends wrong codes, which a whole class may share.
 """
 QUIET = 2 * 60 * 60.0
-"""A room ends after this many seconds without a step, an answer or a new student."""
+"""A room ends after this many seconds without an action of the lecturer, an answer, a guess or a new student.
+"""
 PRESENT = 45.0
 """A student counts as present for this many seconds after their last request."""
 LEFT = 10 * 60.0
@@ -58,8 +58,8 @@ class Place(NamedTuple):
 
 
 class Room:
-    """The room of one class. version: the number of changes that students see; heard: the number of all
-    changes, which the lecturer sees."""
+    """The room of one class. version: the number of changes that students see. heard: the number of all
+    changes; the lecturer sees all of them."""
 
     def __init__(self, code: str, address: str, clock: Callable[[], float]):
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
@@ -111,8 +111,8 @@ class Room:
         return min(away)[2] if away else None
 
     def _answered(self) -> list[dict[str, Any]]:
-        """All records of what students sent: for each question its answers by student, and the current
-        round's proposals by student."""
+        """The answers to each question, and the current round's proposals: dictionaries whose keys are the
+        students' tokens."""
         return [*self._answers.values(), *([self.drafting.proposed] if self.drafting else [])]
 
     def leads(self, token: str) -> bool:
@@ -302,9 +302,7 @@ class Rooms:
 
 
 def _emptiest(room: Room) -> tuple[int, bool, float]:
-    """The sort key for the choice of a room to close.
-
-    The first one has the fewest students; among equal ones, an absent lecturer; among these, it was opened
-    first.
+    """The sort key by which a room is chosen to be closed. The room with the fewest present students comes
+    first; among equal rooms, one whose lecturer is absent; among these, the oldest.
     """
     return room.here, room.is_led, room.opened

@@ -5,9 +5,9 @@
     POST  class/join, answer, propose                          actions of a student
     GET   class/now?room=&since=                               the view of the room
 
-`class/now` answers when the room has a version newer than `since`, or after a while. It is a plain request
-that waits, because every proxy passes its answer on immediately. The header `x-class-token` identifies the
-client.
+`class/now` answers as soon as the room's version differs from `since`, or after some seconds. It is a plain
+request that waits, because every proxy passes its answer on immediately. The header `x-class-token`
+identifies the client.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ current."""
 _SEED = 2026
 _PRICE = 5
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
-"""What a request of a class costs, in the units of `limits.units`. `_PRICE` is the usual cost, and `_PRICES`
+"""The cost of a request of a class, in the units of `limits.units`. `_PRICE` is the usual cost, and `_PRICES`
 lists the requests that cost more. A "join" costs so much that one address can try only ten codes a second in
 the long run."""
 
 _LOOKS = 20.0, 4.0
-"""How often one client may request the state of a room: so many requests at once, and so many per second in
-the long run. A request with an old version is answered at once, so nothing else slows its client down."""
+"""The number of times that one client may request the state of a room: at once, and per second in the long
+run. A request with an old version is answered at once, so nothing else slows its client down."""
 
 _Token = Annotated[str, Header(alias="x-class-token")]
 _Code = Annotated[str, Field(max_length=24)]

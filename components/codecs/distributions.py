@@ -18,10 +18,10 @@ from specdec.figures.looks import BOUND, INK, axes, hollow
 
 MOST_TOKENS = 20
 _SHOWN = 12
-"""The number of indices that are shown."""
+"""The largest number of indices that are shown."""
 _COUNTED = 64
-"""The number of indices whose probabilities are computed one by one. All later ones enter the entropies by a
-formula."""
+"""The number of indices whose probabilities are computed one by one. A formula gives the contribution of all
+later indices to the entropies."""
 
 _Weights = Annotated[list[Weight], Field(min_length=2, max_length=MOST_TOKENS)]
 
@@ -90,5 +90,5 @@ _REPLACEMENT = {
         "which counts only points with a new token, like ERSD's children and the index above",
     ),
 }
-"""For each codec, what drafts with and without replacement mean: clauses of the sentence in
-`_about_entropies`."""
+"""For each codec, two clauses of the sentence in `_about_entropies`: the meaning of proposals with
+replacement, and of proposals without it."""

@@ -1,9 +1,9 @@
 """Record the sentences of the codec laboratory: `python -m components.codecs.record_sentences` takes half a
 minute.
 
-The embedded pair writes each sentence through a codec. At every position Alice has P, the target's
+Alice and Bob write each sentence together, through a codec. At every position Alice has P, the target's
 distribution of its likeliest tokens (top-k sampling), and Bob has Q, the draft's distribution. In Q all other
-tokens are one entry, which Alice never chooses. Both texts continue with the token that the codec sends.
+tokens are one entry, which Alice never chooses. The text continues with the token that the codec sends.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def main() -> None:
 
 
 def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
-    """Record one sentence: the messages that the codec sends, and for each position the texts, p and q of the
-    tokens."""
+    """Record one sentence: the number of the token that the codec sends at each position, and there the texts
+    of the tokens, p, q and the entropies of the index."""
     ids, positions = pair.encode(prompt), []
     sent: list[int] = []
     while len(sent) < MOST_TOKENS:
