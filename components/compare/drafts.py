@@ -31,15 +31,15 @@ LABELS = {
 """The label of each draft, by name."""
 
 _ERRORS = 2.0
-"""Standard deviation of the errors that are added to the noisy draft's logits, in nats. They lower the
-acceptance by about half."""
+"""Standard deviation of the errors that are added to the noisy draft's logits, in nats. Errors of this size
+reduce the acceptance to about half."""
 _ERRORS_SEED = 0x6E6F_6973_7921
 
 
 class Drafts:
     """The drafts for the target of one pair.
 
-    What was measured about a draft is stored as long as the pair exists.
+    The measurements of a draft are stored as long as the pair exists.
     """
 
     def __init__(self, pair: Pair):

@@ -38,8 +38,8 @@ def write(pair: Pair) -> None:
 def record(pair: Pair) -> dict[str, Any]:
     """Decode all columns.
 
-    The data has these parts. shared: the settings that all columns share; models: the models; lanes: tree and
-    rounds of each column, by the column in the notation of the address.
+    The data has these parts. shared: the settings that all columns share. models: the models. lanes: tree and
+    rounds of each column; the keys are the columns in the notation of the address.
     """
     written = next(iter(EXAMPLES.values())).split(",")
     drafted = [column for column in written if column != "ar"]

@@ -69,9 +69,9 @@ def _shared(request: Any) -> VisitorSettings:
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Returns `models`, the loaded ones.
+    """Returns `models`, the loaded models.
 
-    ValueError if the request holds plain decoding's text, and other models wrote it.
+    ValueError if the request reuses an earlier reference run that other models wrote.
     """
     if not request.get("reference") and request.get("models") != models:
         raise ValueError(

@@ -46,8 +46,8 @@ _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for n
 _FIRST = ("topology", "k", "max_new_tokens")
 _LAST = ("baseline", "seed", "temperature", "top_p", "top_k")
 _ELSEWHERE = ("prompt", "method", "chat", "history", "tree")
-"""The order of the fields in the drawer of settings: these settings come first, these come last, and these
-have a place outside of the drawer."""
+"""The order of the fields in the drawer of settings: `_FIRST` at the top, `_LAST` at the bottom. The fields
+of `_ELSEWHERE` are outside of the drawer."""
 
 _form = Form(PART, ids="")
 
@@ -104,7 +104,7 @@ def _fields(opening: dict[str, Any]) -> frame.Part:
 def _input(name: str, value: Any = None, **look: Any) -> frame.Part:
     """The field of the setting with this name, as its row describes it. value: the field's first value."""
     row, setting = TABLE[name], TABLE[name].setting
-    # a script can't hold larger numbers exactly
+    # JavaScript does not represent larger whole numbers exactly
     least, most = setting.least, None if row.most is None else min(row.most, MOST_WHOLE)
     looks: dict[str, dict[str, Any]] = {
         "slider": {"least": least, "most": most, "shown": row.shown, "step": row.step or 1},

@@ -1,8 +1,8 @@
 """The panel of the models that all visitors share: their names, and the form that loads another pair. The
 place "Will it pay?" (`components.payoff`) contains it.
 
-The browser asks for the state of the loading every few seconds (`state`). Between these requests the browser
-occupies nothing on the server.
+The browser requests the state of the load every few seconds (`state`). Between these requests the
+server does no work for it.
 """
 
 from __future__ import annotations

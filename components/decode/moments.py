@@ -11,8 +11,8 @@ from specdec import Generation, Round
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment of a run that shows its subject best. round and step count from 0; a higher score means that
-    the moment shows it better."""
+    """The moment of a run that shows its subject best. round and step count from 0. score: of the runs to
+    choose from, the one with the highest score is recorded."""
 
     round: int
     step: int
@@ -20,9 +20,8 @@ class Moment:
 
 
 def telling(run: Generation) -> Moment | None:
-    """The moment of a round that has a tree of full size and yields as many tokens as possible.
-
-    Its last token must be a word that replaced another.
+    """The end of the round that yields the most tokens, among the rounds with a tree of full size whose last
+    token is a word and replaced a drafted token. Runs with more tokens per target call score higher.
     """
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
@@ -32,8 +31,8 @@ def telling(run: Generation) -> Moment | None:
 
 
 def long_run(run: Generation) -> Moment | None:
-    """The moment of a round in which the whole drafted sequence is accepted, in a run with high
-    acceptance."""
+    """The end of the first round in which the whole drafted sequence is accepted. Runs with more tokens per
+    target call score higher."""
     for round in run.rounds:
         if len(round.nodes) == len(run.paths) == round.num_accepted:
             return Moment(round.number, round.num_accepted, run.block_efficiency)
@@ -41,8 +40,8 @@ def long_run(run: Generation) -> Moment | None:
 
 
 def early_rejection(run: Generation) -> Moment | None:
-    """The moment of a round in which the first drafted token is rejected by a clear margin, so that all
-    tokens drafted after it are lost."""
+    """The start of the run, if its first drafted token is rejected, so that all tokens drafted after it are
+    lost. A rejection by a larger margin scores higher."""
     first = run.rounds[0].steps[0]
     if first.kind != "residual" or len(first.trials) != 1:
         return None
@@ -51,8 +50,8 @@ def early_rejection(run: Generation) -> Moment | None:
 
 
 def parting(gsd: Generation, ersd: Generation) -> Moment | None:
-    """The moment at which the two methods part: they draft the same tree after the same text, and only one of
-    them accepts a token. Later moments score higher."""
+    """The moment at which the texts of the two methods first differ, if both drafted the same tree and only
+    one of them accepts a token there. Later moments score higher."""
     for one, other in zip(gsd.rounds, ersd.rounds, strict=False):
         if [token.id for token in one.tokens] == [token.id for token in other.tokens]:
             continue
@@ -74,7 +73,8 @@ def drafted(round: Round) -> list[tuple[Any, int]]:
 def wide_tree(run: Generation) -> Moment | None:
     """The moment at which a late alternative of a wide tree is accepted.
 
-    A higher child index scores higher; among equal ones, more accepted tokens do.
+    It is the highest accepted child index; among equal ones, that of the round with the most accepted tokens.
+    The score is the sum of this index and this number of tokens.
     """
     accepted = [
         (max(node.path), round.num_accepted, round.number)

@@ -58,9 +58,9 @@ class Wanted:
     """A run to record. `find` gets one run per method and returns the moment that shows the subject best, or
     None.
 
-    topology: None measures the optimal tree of `OPENING_DRAFTS` tokens. seed: try only this seed; its text
-    was chosen by reading several. pair: its name; the story pair continues a text, and the others are asked a
-    question.
+    look: the sentence that says what to look at. topology: None means the optimal tree of `OPENING_DRAFTS`
+    tokens, by measured acceptance. seed: the only seed to try, chosen by hand; None tries several. pair: the
+    pair's name; the story pair continues a text, and the other pairs answer a question.
     """
 
     name: str
@@ -101,7 +101,7 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 
 
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
-"""A tree of 8 tokens, as the page measures it for a good draft."""
+"""A tree of 8 tokens, similar to the optimal tree that the page computes for a good draft."""
 OPENING_DRAFTS = {"smollm2": 4, "coder": 7}
 """For each pair, the number of drafted tokens per round in the run that the page opens with. A target call
 over so many tokens costs little more than a call over one."""
@@ -193,7 +193,7 @@ WANTED = [
 def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
     """Yield the runs to choose from: for each of `tries` seeds one run per method.
 
-    The questions take turns.
+    If no prompt is given, the seeds use the page's questions in turn.
     """
     for seed in range(tries) if wanted.seed is None else [wanted.seed]:
         prompt = wanted.prompt or controls.QUESTIONS[seed % len(controls.QUESTIONS)]
@@ -204,7 +204,7 @@ def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Ge
     """One run with all data that the page shows. The models have their short names."""
     ids = pair.chat_prompt(prompt) if wanted.chat else pair.encode(prompt)
     settings, topology = wanted.settings(seed), wanted.topology
-    if topology is None:  # the pair keeps its measurement
+    if topology is None:  # acceptance is measured once, because the pair stores it
         sampling: dict[str, Any] = {"temperature": settings["temperature"], "top_k": 0, "top_p": 1.0}
         k = OPENING_DRAFTS[wanted.pair]
         topology = topologies.topology(pair, "optimal", k, method=wanted.methods[0], **sampling)

@@ -16,8 +16,8 @@ FOLDER = assets.ASSETS / "traces"
 INDEX = FOLDER / "index.json"
 
 _DIGITS = 6
-"""The numbers of a recorded run are sent with so many significant digits. With 17 digits the file would be
-almost twice as long."""
+"""The number of significant digits with which the numbers of a recorded run are sent. With 17 digits the file
+would be almost twice as long."""
 
 
 def _sent(file: Path) -> str:
@@ -39,13 +39,13 @@ OPENINGS = {True: "code", False: "story"}
 def entries(chats: bool = True) -> list[dict[str, Any]]:
     """The index of the recorded runs. The run that the page opens with comes first.
 
-    Each entry has a name, a title, the moment to look at (round and step count from 0), and the name of its
-    twin or null."""
+    Each entry has a name, a title, what to look at (`look`), the moment (round and step count from 0), and
+    `twin`: the name of the same run by the other method, or null."""
     listed = json.loads(INDEX.read_text()) if INDEX.exists() else []
     return sorted(listed, key=lambda entry: entry["name"] != OPENINGS[chats])
 
 
 def opening(chats: bool) -> dict[str, Any]:
-    """The run that the page opens with. Apart from the length, its settings are the page's defaults."""
+    """The run that the page opens with. Its prompt, seed, temperature and k are the form's first values."""
     run: dict[str, Any] = json.loads((FOLDER / f"{OPENINGS[chats]}.json").read_text())
     return run

@@ -1,4 +1,4 @@
-"""What the figures and tables of all experiments share.
+"""Functions that the figures and tables of all experiments share.
 
 Measured values have 95% intervals, and marks and line styles distinguish the curves without colour.
 """
@@ -29,7 +29,8 @@ class Look(NamedTuple):
 def measured(
     look: Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
-    """Marks with intervals. positive: leave out values of 0 or less, which a logarithmic axis can't show."""
+    """Marks with intervals. positive: leave out values of 0 or less, which a logarithmic axis can't show.
+    lines: whether lines join the marks."""
     rows_kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
     values = [row["value"] for _, row in rows_kept]
     return go.Scatter(
@@ -51,10 +52,10 @@ def measured(
 
 
 def _beyond(high: float | None, low: float | None, positive: bool = False) -> float:
-    """The length of one half of an error bar, or 0 if it is unknown.
+    """The length of one half of an error bar, from low to high; 0 if one of them is unknown.
 
-    On a logarithmic axis the lower end is at least a tenth of the value, because a longer bar would dominate
-    the plot.
+    positive: on a logarithmic axis low is raised to a tenth of high, because a longer bar would dominate the
+    plot.
     """
     if high is None or low is None:
         return 0.0
@@ -67,5 +68,5 @@ def spread(row: Mapping[str, Any]) -> list[str]:
 
 
 def chosen(rows: Rows, **wanted: Any) -> list[Mapping[str, Any]]:
-    """Those rows of a summary that have these values under these names."""
+    """The rows of a summary whose entries have the values in `wanted`."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]

@@ -1,7 +1,7 @@
 """The experiments on the same trees: all rules compared with GSD, and the temperature of ERSD's draft.
 
-Pure functions turn the summaries of `research.experiments.rules` and `.draft_temperature` into a figure, a
-sentence and a table each.
+Pure functions turn each summary, of `research.experiments.rules` and of `.draft_temperature`, into a figure,
+a sentence and a table.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def views() -> list[dict[str, Any]]:
 
 
 def rules(summary: Summary) -> dict[str, Any]:
-    """The view of all rules on the same trees: by how many tokens per target call each rule differs from
-    GSD."""
+    """The view of all rules on the same trees: the difference of each rule from GSD, in tokens per target
+    call."""
     figure = axes("tree", "more than GSD, tokens per target call", 360)
     warm, cold = (chosen(summary["points"], temperature=heat) for heat in (1.0, 0.0))
     trees = _names(warm, "tree")

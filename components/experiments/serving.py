@@ -28,7 +28,7 @@ _LOOKS = (
 _AUTO, _PLAIN = "auto", "0"
 _TICKS = sorted(start * 2**i for start in (100, 150) for i in range(8))
 FULL = 1.1
-"""Drafting counts as worth it if it is more than so many times as fast as decoding without drafts."""
+"""Drafting counts as worthwhile if its speed is more than this many times that of decoding without drafts."""
 
 
 def views() -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def _sentence(best: Mapping[int, Mapping[str, Any]]) -> str:
 
 
 def fastest(rows: Rows) -> Mapping[str, Any]:
-    """The point with the highest speed relative to k = 0. Both were measured in the same repeats."""
+    """The point with the highest gain: its speed relative to that of k = 0 in the same repeats."""
     return max(rows, key=lambda row: row["gain"]["value"])
 
 
