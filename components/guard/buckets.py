@@ -2,7 +2,8 @@
 every request that starts work takes some of them.
 
 A bucket is large, so that a class behind one address can arrive at once, and it refills slowly. While a
-bucket is empty, requests are delayed to the refill rate. Above a delay of `LONGEST` they are refused.
+bucket is empty, requests are delayed to the refill rate. A request is refused if its delay would exceed
+`LONGEST`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ADDRESSES = 4096
 class Buckets:
     """A bucket of units for each key.
 
-    most: the units in a full bucket; rate: the units that a bucket gains per second. Of each bucket only one
-    number is stored: the time at which it will no longer be below zero.
+    most: the units in a full bucket; rate: the units that a bucket gains per second. A bucket is stored as
+    one number, the time at which it contains 0 units; a time in the past means that it contains more.
     """
 
     def __init__(self, most: float, rate: float):

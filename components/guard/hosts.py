@@ -2,7 +2,7 @@
 
 A stranger can point the name of a page at 127.0.0.1 (DNS rebinding), and the page may then call this server.
 So only known names are accepted: IP addresses, which cannot be rebound, `localhost`, this machine's name, and
-stated names (`--names page.example.org`); behind trusted proxies (`addresses`) any name. Starlette's
+stated names (`--names page.example.org`). Behind a trusted proxy any valid name is accepted. Starlette's
 TrustedHostMiddleware needs a list of all names, and a server does not know all addresses of its own.
 """
 

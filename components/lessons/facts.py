@@ -1,4 +1,4 @@
-"""Every number that the lessons state. Each is computed by `specdec` or read from the recorded runs.
+"""Every number that the lessons state. Each is computed by `specdec` or read from recorded runs and results.
 
 Each lesson has one function. It returns the lesson's facts by the names that `assets/lessons.json` uses;
 `written` adds texts for tuples of numbers. The answer to a choice is the index of the right choice, from 0.
@@ -76,8 +76,8 @@ def noise() -> Facts:
 
 
 def acceptance() -> Facts:
-    """The acceptance of the first two drafts by GSD and by ERSD, with lower bounds of ERSD's first, and the
-    largest possible lead of GSD's first acceptance over ERSD's."""
+    """GSD's and ERSD's acceptance of the first and of the second draft; two lower bounds of ERSD's acceptance
+    of the first draft; and the largest possible lead of GSD over ERSD at the first draft."""
     gsd, ersd = float(theory.gsd_acceptance(P, Q)), float(theory.ersd_acceptance(P, Q))
     lead = next(preset for preset in race_lab.presets() if preset.id == "lead")
     lead_gsd, lead_ersd = (
@@ -216,20 +216,20 @@ def limit() -> Facts:
 
 
 def _compared(ratio: float) -> int:
-    """The right choice for how a second gain compares with a first. 0: about twice as much, 1: about the
-    same, 2: almost nothing."""
+    """The right choice for the second of two gains. ratio: second / first. 0: about twice as much, 1: about
+    the same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
 
 
 def traversal() -> Facts:
-    """Two drafted tokens in a row: how many GSD and traversal verification accept."""
+    """The tokens per call with two drafted tokens in a row, under GSD and under traversal verification."""
     p, q = (0.3, 0.7), (0.7, 0.3)
     ratios = [a / b for a, b in zip(p, q, strict=True)]
     after_a = min(1.0, ratios[0])
     both = min(1.0, after_a * ratios[1])
     first = [min(1.0, ratio) for ratio in ratios]
     second = [[min(1.0, weight * ratio) for ratio in ratios] for weight in first]
-    # a prefix is accepted with the weight of its path: Sun et al., 2024
+    # a drafted path is accepted with its weight: min(1, the weight before x p/q) (Sun et al., 2024)
     accepted = math.fsum(q[i] * first[i] for i in (0, 1))
     accepted_two = math.fsum(q[i] * q[j] * second[i][j] for i in (0, 1) for j in (0, 1))
     gsd = float(theory.gsd_acceptance(p, q))
@@ -252,7 +252,7 @@ def traversal() -> Facts:
 
 
 def _order(value: float, other: float) -> int:
-    """The right choice for how a number compares with another. 0: less, 1: the same, 2: more."""
+    """The right choice for `value` compared with `other`. 0: less, 1: the same, 2: more."""
     return 1 if math.isclose(value, other) else 2 if value > other else 0
 
 
