@@ -1,4 +1,4 @@
-"""Record the times that lesson 0 states: `python -m components.lessons.record_forwards`.
+"""Record the times that the first lesson states: `python -m components.lessons.record_forwards`.
 
 The times are of one forward pass of SmolLM2's target over 1, 2, 4, 8 and 16 rows, on one thread. A row is a
 token. All rows share one reading of the weights, so checking several drafted tokens can cost little more than

@@ -15,7 +15,7 @@ from components.page.assets import ASSETS
 from components.runs.timing import decoding_seconds, medians
 
 POWER = 0.99
-"""An audit of an engine finds a deviation of the size that its report states with this probability."""
+"""The probability with which an audit finds a deviation of the size that its report states."""
 
 
 def faster() -> Facts:
@@ -38,9 +38,9 @@ def faster() -> Facts:
 
 
 def _opening() -> Facts:
-    """The time of the opening run and of plain decoding in milliseconds, as the page's two timelines show it.
+    """The times of the opening run and of plain decoding in milliseconds, as the page's two timelines show.
 
-    The share of guessing in a round's time is that of the recorded round, as in `assets/decode/lanes.js`.
+    A round's time is divided into drafting, evaluating and verifying as in the recorded round.
     """
     run = recorded_run(traces.entries()[0]["name"])
     seconds = {name: medians([getattr(timing, name) for timing in run.timings]) for name in ("run", "plain")}
@@ -98,9 +98,8 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def rejection() -> Facts:
-    """The recorded early rejection: its test and the tokens that it costs.
-
-    Also a residual that can be computed by hand."""
+    """The recorded early rejection, with its test and the tokens that it costs, and another rejection whose
+    residual can be computed by hand."""
     round, step = _moment("early-rejection")
     trial = step.trials[0]
     node = next(node for node in round.nodes if node.path == trial.path)

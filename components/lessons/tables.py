@@ -46,8 +46,8 @@ def rejecting() -> Facts:
 
 @cache
 def measured() -> tuple[float, ...]:
-    """ERSD's acceptance R by child index, measured with the embedded pair; also at the later indices, as in
-    the tree laboratory."""
+    """ERSD's acceptance R by child index, measured with the embedded pair. R at the later indices is
+    extrapolated, as in the tree laboratory."""
     preset = next(preset for preset in tree_lab.presets() if preset.id == "ersd")
     return tree_lab.acceptance(preset)
 

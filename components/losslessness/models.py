@@ -37,8 +37,8 @@ def _normalised(table: Tensor) -> Tensor:
 
 
 def _blind(table: Tensor) -> Tensor:
-    """A table whose rows are all equal: the probabilities of weather in the long run, whatever the weather is
-    today."""
+    """A table whose rows are all equal: the long-run probabilities of each weather, which do not depend on
+    today's weather."""
     return torch.linalg.matrix_power(table, 64)
 
 

@@ -22,7 +22,7 @@ SHOWN = ASSETS / "results" / "faults.json"
 
 
 def main() -> None:
-    """Run the checks and write the updates that a view of the correct decoder would have received."""
+    """Record a check of the correct decoder, and the number of decodes after which each fault is detected."""
     RECORDED.write_text(json.dumps(record(CheckSettings()), separators=(",", ":")) + "\n")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
     write_json(SHOWN, {name: shows_after(name) for name in FAULTS})
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:
-    """All updates of a check, merged into one update. Its `path` has the p-values of all of them."""
+    """All updates of a check, merged into one update, whose `path` has the p-values of all updates."""
     received = [json.loads(text) for text in lossless_run.updates(settings)]
     updates = [update for update in received if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]

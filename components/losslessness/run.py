@@ -24,7 +24,7 @@ ALARM = 1e-4
 """With a correct decoder, one check in ten thousand ends below this p-value."""
 MOST_K, MOST_TOKENS = 8, 3
 FEWEST, MOST = 100, 20_000
-"""The number of decodes of one check."""
+"""The smallest and the largest number of decodes of one check."""
 MOST_SECONDS = 120.0
 """A check ends after this many seconds. On a busy server its verdict is then based on fewer decodes."""
 _POINTS = 100
@@ -108,7 +108,7 @@ def updates(
 
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
-    """The first update: settings, tree and exact distribution. Outcomes are in counting order."""
+    """The first update: settings, tree and exact distribution. Outcomes are in lexicographic order."""
     tree = check.asked.topology
     assert isinstance(tree, Topology), "the tree is the same in each round"
     return {
