@@ -36,8 +36,8 @@ _CASCADE = [
 ]
 _NAMED = [ASSETS / f"{name}.css" for name in _CASCADE]
 SHEETS = [*_NAMED, *sorted({*ASSETS.glob("*/style.css")} - {*_NAMED})]
-"""The style sheets of the page in the order of the cascade. The `style.css` of each panel comes after
-them.
+"""The style sheets of the page in the order of the cascade. A `style.css` that `_CASCADE` does not name comes
+last.
 """
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
@@ -48,9 +48,9 @@ _FOREVER = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True)
 class _File:
-    """A public file that is made from source files, or is a copy of its only one.
+    """A public file. make: returns its contents. sources: the files from which the contents are made.
 
-    It is made again when a source changes.
+    The contents are made again when a source changes.
     """
 
     make: Callable[[], bytes]
@@ -73,7 +73,8 @@ def made(name: str, text: str) -> str:
 
 
 def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path]) -> None:
-    """Make a text public that is made from other files. address: relative to the public files."""
+    """Make the text public that `make` returns. address: relative to the folder `FILES`. sources: the files
+    from which the text is made."""
     _public[f"{FILES}/{address}"] = _File(lambda: make().encode(), tuple(sources))
 
 
@@ -153,7 +154,7 @@ def answer(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class Packed:
-    """A text, ready to be sent in three forms: uncompressed, compressed by brotli, and compressed by gzip."""
+    """A text, uncompressed (`whole`) and compressed by brotli and by gzip. tag: its ETag."""
 
     whole: bytes
     brotli: bytes

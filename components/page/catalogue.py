@@ -1,6 +1,6 @@
 """The names and meanings of the kinds of tokens and of the statuses of nodes.
 
-Those of methods are in `specdec.methods.catalogue`, those of topologies in `specdec.figures.topologies`.
+The names of methods are in `specdec.methods.catalogue`, those of topologies in `specdec.figures.topologies`.
 Menus, figures and the endpoint's documentation read this module. The scripts read
 `assets/shared/catalogue.js`, which `python -m components.page.catalogue` writes from it.
 """

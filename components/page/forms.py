@@ -39,8 +39,8 @@ class Form:
         return self._field("text", name, label, {"kind": "text", "default": value}, **look)
 
     def hidden(self, name: str, value: str, kind: str = "text", *, id: str = "") -> Part:
-        """A hidden field that only scripts set. The page's address contains its value. kind: which texts are
-        valid there (`assets/page/setup_fields.js`)."""
+        """A hidden field that only scripts set. The page's address contains its value. kind: the kind of text
+        that is valid, by which `assets/page/setup_fields.js` checks the address."""
         return self._field("hidden", name, "", {"kind": kind, "default": value}, id=id)
 
     def flag(self, name: str, value: bool, label: str, **look: Any) -> Part:
@@ -66,8 +66,8 @@ class Form:
         whole: bool = False,
         **look: Any,
     ) -> Part:
-        """A number that is typed. value: None leaves the field empty. look may have `after`: HTML behind the
-        field."""
+        """A number that is typed. value: None leaves the field empty. whole: whether only whole numbers are
+        valid. look may have `after`: HTML after the field."""
         described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
         return self._field("number", name, label, described, step=1 if whole else "any", **look)
 
@@ -83,7 +83,7 @@ class Form:
         shown: tuple[float | None, float | None] = (None, None),
         **look: Any,
     ) -> Part:
-        """A number that is typed or set with a slider. shown: the ends of a slider with a narrower range."""
+        """A number that is typed or set with a slider. shown: the ends of the slider; None: least or most."""
         whole = float(step).is_integer()
         described = {"kind": "number", "default": value, "least": least, "most": most, "whole": whole}
         ends = [end if own is None else own for end, own in zip((least, most), shown, strict=True)]

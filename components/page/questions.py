@@ -75,7 +75,8 @@ def _wrong(error: Mapping[str, Any]) -> str:
 def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     """Makes a server function from `function`.
 
-    It first checks the question against the type of the function's parameter.
+    The server function first checks the question against the type of `function`'s parameter. A ValueError of
+    `function` becomes an answer with its message; any other error is written to the server's log.
     """
     [kind] = [kind for name, kind in get_type_hints(function).items() if name != "return"]
     adapter = TypeAdapter(kind)

@@ -43,7 +43,7 @@ def server(content: frame.Part, title: str = "Speculative decoding") -> Server:
     """A server of one page with this content."""
     app = Server(
         title=title,
-        docs_url=None,  # their pages load scripts from other hosts
+        docs_url=None,  # FastAPI's pages of documentation load scripts from other hosts
         redoc_url=None,
         openapi_url=None,
         exception_handlers={RequestValidationError: questions.refuse, TypeError: questions.refuse_arguments},

@@ -1,8 +1,8 @@
 """The table of a visitor's settings.
 
-The form, the endpoint, the page's address and the checks follow its rows. The class `VisitorSettings` is the
-table: each field has a default and a `Row`, which describes the setting. An object of the class holds the
-values of one run. If the decoder has the setting too, the row takes name, kind and range from
+The class `VisitorSettings` is the table: each field has a default and a `Row`, which describes the setting.
+The form, the endpoint, the page's address and the checks are made from these rows. An object of the class
+holds the values of one run. If the decoder has the setting too, the row takes name, kind and range from
 `specdec.settings`, and the value is passed to `specdec.stream`.
 """
 
@@ -37,7 +37,7 @@ class Row:
     send, or for a text the most characters. form: the method of `forms.Form` that writes its input. shown:
     the ends of the slider, if it is narrower than the allowed range. step: the step of the input. menu: label
     and value of each choice. opening: the input's first value if it is not the default. remote: the default
-    of the server's endpoint if it is another one. check: a function that checks a value, in place of the
+    of the server's endpoint if it differs. check: a function that checks a value, in place of the
     usual check for the setting's kind. shapes: whether the tree that is measured for a run depends on this
     setting.
     """
@@ -228,11 +228,11 @@ def declared(
     """The function `decode` with one parameter for each setting, because Gradio makes an endpoint from a
     function's parameters.
 
-    A client passes them by name; only the prompt is necessary. decode: a function of a request and settings.
-    request: the type of that request. description: the endpoint's documentation without its settings.
+    A client passes the settings by name; only the prompt is necessary. decode: a function of a request and
+    settings. request: the type of the request. description: the endpoint's documentation without its settings.
     """
 
-    # It is not `async`. So it ends after the current round when its visitor leaves, and ZeroGPU can run it.
+    # Not `async`: the run ends after the current round when its visitor leaves, and ZeroGPU can run it.
     def endpoint(request: Any, *values: Any) -> Iterator[str]:
         yield from decode(request, VisitorSettings(**dict(zip(TABLE, values, strict=True))))
 
@@ -252,9 +252,9 @@ SCRIPT = ASSETS / "shared" / "settings.js"
 
 
 def script() -> str:
-    """The text of a script with which the browser knows the settings.
+    """The text of a JavaScript module that describes the settings to the browser.
 
-    It has no limits, because they differ between servers.
+    It contains no limits, because these differ between servers.
     """
     return constants(
         "The settings of a run, in their order. Written by `python -m components.page.settings`.",

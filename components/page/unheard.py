@@ -10,9 +10,9 @@ import asyncio
 from typing import Any
 
 EVERY = 1.0
-"""The sessions are checked every so many seconds."""
+"""The seconds between two checks of the sessions."""
 PATIENCE = 10
-"""Checks after which a session is forgotten if its oldest message is still the same."""
+"""A session ends if more checks than this find the same oldest message, so that nobody fetches it."""
 
 
 async def forget(queue: Any) -> None:

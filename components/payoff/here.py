@@ -1,8 +1,8 @@
 """Measures what drafting costs and gains on this server: once for all visitors, as a job beside the runs.
 
-The address of the visitor who asks first pays for it. No request waits for the measurement; the page repeats
-its request every second. The measurement ends when `PATIENCE` seconds have passed without a request, or when
-the server has another pair.
+The queue charges the measurement to the address of the visitor who asks first. No request waits for the
+measurement; the page repeats its request every second. The measurement ends when `PATIENCE` seconds have
+passed without a request, or when the server has another pair.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Measurement:
         self._done = 0
 
     def ask(self, here: ModelPair) -> SetUp | None:
-        """The set-up as measured for ERSD at temperature 1. None while the measurement goes on.
+        """The set-up of the pair `here`, as measured for ERSD at temperature 1. None until it is measured.
 
         ValueError if measuring is not possible.
         """

@@ -40,8 +40,8 @@ _Times = Annotated[float, Field(ge=1, le=1000)]
 
 
 class Asked(Question):
-    """A question: the name of a set-up to start from, and the values that replace those of the set-up; see
-    `payoff.changed`.
+    """A question: the name of a set-up to start from, and values that replace those of the set-up, as in
+    `specdec.payoff.changed`; None keeps the set-up's value.
 
     begins: whether to measure this server's pair if it was not measured yet.
     """
