@@ -21,8 +21,8 @@ from specdec.topology import sequence
 from specdec.trace import Method
 
 FEWEST = 8
-"""So many runs are always decoded at once, if memory suffices. Even with a slow model this is not slower than
-decoding them in turns."""
+"""At least this many runs are decoded at once, if memory suffices. Even with a slow model this is not slower
+than decoding them in turns."""
 LONGEST = 1.0
 """The most seconds that a round of all runs may take. With longer rounds the texts would seem to stand
 still."""
@@ -33,7 +33,7 @@ _STEPS, _K = 4, 4
 because other work on the machine only makes rounds longer.
 """
 _TOKENS = _STEPS * (1 + _K)
-"""The run of the measurement could generate so many tokens, which determines its memory."""
+"""The most tokens that a run of the measurement may generate. They determine its memory."""
 
 _MANY = 1 << 20
 """The number of runs that is returned if memory and time set no limit."""
@@ -43,15 +43,15 @@ _measuring = threading.Lock()
 
 
 def known() -> int:
-    """How many runs can be decoded at once with the server's pair; the default if that is not measured
-    yet."""
+    """The number of runs that can be decoded at once with the server's pair; `FEWEST` until it is
+    measured."""
     return _known
 
 
 def measure(pair: Pair, queue: Queue = QUEUE) -> None:
-    """Measure how many runs the current pair allows, as a job of the queue.
+    """Measure, in a job of the queue, how many runs can be decoded at once with the current pair.
 
-    If another thread is already measuring, wait for it and then measure, because the pair may have been
+    If another thread is measuring, wait for it and then measure again, because the pair may have been
     exchanged meanwhile.
     """
     global _known

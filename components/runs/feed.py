@@ -1,7 +1,7 @@
 """Makes the updates of a run, which are JSON texts, about four a second.
 
-Each contains only the rounds since the update before. Gradio sends them to the browser over one event stream,
-each once and in order. A visitor who leaves closes the stream, which closes the generator of the updates.
+An update contains only the rounds since the previous update. Gradio sends each update once and in order, over
+one event stream. A visitor who leaves closes the stream, which closes the generator of the updates.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def update(phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
 def waits(place: seats.Place | None, phase: str = "waiting") -> str:
     """The JSON text of an update for a run that has not begun.
 
-    It has the visitor's place in the waiting line, if there is one. The page shows the previous result until
-    an update of another kind arrives. So a refused run leaves the previous result on the screen.
+    place: the visitor's place in the waiting line; None leaves it out. The page shows the previous result
+    until an update of another kind arrives. So a refused run leaves the previous result on the screen.
     """
     update = {"phase": phase, "waits": True, "rounds": []}
     return json.dumps(update if place is None else update | {"place": asdict(place)})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Owner:
-    """The owner of a job. address: the visitor's; visitors with the same address share seats and rounds.
+    """The owner of a job. address: the visitor's address; visitors with one address share seats and rounds.
 
     A job without an address belongs to the server. worked: the seconds that the model has worked for the
     owner.
@@ -84,8 +84,8 @@ class Job:
             raise self.error
 
     def batches(self, interval: float) -> Iterator[list[Any]]:
-        """Yield lists of new values. Each has at least one value and comes `interval` seconds after the
-        previous list.
+        """Yield lists of new values. Each has at least one value and comes at least `interval` seconds after
+        the previous list.
 
         The first list comes with the first value, the last one as soon as the job ends. An error of the job
         is raised after the values before it.

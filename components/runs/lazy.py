@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 SMALL = 20_000_000
 """A target of at most this many parameters is decoded on one thread. The other cores stay free for the server
-and for a browser on the same machine. For the story pair a second thread is 1.27 times as fast on two quiet
-cores, and 2 to 5% slower if another process keeps one of them busy.
+and for a browser on the same machine. For the story pair two threads are 1.27 times as fast as one on two
+quiet cores, and 2 to 5% slower than one if another process keeps a core busy.
 """
 _ALL_THREADS = torch.get_num_threads()
 _threads: WeakKeyDictionary[Pair, int] = WeakKeyDictionary()
 
 
 def load(target: str | None, draft: str | None, **options: Any) -> Pair:
-    """Load a pair as `specdec.load_pair` does. A pair that comes with the package is loaded with one
-    thread.
+    """Load a pair as `specdec.load_pair` does. The embedded pair is loaded with one thread.
 
-    The check after loading computes thousands of small products, and two threads would wait for each other at
-    each one. On a busy machine each such wait takes a time slice of the system: the first run after the start
-    took a minute. For a draft with another tokenizer, the function also measures the target's probability on
-    the tokens that both models have. The panel of models shows the result.
+    The check after loading computes thousands of small products. Two threads would wait for each other at
+    each product, and on a busy machine each wait takes a time slice of the system, a minute in total.
+
+    For a draft with another tokenizer, the function also measures the target's probability on the tokens that
+    both models have. The panel of models shows the result.
     """
     torch.set_num_threads(1 if target == "stories" else _ALL_THREADS)
     pair = specdec.load_pair(target, draft, **options)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 THREAD = "rounds"
 """The name of the working thread."""
 SWITCH_INTERVAL = 0.0005
-"""Python's switch interval in seconds: after each of its many small computations, the working thread may wait
-this long for another thread. With the default of 5 ms, each update of the page caused several such waits.
+"""Python's switch interval in seconds. After each of its many small computations, the working thread may wait
+this long for another thread that computes. With the default of 5 ms, every update of a page would cost more.
 """
 STEP = 128
 """The most rows of a step, unless a single run has more. A larger step would not be faster per row, and a new
@@ -93,7 +93,7 @@ class Queue:
     def paid(self, address: str) -> float:
         """The rows that this address has paid for.
 
-        An entry is forgotten as soon as the address no longer has to wait for others because of it.
+        The number of an address without jobs is forgotten once no present address has paid less.
         """
         return self._paid.get(address, 0.0)
 
@@ -212,8 +212,8 @@ class Queue:
     def _room(self) -> int:
         """The largest number of rows that one address gets in a step.
 
-        If several addresses have runs, it is the number that the address with the fewest rows needs, but at
-        least `LIGHT`.
+        With several addresses, it is the number that the address with the fewest rows needs, but at most an
+        equal share of `STEP`, and at least `LIGHT`.
         """
         rows = Counter[str]()
         for job in self._jobs:

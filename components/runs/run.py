@@ -38,7 +38,7 @@ def updates(
 ) -> Generator[str]:
     """Run this visitor's request. Yields JSON updates; an error becomes a last update with its message.
 
-    address: the visitor's; visitors with one address share their seats. Closing the generator ends the run.
+    address: the visitor's address; visitors with one address share seats. Closing the generator ends the run.
     """
     settings = settings.checked()
     with seats.MODEL.seat(address) as seat:
@@ -125,7 +125,7 @@ def begin(
     detail: bool = True,
     prompt_ids: tuple[int, ...] = (),
 ) -> Job | BorrowedJob:
-    """Begin the run of checked settings for the owner of this seat. The caller closes the returned run.
+    """Begin the run of checked settings for the owner of this seat. The caller closes the returned job.
 
     `NoGpuError` if a GPU is needed and none is available. Other errors come with the rounds.
     """
@@ -212,8 +212,8 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 
 
 def _choice(run: Run | BorrowedRun) -> dict[str, Any]:
-    """For the record of a run with "auto": the trees from which it would choose now, and the run's trees if
-    they have changed."""
+    """For the record of a run with "auto": the candidates of its latest choice, and the trees of its rounds
+    if they have changed."""
     choice = run.choice
     candidates = None if choice is None else [asdict(each) for each in choice.candidates]
     return {"choice": candidates, "trees": [asdict(each) for each in run.trees]}
@@ -226,8 +226,8 @@ def _tree(topology: Any, measured: bool) -> dict[str, Any]:
 
 
 def models(pair: Pair) -> list[dict[str, str]]:
-    """The page's description of each model: role, name, dtype, the numbers that are multiplied, device, kind
-    of verification, and a note if any."""
+    """The page's description of each model: role, name, dtype, `numbers` (the type of the numbers that it
+    multiplies), device, capability (how it can score drafted tokens), and a note if any."""
     held: tuple[tuple[str, Any], ...] = (("target", pair.target), ("draft", pair.draft))
     return [
         {

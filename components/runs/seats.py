@@ -11,9 +11,9 @@ run of 400 tokens does not delay one of 20.
             yield rounds
 
 The seat's jobs end when the `with` block is left, also by the GeneratorExit of a visitor who stops or closes
-the tab. The seat then goes to a run of the address with the fewest seats; among equal ones, to a run of the
-address that has paid least. A quarter of the seats is reserved for addresses without one, so that no address
-can delay the others.
+the tab. The seat then goes to a run of the address with the fewest seats; among these, to the one
+that has paid the queue least. A quarter of the seats is reserved for addresses without a seat, so that no
+address can delay the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gradio import Request
 
 TOLD_EVERY = 1.0
-"""A waiting visitor learns the place in the line every so many seconds."""
+"""The seconds between two messages to a waiting visitor about the place in the line."""
 _RECENT = 16
 """The waiting time is estimated from the times of this many finished runs."""
 
@@ -157,7 +157,7 @@ class Line:
     def _seconds(self, number: int) -> float | None:
         """The estimated seconds until the run at this place gets a seat.
 
-        Runs that have one share the model's time, so that one of them ends every `mean` seconds.
+        The seated runs share the model's time, so that one of them ends every `mean` seconds.
         """
         if not self._recent:
             return None
@@ -167,9 +167,9 @@ class Line:
 
 
 class Seat(Owner):
-    """One visitor's seat, or place in the line until there is one.
+    """One visitor's seat, or the visitor's place in the line until a seat is free.
 
-    It is a context manager; leaving it gives the seat up.
+    It is a context manager. Leaving the block gives up the seat or the place.
     """
 
     def __init__(self, line: Line, address: str):
@@ -187,8 +187,8 @@ class Seat(Owner):
         self._line._leave(self)
 
     def do(self, steps: Generator[Any, None, Any], **options: Any) -> Job:
-        """A job that does these steps. It ends when the seat is given up, or earlier. options: those of
-        `Queue.submit`."""
+        """Queue a job that does these steps. It ends when the seat is given up, or earlier. options: further
+        arguments of `Queue.submit`."""
         self._jobs.append(self._line.queue.submit(self, steps, **options))
         return self._jobs[-1]
 

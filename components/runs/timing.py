@@ -25,10 +25,10 @@ LEAST, MOST = 3, 7
 ENOUGH = 3.0
 """After this many seconds a measurement ends as soon as it has the smallest number of repeats."""
 LONGEST = 2.0
-"""A run is timed several times. Each time after the first takes at most this many seconds: only the
-beginning of a longer run is repeated."""
+"""The seconds that a repeat after the first may take, approximately. If the first repeat takes longer, later
+repeats decode only the beginning of the text."""
 BLOCK = 8
-"""The run and plain decoding take turns: each decodes this many tokens before it is the other's turn."""
+"""The run and plain decoding alternate: each decodes about this many tokens before the other continues."""
 
 Beginning = Callable[[], Generator[Any, None, Run]]
 Seconds = dict[str, list[float]]
@@ -42,10 +42,9 @@ class Repeats:
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):
-        """alone: a function that returns whether no other run is being decoded.
-
-        If there is one, only one repeat is made. longest: a repeat after the first one takes at most this
-        many seconds.
+        """run, plain: functions that begin the run and plain decoding. alone: whether the server decodes no
+        other run; if it returns False after a repeat, this is the last one. longest: the seconds that a
+        repeat after the first may take, approximately.
         """
         self.plain_rounds: list[Round] = []
         self.seconds: list[Seconds] = []
@@ -99,8 +98,8 @@ def decoding_seconds(round: Round) -> float:
 def medians(repeats: Sequence[Sequence[float]]) -> list[float]:
     """The typical seconds of each call.
 
-    They are the medians over all repeats, scaled so that their sum is the median time of the complete
-    repeats. A repeat may have timed only the first calls. `assets/shared/speed.js` computes the same.
+    A repeat may have timed only the first calls. The result is each call's median over the repeats, times one
+    factor: the calls that all repeats timed then take the median of their total. `speed.js` does the same.
     """
     least, most = (pick(map(len, repeats)) for pick in (min, max))
     each = [median_high([repeat[i] for repeat in repeats if i < len(repeat)]) for i in range(most)]

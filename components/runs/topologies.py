@@ -92,7 +92,7 @@ def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
     """The embedded pair's acceptance by child index, measured after its training; None for other pairs and
     settings.
 
-    It is known for temperature 1 without top-k and top-p, the page's defaults. So the first run of a class
+    It is known for temperature 1 without top-k and top-p, the page's defaults. So the first run with these
     does not wait for a measurement.
     """
     if not is_embedded(pair) or settings.sampling != Sampling():
@@ -111,8 +111,8 @@ def _shipped_acceptance() -> dict[str, list[float]]:
 
 
 def neighbour(sampling: Sampling) -> Sampling:
-    """The sampling with rounded temperature and top-p, at which acceptance is measured for this sampling and
-    all nearby ones."""
+    """The sampling with rounded temperature, top-k and top-p. Acceptance that is measured there serves all
+    samplings that are rounded to it."""
     temperature = min(round(sampling.temperature / _TEMPERATURE) * _TEMPERATURE, _MOST_TEMPERATURE)
     top_p = min(max(round(sampling.top_p / _TOP_P), 1) * _TOP_P, 1.0)
     top_k = 1 << (sampling.top_k - 1).bit_length() if sampling.top_k else 0

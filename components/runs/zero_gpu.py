@@ -32,7 +32,7 @@ from specdec.pair import Pair
 DEFAULT = "qwen3-8b"
 """The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
 LEAST, MOST = 10, 20
-"""A run requests at least and at most so many seconds of GPU. If acceptance must be measured, `_TRIAL`
+"""The fewest and the most seconds of GPU that a run requests. If acceptance must be measured, `_TRIAL`
 seconds are added."""
 _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
 """Seconds for moving the models, for each token, and for a measurement of acceptance. They are safe guesses
@@ -41,8 +41,8 @@ for 8 B parameters in bfloat16, not measured on ZeroGPU.
 
 
 Start = Callable[..., Run]
-"""The type of a function that begins a run in this process. It takes pair, settings, detail and prompt_ids,
-as `components.runs.run.start` does."""
+"""The type of a function that begins a run in the process that calls it. It takes pair, settings, detail and
+prompt_ids, as `components.runs.run.start` does."""
 
 
 def here(environment: Mapping[str, str] = os.environ) -> bool:
@@ -111,7 +111,7 @@ class Ending(NamedTuple):
 class Lender:
     """A pair that borrows a GPU for each of its runs.
 
-    All other attributes are passed on to the original pair.
+    All attributes that it does not define are those of the original pair.
     """
 
     def __init__(self, pair: Pair, start: Start):
@@ -224,7 +224,7 @@ class BorrowedJob:
 
 
 def _in_words(error: gr.Error) -> ValueError:
-    """The message for an error of `spaces`. The kind of error is known by its title."""
+    """The error for the visitor in place of an error of `spaces`, whose title says its kind."""
     title, message = getattr(error, "title", ""), str(error.message).strip()
     if "quota" in title or "credits" in title or "duration" in title:
         return NoGpuError(f"Your time on the shared GPU is used up for now. {message}")
