@@ -157,8 +157,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _name(wanted: Namespace) -> str | None:
     """The name of this project's pair that the page opens with; None for any other pair.
 
-    Without an option it is "smollm2", or "stories" if SmolLM2's weights are not available. The same pair
-    answers while the coder pair is loaded. ValueError if the requested pair cannot be loaded.
+    Without an option it is "smollm2", or "stories" if SmolLM2's weights are not available. For the coder pair
+    it names the small pair that answers while the coder pair is loaded. On ZeroGPU it is None. ValueError if
+    the requested pair cannot be loaded.
     """
     if wanted.target or wanted.draft or zero_gpu.here():
         return None

@@ -229,7 +229,7 @@ def declared(
     function's parameters.
 
     A client passes the settings by name; only the prompt is necessary. decode: a function of a request and
-    settings. request: the type of the request. description: the endpoint's documentation without its settings.
+    settings. request: the type of the request. description: the endpoint's documentation without settings.
     """
 
     # Not `async`: the run ends after the current round when its visitor leaves, and ZeroGPU can run it.

@@ -46,8 +46,8 @@ class Choice:
 class Loading:
     """The load of a pair for the server, and its progress. All methods may be called from any thread.
 
-    pair: replaced when another pair is ready. load: loads a pair, like `specdec.load_pair`. name: the name of
-    the pair in the page's list. The attribute `name` becomes that of each loaded pair.
+    pair: its models are replaced when another pair is ready. load: a function that loads a pair, by default
+    `lazy.load`. name: the name of the current pair in the page's list; the attribute follows each load.
     """
 
     def __init__(self, pair: LazyPair, load: Callable[..., Pair] | None = None, name: str = ""):
@@ -74,8 +74,8 @@ class Loading:
             return self._job
 
     async def updates(self, choice: Choice) -> AsyncGenerator[dict[str, Any]]:
-        """Load this pair for a visitor. Yields the state now and then, until the load ends. Closing the
-        generator cancels the load."""
+        """Load this pair for a visitor. Yields the state every `EVERY` seconds and at the end of the load.
+        Closing the generator cancels the load."""
         with closing(self.begin(choice)) as job:
             while not job.ended:
                 yield self.state()

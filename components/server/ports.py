@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def check(host: str | None, port: int | None) -> None:
-    """Raise ValueError if the server cannot listen on this port. None: a free port will be chosen."""
+    """Raise ValueError if the server cannot listen on this port. port: with None Gradio finds a free port."""
     if port is None:
         return
     if not 0 <= port <= 65_535:

@@ -24,7 +24,7 @@ from specdec.figures.topologies import FIXED, TOPOLOGIES
 
 START_K = 12
 INDICES = 8
-"""The number of child indices that have a slider. Each later rate is a fixed part of the one before."""
+"""The number of child indices that have a slider. Each later rate is a fixed part of the rate before it."""
 VOCABULARY = 2048
 """|Ω| in the theorem's bound: the embedded pair's vocabulary."""
 _TAIL, _SMALLEST = 24, 1e-7
@@ -43,10 +43,10 @@ ALGORITHMS = {
 
 
 class Preset(NamedTuple):
-    """An example of acceptance rates. rates: R(0) ...
+    """An example of acceptance rates. rates: R(0) to R(7). tail: the ratio of each later rate to the rate
+    before it.
 
-    R(7). tail: the ratio of each later rate to the one before. id: its name in the page's address, which
-    never changes.
+    id: its name in the page's address, which never changes.
     """
 
     id: str
@@ -68,7 +68,7 @@ def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float =
 
 
 def _measured() -> list[Preset]:
-    """The example with the measured acceptance by child index of the embedded pair."""
+    """Two examples: the embedded pair's acceptance by child index under ERSD and under GSD, as measured."""
     acceptance = json.loads(_MEASURED.read_text())["acceptance"]
     vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
     positions = acceptance["by_index_positions"]

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 _VARIABLE = "FORWARDED_ALLOW_IPS"
-"""uvicorn reads the trusted proxies here; Gradio's launcher has no option for them."""
+"""The environment variable with the trusted proxies for uvicorn; Gradio's launcher has no option for them."""
 
 asking: ContextVar[str] = ContextVar("asking", default="")
 """The address of the visitor whose question to a panel is being answered."""
