@@ -11,10 +11,10 @@ import { fieldsOf, Game, START } from "./game.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
-// During these seconds after an answer an Enter without a guess is ignored, because it was meant for the
+// Seconds after an answer in which Enter without a guess is ignored, because it was probably pressed for the
 // previous guess.
 const HASTE = 0.25;
-// The models of the game, on a page with any pair.
+// The game always uses the story models, whichever pair the page has loaded.
 const PLAYING = [
   { role: "target", name: "stories/target" },
   { role: "draft", name: "stories/draft" },

@@ -2,7 +2,7 @@
 
 import { keep, keptValue } from "../shared/memory.js";
 
-// a lecturer's page waits at least so many milliseconds between two requests for the state of the room
+// the least milliseconds between two requests for the state of the room
 const PAUSE = 300;
 const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
@@ -63,8 +63,8 @@ async function now({ room, token }, since, ending) {
   }
 }
 
-// Watches a room. Calls `seen(state)` at each change, `gone(message)` when the room has ended, and `lost(isLost)` when
-// the server stops or starts to answer. Returns a function that ends the watch.
+// Watches a room. Calls `seen(state)` after each answer, `gone(message)` when the room no longer admits this client,
+// and `lost(isLost)` when answers fail or arrive again. Returns a function that ends the watch.
 export function watch(who, { seen, gone, lost = (_) => {} }) {
   const ending = new AbortController();
   const asleep = () => ending.signal.aborted;

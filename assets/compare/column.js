@@ -9,7 +9,7 @@ import { Controls } from "./controls.js";
 import { around, change, efficiency, reason, verdict } from "./diff.js";
 import { laneOf, reference, state } from "./state.js";
 
-const NOISE = 0.1; // even two identical runs may differ by this much
+const NOISE = 0.1; // the speeds of two identical runs may differ by this share
 const TILES = { efficiency: "tokens per call", time: "time per token", ratio: "relative speed" };
 
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };

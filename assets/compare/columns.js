@@ -1,5 +1,5 @@
-// Columns as text, "ersd.sequence.4.own", in the notation of addresses and examples. Columns with equal texts have
-// equal settings. A topology without k leaves k out; autoregressive decoding is "ar".
+// Writes and reads columns in the notation of the address: method, topology, k and draft, as in "ersd.sequence.4.own".
+// Equal notation means equal settings. A topology without k leaves k out. Autoregressive decoding is "ar".
 
 import { shortened } from "../shared/labels.js";
 

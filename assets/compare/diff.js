@@ -48,7 +48,7 @@ const otherNoise = (name) =>
 const byChance = (name) =>
   `The texts are equal by chance, because ${name} decides with random numbers of its own. With another seed, or in longer texts, they would probably differ.`;
 
-// assets/results/rounding.json, on sequence(4)
+// These counts are in assets/results/rounding.json. ERSD drafted a sequence of four tokens.
 const HOW_OFTEN =
   "We decoded texts with the story models of this page. In bfloat16, rounding changed 22 of 40 texts of up to 140 tokens with torch’s operations, and none with this project’s compiled code. In float32 it changed none.";
 

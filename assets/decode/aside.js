@@ -18,9 +18,9 @@ const OF_LESS = 0.1; // gains that differ by less than this count as equal
 
 let recording = null; // the figures of the recorded run that was shown last
 
-// The numbers that decide a run's gain. right: the share of right guesses. call: the time of one call of the
-// small model, divided by that of the large model. times: the speed relative to plain decoding, or null if it
-// was not measured well.
+// The numbers that determine a run's gain. right: the share of right guesses. call: the time of one call of the
+// small model, divided by that of the large model. times: the speed relative to plain decoding, or null if it is
+// not known precisely. totals: the sums over the run's rounds.
 /** @param {State} run */
 export function figuresOf(run) {
   const totals = new Totals().addAll(run.rounds);

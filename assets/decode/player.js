@@ -65,8 +65,7 @@ function tell() {
   for (const listener of listeners) listener();
 }
 
-// The time axis of the play, in measured seconds: the ends of the run and of plain decoding so far, and the
-// end of each round.
+// The end of each round of the run, and the duration of plain decoding so far, in measured seconds.
 function measured() {
   const { run: rounds, plain } = durations(state);
   let end = 0;

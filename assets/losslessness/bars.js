@@ -10,8 +10,8 @@ const LINE = 18; // pixels of a level of horizontal labels
 const LETTER = 7.2; // most pixels of a letter
 const NARROWEST = 13; // pixels that a vertical label needs
 
-// The tokens of outcome number i. There are `size ** length` outcomes; they are numbered as one counts with
-// `size` digits.
+// The tokens of outcome number i: the `length` digits of i in base `size`. There are `size ** length`
+// outcomes.
 export function tokensOf(i, size, length) {
   return Array.from({ length }, (_, level) => Math.floor(i / size ** (length - 1 - level)) % size);
 }

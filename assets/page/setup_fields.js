@@ -57,7 +57,8 @@ function readList(text, field) {
     : values;
 }
 
-// A tree as texts of the server: the number of children of each node in level order. Only nodes that exist have some.
+// A tree in the server's notation: the number of children of each node, in level order. It is invalid if it gives more
+// numbers than there are nodes.
 function readTree(text) {
   let known = 1;
   const exists = (count, row) => /^\d{1,4}$/.test(count) && row < known && Boolean((known += Number(count)));

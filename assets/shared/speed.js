@@ -44,9 +44,9 @@ export function speed(run) {
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
 
-// The seconds of each round and of each token of plain decoding: medians of all repeats, scaled so that
-// together they have the median time of the complete repeats. The latest result is cached, because the clock
-// needs it in every frame.
+// The seconds of each round of the run and of plain decoding: medians over the repeats, scaled so that the rounds in
+// all repeats take the median of their total. The latest result is cached, because the clock needs it in every
+// frame.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function durations({ rounds, baseline, timings }) {
   const key = [rounds, rounds.length, baseline, baseline.length, timings];
@@ -61,7 +61,7 @@ export function durations({ rounds, baseline, timings }) {
 }
 let latest = { key: [], seconds: { run: [], plain: [] } };
 
-// repeats: the seconds of each round in each repeat, perhaps only of the first rounds.
+// repeats: for each repeat, the seconds of its rounds; a repeat may lack the last rounds.
 function typical(rounds, repeats) {
   const medians = rounds.map((_, i) => median(repeats.map((seconds) => seconds[i])));
   const count = Math.min(rounds.length, ...repeats.map(({ length }) => length));
