@@ -61,7 +61,8 @@ class Plan(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The numbers of compared runs and tokens, and of differing ones. together: the most runs in one step."""
+    """The numbers of compared runs and tokens, and of runs and tokens that differ. All tokens of a text count
+    as different from the first difference on. together: the most runs in one step."""
 
     runs: int
     tokens: int
@@ -94,8 +95,8 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 def compared(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
 ) -> Differences:
-    """Decodes the planned runs together, then alone, and counts differing runs and tokens. Alone, plain
-    decoding replaces ERSD.
+    """Decodes the planned runs together, then each alone, and counts differing runs and tokens. A run of ERSD
+    is compared with plain decoding.
 
     spoil: damages the batch before each step, to test that damage is detected.
     """

@@ -4,7 +4,7 @@
     python -m research.audit.repeats --texts 50
 
 The audit itself, and the engines that a user has, are in `specdec.exactness.audit`. Each adapter is a file
-with a function that starts its engine on a pair, and its `Engine`s by name, which `engines.engines` collects.
+with a function that starts its engine on a pair. `engines.engines` collects the `Engine`s of all adapters.
 
     engines   all engines by name
     llama_cpp, mlx, onnxruntime, openvino, sequential   the adapters

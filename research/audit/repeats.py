@@ -33,7 +33,7 @@ Text = Callable[[int], Sequence[int]]
 
 
 def _alone(name: str, pair: ModelPair, arguments: dict[str, Any] | None = None, batch: int = 1) -> Text:
-    """A function from a seed to the token ids of an engine's text. The engine gets one request at a time.
+    """The `Text` of an engine that gets one request at a time.
 
     batch: how many copies of the text, all with this seed, the engine decodes together for a request.
     """
@@ -97,8 +97,8 @@ def _seeds(seed: int) -> list[int]:
 class Compared(NamedTuple):
     """The names of an engine with a draft, and of its plain decoding.
 
-    in_batch: makes the `Text` for batches, the first text of which has the seed; None if the engine decodes
-    no batches. has_bfloat16: whether the engine computes in bfloat16.
+    in_batch: a function that makes the engine's `Text` in batches, given its name and a pair; None if it
+    decodes no batches. has_bfloat16: whether the engine computes in bfloat16.
     """
 
     drafting: str
@@ -119,7 +119,8 @@ ROWS = {f"ours, {each.upper()}": Compared(f"ours-{each}", "ours-ar", _ours_in_ba
 
 
 def row(texts: int, compared: Compared) -> dict[str, int]:
-    """How many of so many texts agree, by way of comparison. ModuleNotFoundError if the engine is missing."""
+    """For each comparison, how many texts agree. texts: the number of compared texts. ModuleNotFoundError if
+    the engine is missing."""
     name, plain, in_batch, has_bfloat16 = compared
     pair, arguments = tiny.models(name)
     text = _alone(name, pair, arguments)

@@ -5,8 +5,8 @@
 
 A round ends at the last accepted node of the tree. The next token is then none of that node's children: it is
 a later arrival of the draft's race. The end of a round is the node together with the index of that arrival.
-For each of the m most probable ends, a continuation is prepared. The experiment counts how often the right
-one is among them, with the races of the decoded texts, for several trees. The first texts are also decoded on
+For each of the m most probable ends, a continuation is prepared. The experiment counts, for several trees and
+in the races of the decoded texts, how often the true end is among the m. The first texts are also decoded on
 each tree, to time the stages of a round.
 
 A pipelined round would draft m continuations on a second core, in shared forward passes, while the first core
@@ -127,7 +127,8 @@ def _summary(runs: Sequence[Row]) -> Row:
 
 
 def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Row]) -> Row:
-    """A tree's hits for each m, with intervals, and its tokens per second without and with preparation."""
+    """A tree's share of rounds whose end was prepared, for each m, and its tokens per second without and with
+    preparation."""
     hits = {}
     for m in PREPARED:
         ends, expected = preparation.prepared_outcomes(rates, tree, m)

@@ -104,8 +104,8 @@ class Comparison(Experiment):
         return self.sweep_of(self.prepared(load_pair(options.pair), prompts, options))
 
     def sweep_of(self, setup: SetUp) -> Sweep:
-        """The sweep that measures all points for ten prompts, then for the next ten. A row has the numbers of
-        tokens and rounds of one text."""
+        """The sweep that measures all points for `AT_ONCE` prompts, then for the next ones. A row has the
+        numbers of tokens and rounds of one text."""
         cells = [
             point | {"prompt": number, "repeat": repeat}
             for repeat in range(setup.options.repeats)

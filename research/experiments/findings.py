@@ -18,12 +18,12 @@ from research.experiments.settings import Point
 from specdec.phrases import listed, number, with_interval
 
 LEVEL, TELLING = 0.01, 0.05
-"""Both are shares of GSD's tokens per target call: the largest difference that counts as level, and half the
-width of the widest useful interval."""
+"""The largest difference that counts as level, and half the width of the widest useful interval. Both are
+shares of GSD's tokens per target call."""
 LARGE_K = 8
 """The smallest k at which the growth of the optimal tree with log k is checked."""
 ALIKE = 1.25
-"""Two slopes count as alike if neither is more than so many times the other."""
+"""Two slopes count as alike if neither is more than this many times the other."""
 BOTH = {"gsd": "GSD", "ersd": "ERSD"}
 
 Estimates = Mapping[Point, Estimate]

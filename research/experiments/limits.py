@@ -4,9 +4,9 @@
     python -m research.experiments.limits --smoke   # every stage, in seconds
 
 Theorem 4.1 and the lemma with m of the paper, and `renewal_bound`, are limits that follow from the acceptance
-by index R. Pankratov and Alistarh's limit, as stated and with a constant, holds for drafts that are chosen
-without the target's noise. R is the mean over `RACES` races per token. The optimal tree is simulated with the
-races that produced the texts.
+by index R. Two more limits hold for drafts that are chosen without the target's noise: `stated_limit`, by
+Pankratov and Alistarh, and `deterministic_limit`. R is the mean over `RACES` races per token. The
+optimal tree is simulated with the races that produced the texts.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def limits(rates: np.ndarray, entropy: float, square: float, vocabulary: int, k:
 
 
 def _share(contexts: Sequence[Row], method: str, vocabulary: int, k: int) -> float:
-    """The share of contexts in which the deterministic limit is below the bound of Theorem 4.1."""
+    """The share of contexts in which `deterministic_limit` is below both Theorem 4.1's bound and k + 1."""
     below = 0
     for row in contexts:
         leaves = np.log2(k * (vocabulary - 1) + vocabulary)

@@ -31,7 +31,7 @@ def shortened(prompt: Prompt, cell: Row) -> Prompt:
 
 
 def differences(point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-    """A point's difference to GSD, and the best rule's difference to the point, all on the same tree."""
+    """The point's lead over GSD, and the best rule's lead over it, at the same temperature and tree."""
     there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
     best = max(there.values(), key=lambda estimate: estimate.value)
     return {"more_than_gsd": measured[point] - there[GROWN_FROM], "less_than_best": best - measured[point]}

@@ -96,7 +96,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Settings:
-        """Settings from the output of `to_json`, with empty prompts. ValueError for another version's."""
+        """Settings from the output of `to_json`, with empty prompts. ValueError for other versions."""
         plain: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in entries.items()}
         plain.pop("prompts_sha256", None)
         try:

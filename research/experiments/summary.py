@@ -4,8 +4,8 @@ acceptance    by method: acceptance by index (`by_index`), its counts with inter
 points        by method, strategy and k: measured tokens per target call, interval, prediction
 increments    the change per additional drafted token between neighbouring k
 differences   GSD minus ERSD at each strategy and k, paired
-bounds        by method and k: the lemma's bound, minimal and with m fixed, and the theorem's
-findings      the paper's statements, found or not, with their numbers in a sentence
+bounds        by method and k: Lemma 4.2's bound for the best m and for a fixed m, and Theorem 4.1's bound
+findings      the paper's statements, each confirmed or not, with its numbers in a sentence
 """
 
 from __future__ import annotations

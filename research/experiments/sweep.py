@@ -33,7 +33,7 @@ class Sweep(NamedTuple):
     """The cells of an experiment, and the function that measures them.
 
     header: the first line of the results file; a file with other settings or another pair is refused. cells:
-    returns all cells, in order, that are known given the rows so far; no two cells have equal values.
+    a function of the rows so far, which returns all cells that are known from them, in order, each once.
     measure: yields the row of each given cell as soon as it is measured.
     """
 
