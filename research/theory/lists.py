@@ -8,7 +8,8 @@ target's token is j with arrival time T, c(z) = Σ_i max(q_i z - p_i, 0) and r =
     the race with j's smallest exponential has j as its draft with probability exp(-T c(r_j)),
     each other race has j as its draft with probability q_j T ∫_{r_j}^∞ exp(-T c(z)) dz,
 
-independently given T, whose density is n e^-nT. c is linear between ratios, so the integral over z is a sum.
+These events are independent given T, which has the density n e^-nT. Between ratios c is linear, so the
+integral over z is a sum.
 """
 
 from __future__ import annotations

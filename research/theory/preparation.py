@@ -35,8 +35,8 @@ def gsd_preparation_hit(p: Distribution, q: Distribution, m: int) -> Tensor:
     """The probability that GSD's token after one rejected draft is among m guesses.
 
     The guesses are the m tokens of the largest q, without the rejected one, [...]. The token comes from the
-    residual max(p - q, 0), which does not depend on the rejected token and gives it probability 0. NaN if p =
-    q.
+    residual max(p - q, 0), which does not depend on the rejected token and gives it probability 0. If p = q,
+    the result is NaN.
     """
     p, q = checked_pair(p, q)
     m = whole("m", m, 1)

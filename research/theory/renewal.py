@@ -57,9 +57,9 @@ def stated_limit(mean: float, second_moment: float, k: int) -> float:
 def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
     """An upper bound on the tokens per call of any tree of k drafted tokens, given the acceptance by index R.
 
-    The optimal tree uses some of the indices. The probability p_res that their acceptance lacks to 1 is split
-    into m equal outcomes. Every m gives a bound, and 1 / p_res is the limit for infinite m. The result is the
-    smallest of them. ValueError as for `lemma_bound`.
+    The optimal tree uses some of the indices. Let p_res be 1 minus the sum of their acceptance. It is split
+    into m equal outcomes; each m gives a bound, and infinite m gives 1 / p_res. The result is the smallest of
+    these bounds, over a grid of m. ValueError as for `lemma_bound`.
     """
     rates, residual = used_rates(acceptance_by_index, k)
     surprises = -np.log(rates)

@@ -1,7 +1,8 @@
-"""The distribution of GSD's text if a drawn token itself decides whether it is offered.
+"""The distribution of GSD's text if a drawn token itself decides whether the target verifies it.
 
-This is not in the paper. docs/tree_choice.md has the theorem. ERSD's text does not depend on the tree. GSD,
+To offer a token is to add it to the tree for verification. ERSD's text does not depend on the tree. GSD,
 traversal verification and SpecInfer keep the target's distribution if each offer is decided before its draw.
+This is not in the paper; docs/tree_choice.md has the theorem.
 """
 
 from __future__ import annotations

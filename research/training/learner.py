@@ -13,7 +13,7 @@ from research.training.gap import gap_of
 from research.training.records import Record
 
 CHUNK = 256
-"""How many positions' logits are turned into a gradient at once: they stay in the processor's cache."""
+"""The number of positions whose gradient is computed at once, so that their logits fit into the cache."""
 
 
 @dataclass(frozen=True)

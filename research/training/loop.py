@@ -116,7 +116,7 @@ def step_seed(seed: int, step: int) -> int:
 
 
 def save(path: Path, thing: object) -> None:
-    """torch.save to a new file that then replaces the old one. A stopped process leaves one of both."""
+    """torch.save that leaves either the old file or the new one complete, even if the process stops."""
     new = path.with_name(path.name + ".new")
     torch.save(thing, new)
     new.replace(path)

@@ -16,7 +16,7 @@ KINDS = (
     *("story", "free", "explanation", "continuation", "story", "free", "task", "story"),
     *("story", "free", "explanation", "continuation", "chat", "free", "task", "story"),
 )
-"""The kinds of prompts in the rows of a batch, in turn. free: the model generates the user's turns too."""
+"""The kinds of prompts, which the rows of a batch take in turn. free: the model also writes user turns."""
 SYSTEM = (
     "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 )
