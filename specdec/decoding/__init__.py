@@ -1,14 +1,14 @@
 """Decoding: rounds of drafting, evaluation and verification, until a text is complete.
 
 run          `stream` and `generate`, the public functions
-batch        `generate_many`, and runs that join and leave: many in one forward
+batch        `generate_many` and `Batch`: many runs share each forward pass
 engine       one round
-trees        the trees of a run, for the run and its engine
+trees        the trees of one run: past, present and prescribed ones
 detail       the nodes and races of a round's record
 auto         the tree that is fastest on this machine, measured
 costs        the measured cost of a round
 joint_trees  the best trees of several texts, at these costs
 acceptance   acceptance by child index, measured
-shared_mass  how much a draft with another tokenizer can propose
+shared_mass  the target's probability of tokens that a draft with another tokenizer has
 clock        seconds of each part of a round
 """

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Steps = Generator[Any, None, _T]
-"""Work that yields after each small step and returns its result at its end. Each step yields None; the first
-one may yield a key instead, and all work with this key has the same result."""
+"""Work that yields after each small step, so that its caller can do other work between steps. It returns its
+result at its end."""
 LONGEST = sequence(4)
 """The tree for the measurement if one of the models can only score sequences."""
 WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
@@ -38,10 +38,10 @@ _TEXTS = (
     "One day, her best friend asked",
     "They went to the market to",
 )
-"""The prompts of the measurement, unless others are given. With a user's own prompt, everybody's trees would
-depend on the first user."""
+"""The prompts of the measurement, unless others are given. With a user's own prompt, the trees of all
+users would depend on the first user's prompt."""
 _PROMPT = 64
-"""Only the last tokens of a longer prompt are read, at most this many."""
+"""At most this many tokens of a prompt are read: the last ones."""
 _SEED = 0x7472_6961_6C73
 """The seed of these texts. If a user had the same seed, GSD's tree would depend on the random numbers with
 which the user's text is decoded."""
@@ -126,7 +126,7 @@ def measuring(
 def trial(
     pair: ModelPair, settings: RunSettings, tree: Topology, prompts: Sequence[Sequence[int]], number: int
 ) -> Engine:
-    """The engine that decodes the text with this number, with a seed that no user has."""
+    """The engine that decodes text `number` of a measurement along this tree, with a seed of its own."""
     settings = settings._replace(max_new_tokens=_TOKENS // len(prompts), detail=False)
     # The prompt leaves room for the deepest tree in both contexts.
     room = min(pair.target.context_length, pair.drafting.context_length) - LONGEST.depth - 2
@@ -147,7 +147,8 @@ def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
 
 
 def remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Store an entry and remove the oldest ones, because visitors may choose any number of temperatures."""
+    """Store an entry, and keep only the newest ones, because visitors may choose any number of
+    temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:
         entries.pop(oldest, None)  # another visitor's run may have removed it in between

@@ -7,13 +7,15 @@ decoding (the empty tree), the one with the most expected tokens per expected se
 fifth and eighth round of a pair are plain, because all trees are compared with them. Runs that are decoded
 together share one budget of rows.
 
-A draft model whose forward pass takes longer than such decisions gets a deeper tree with a price for each
-further level, and stops where a level is not worth it (`drafters.stopping`).
+Stopping in the middle of a tree saves time if a draft model's forward pass takes longer than the decision.
+Such a model gets a deeper tree and a price for each further level, and stops where a level is not worth its
+price (`drafters.stopping`).
 
-No tree depends on noise that decides later. A tree depends only on the verified nodes of earlier rounds of
-its own text, on texts with other seeds, and on its own levels that are drafted already. Every rule allows
-that (docs/tree_choice.md). Under ERSD the text does not depend on the trees at all. Under the other rules a
-seed gives the same text again with the same trees, which the record holds.
+No tree depends on noise that is used afterwards to decide about its tokens. Apart from measured times, a tree
+depends only on verified nodes of earlier rounds of its text, on texts with other seeds, and on its levels
+that are drafted already. Every rule allows that (docs/tree_choice.md). Under ERSD the text does not depend on
+the trees at all. Under the other rules a seed gives the same text again with the same trees, which the record
+holds.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ SHORT = 0.001
 because the decision would take too large a part of that time."""
 _PLAIN = Topology([])
 _PRIOR, _EARLIER, _MEMORY = 4.0, 48.0, 96.0
-"""How much counts weigh, in numbers of verified nodes: the assumed acceptance has the first weight, and
-earlier runs have at most the second one. After `_MEMORY` nodes of a run all its counts are halved, because a
+"""Weights of counts, in numbers of verified nodes. The assumed acceptance weighs `_PRIOR`, and earlier runs
+weigh at most `_EARLIER`. Counts of more than `_MEMORY` nodes are scaled down to half of `_MEMORY`, because a
 text changes."""
 _RUNS = 8
 """For each method and sampling, the counts of at most this many earlier runs are stored."""
@@ -195,9 +197,9 @@ def first_choice(pair: ModelPair, settings: RunSettings, seed: int, at_once: int
 class _Own:
     """What `AutoTrees` knows about one run.
 
-    counts: the counts of the run and those known before it. alone: those of the run alone. idle: number of
-    rounds in a row without drafts. pause: the number after which the run drafts again. look: number of
-    rounds in which it still drafts to observe. price: the price of a further level.
+    counts: the counts of the run and those known before it. alone: those of the run alone. idle: the
+    number of latest rounds without drafts. pause: the run drafts again after this many of them. look: the
+    number of next rounds that draft only to observe acceptance. price: the price of a further level.
     """
 
     counts: Counts
@@ -216,9 +218,9 @@ class _Own:
         self.look = max(self.look - 1, 0)
 
     def looked(self, best: Topology) -> Topology:
-        """The tree for the next round. It is the best one.
+        """The tree for the next round, which is the best one unless that is empty.
 
-        But if that is empty, a token is drafted now and then, to see whether drafting has become worth it.
+        Then one token is drafted now and then, to see whether drafting has become worth its time.
         """
         if best.num_draft_tokens:
             self.pause = _FIRST_PAUSE
@@ -233,10 +235,10 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 class AutoTrees:
-    """Chooses the trees of one or more runs of "auto" that are decoded together, again and again.
+    """Chooses again and again the trees of those runs decoded together whose topology is "auto".
 
-    Other runs keep their trees, and count as texts without drafts.
-    times: the record of the times of rounds; None for the pair's own.
+    Runs with given trees keep them, and count as texts without drafts.
+    times: the record of the times of rounds; None takes the pair's own.
     """
 
     def __init__(self, pair: ModelPair, times: RoundTimes | None = None):
@@ -328,7 +330,7 @@ def _rows(tree: Topology, acceptance: np.ndarray, costs: RoundCost) -> float:
 def with_repeated(
     round: joint_trees.Round, nodes: Sequence[Node], acceptance: np.ndarray, costs: RoundCost, texts: int
 ) -> joint_trees.Round:
-    """The round with a target's time that includes the tokens which a target with states reads again.
+    """The round with a target's time that includes the tokens that it reads again after a rejection.
 
     nodes: the nodes of the tree that each of the texts has.
     """
@@ -378,7 +380,7 @@ def _tree(nodes: Sequence[Node]) -> Topology:
 
 
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
-    """Average number of accepted tokens that a target with states reads again in each round, at most `most`.
+    """Average number of accepted tokens that the target reads again in each round, at most `most`.
 
     A round that rejects a token adds its own tokens to those that are read again. A round that accepts all
     tokens clears them. So the average is the mean of what rounds add, divided by the probability that all is

@@ -40,8 +40,8 @@ LONE_PIECE = 256
 """The most prompt tokens that a step processes for a run that is alone. Another run that joins has to wait
 for at most one such piece."""
 PIECES = 128
-"""A step processes at most this many prompt tokens of all runs together. The rest waits, so that rounds are
-not delayed."""
+"""When the pieces of prompts in a step have this many tokens together, the step takes no further prompt, so
+that rounds are not delayed."""
 
 State = Literal["waiting", "running", "done", "failed"]
 """The states of a member. waiting: its prompt is not yet processed. running: its rounds are decoded. done:
@@ -52,8 +52,8 @@ class Batch:
     """Runs of one pair that are decoded together, step by step.
 
     members: the runs that have not ended, with their states. rows: for each run in the last step, the number
-    of rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None for the
-    pair's own, which "auto" reads.
+    of rows (tokens) that the target evaluated for it. times: the record of the times of rounds; None takes
+    the pair's own, which "auto" reads.
 
     Models without a compiled forward pass answer one run after another: the texts are the same, but a batch
     saves no time. Only one thread may use a batch at a time.
@@ -130,8 +130,8 @@ class Batch:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[Member]:
-        """The runs that take part in a step: all those whose prompt is processed, and others as long as their
-        prompts need at most `PIECES` tokens together."""
+        """The runs that take part in a step: all whose prompt is processed, and others until the pieces of
+        their prompts have `PIECES` tokens together."""
         called, room = [], PIECES
         for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):
@@ -181,7 +181,7 @@ class Member:
     def take(self, answer: Answer) -> None:
         """Gives the run the answer to its request.
 
-        It continues to its next request, or to the end of the round.
+        The run continues to its next request, or to the end of the round.
         """
         work, self.request = self._work, None
         try:
@@ -218,7 +218,7 @@ def generate_many(
     settings: those of `stream`; each is one value for all runs, or a list with a value for each. seeds: one
     for each run, instead of `seed`; without both they are drawn. at_once: maximum number of runs decoded
     together, all by default. When a run ends, the next one joins. ValueError as in `stream`, or if a list
-    differs in length from `prompts`. An error of one run ends all.
+    differs in length from `prompts`. An error of one run ends all runs.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
         raise ValueError(f"prompts = {prompts!r:.60} is not a list of prompts")
@@ -242,7 +242,7 @@ def generate_many(
 def decode_together(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
     """Decodes runs that have not begun, at most `at_once` together, and yields each when it has ended.
 
-    An error of one run ends all.
+    An error of one run ends all runs.
     """
     batch, waiting = Batch(pair), iter(runs)
     while True:

@@ -14,25 +14,25 @@ import numpy as np
 from specdec.trace import Round
 
 _KEPT = 16
-"""For each number of texts and rows, so many of the latest times are stored."""
+"""For each number of texts and rows, this many of the latest times are stored."""
 _LEAST = 3
-"""Times for a number of rows are used as soon as there are this many, because the first forward passes of a
-size are slow."""
+"""A number of rows counts as measured when it has this many times, because the first forward passes of a size
+are slow."""
 _ROW, _DRAFT = 0.03, 0.12
-"""Two times that are assumed until they are measured, as parts of the time of a target's forward pass over
-one row: the time of a further row, and that of a draft model's forward pass. They are low, so that larger
-trees are tried and their true cost is measured."""
+"""The assumed times of a further row and of a draft model's forward pass, until they are measured. The unit
+is the time of the target's forward pass over one row. They are low, so that larger trees are tried and their
+true cost is measured."""
 _FAR = 32
-"""If times are known for a single number of rows, a time is assumed for a second number, which is larger by
-this."""
+"""If only one number of rows was measured, a time is also assumed for a number that is larger by this many
+rows."""
 
 
 class ForwardCost:
     """The seconds of a forward pass over n tokens, with a cache of the text before: measured at a few n,
     and interpolated linearly.
 
-    They never fall as n grows. If a measured time falls, the machine was busy before, and the larger time
-    counts.
+    They never fall as n grows: a larger n that was measured faster gets the time of the smaller n, which
+    other work on the machine may have slowed.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
@@ -110,8 +110,8 @@ class Overhead:
 class RoundCost:
     """Seconds of a round of several texts, which share the forward passes of target and draft.
 
-    overheads: for one text, or for one and two texts. most_repeated: the most accepted tokens that the target
-    reads again after a rejection.
+    overheads: the overhead of each text, by the number of texts. most_repeated: the most accepted tokens that
+    the target reads again after a rejection.
     """
 
     target: JointCost
@@ -170,8 +170,8 @@ class RoundTimes:
             self._keep(self._rest, len(round.nodes), round.seconds.verify + round.seconds.rest)
 
     def needs_plain(self, texts: int) -> bool:
-        """Whether the next round should be plain: each third one, until enough plain rounds were timed with
-        about this many texts."""
+        """Whether the next round should be plain, without drafts. Every third round is, until enough plain
+        rounds were timed with about this many texts."""
         if self._steps % _LEAST != 1:
             return False
         known = (other for other, rows in self._target if rows == 1 and self._often(other))

@@ -29,15 +29,16 @@ _NEGLIGIBLE = -80.0
 float64."""
 
 LEADING = 8
-"""Of each race so many first arrivals are recorded, under Q and under P, in addition to the drafted
-children."""
+"""The record of a race has this many first arrivals under Q and this many under P, besides the drafted
+children and the decided token."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
-"""The optimum is not computed for more drafts than this, nor for several drafts if more tokens than this have
-q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens.
+"""`trace.Step.optimum` is not computed for more than `MOST_DRAFTS` drafts, nor for several drafts if more
+than `MOST_TOKENS` tokens have q > 0, because it would take longer than 10 ms. For one draft it takes less
+than 1 ms at 150,000 tokens.
 """
 SOME_DRAFTS, SOME_TOKENS, EVERY = 3, 256, 8
-"""The optimum of `SOME_DRAFTS` or more arrivals of one race among more than `SOME_TOKENS` tokens is computed
-only at positions that `EVERY` divides. It takes several times as long as decoding a token of a small model.
+"""For `SOME_DRAFTS` or more drafts without replacement among more than `SOME_TOKENS` tokens, the optimum is
+computed only at positions that `EVERY` divides: it takes several times as long as a small model's token.
 """
 
 
@@ -69,8 +70,8 @@ def verified_steps(
     """Makes a record for each decided token: its race, its acceptance tests, and how it was decided.
 
     grown: whether the tree's shape depends on the noise that decides; then no optimum is recorded.
-    Each test is recorded with the deepest decided node above the tested one, because a rule may test many
-    nodes below it.
+    A test belongs to the record of the deepest accepted node above the tested node, or of the root, because a
+    rule may test nodes far below it.
     """
     topology = drafted.topology
     decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
@@ -103,7 +104,7 @@ def verified_steps(
 def _optimum(drafted: Drafted, row: int, log_p: Tensor, position: int) -> float | None:
     """The highest probability with which any rule can accept a child of this row; see `trace.Step`.
 
-    None if it is not defined or left out. log_p: [vocabulary].
+    None if it is not defined, or would take too long. log_p: [vocabulary].
     """
     log_q, replacement = drafted.log_q[row], bool(drafted.draws)
     drafts = drafted.candidates(row)
@@ -156,7 +157,7 @@ class _Raced:
 
 
 def _arrival(texts: TokenTexts, token_id: int, log_e: float, log_q: float | None, log_p: float) -> Arrival:
-    # without the names of the fields, which would take as long as all the rest
+    # naming the fields would take as long as all the rest
     return Arrival(
         token_id,
         texts[token_id],

@@ -79,7 +79,7 @@ class Engine:
         return entry_of(drafter).new(parts)
 
     def follow(self, topology: Topology, price: Price | None) -> None:
-        """Sets the tree of the next rounds, and the price of its levels; None drafts all of them."""
+        """Sets the tree of the next rounds, and the price of a further level; None drafts the whole tree."""
         self.trees.present, self.stopping.price = topology, price
 
     def rounds(self) -> Iterator[Round]:
@@ -155,7 +155,7 @@ class Engine:
         """The depth of the deepest tree that fits into the rest of the text and of the target's context.
 
         A round emits up to depth + 1 tokens. If the target must read many accepted tokens again, the depth is
-        0, because a target with states can only keep a state that has read no rejected token.
+        0: a target with recurrent states can only keep a state that has read no rejected token.
         """
         return 0 if self.target.must_catch_up else max(self.stop_length - len(self.text_ids) - 1, 0)
 

@@ -1,10 +1,10 @@
 """Trees for texts that share their forward passes. The trees of all texts together are called the forest.
 
-Algorithm 3's queue orders the nodes of all texts by `key`: their probability to be accepted, after siblings
-whose acceptance increases are averaged. Each text has its own acceptance. The first n nodes of all texts in
-this order are the forest of n nodes with the most expected tokens. The same is done with the nodes up to each
-depth alone. From all these forests, the one with the most expected tokens per second at measured costs is
-chosen. docs/trees.md says in which sense it is optimal.
+Algorithm 3's queue orders the nodes of all texts by `key`. This is their probability to be accepted, except
+that siblings share an average where acceptance increases with the index. Each text has its own acceptance.
+The first n nodes of all texts in this order are the forest of n nodes with the most expected tokens. For each
+depth, the same is done without deeper nodes. The forest with the most expected tokens per second at measured
+costs is chosen. docs/trees.md says in which sense it is optimal.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Node(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What a round of all texts is expected to yield in tokens and to take in seconds: for drafting, for the
-    target and for the rest."""
+    """The expected tokens of a round of all texts, and its expected seconds: for drafting, for the target and
+    for the rest."""
 
     tokens: float
     draft: float
@@ -79,7 +79,7 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
     """The expected rounds if the forest has the first 0, 1, 2, ... of these nodes.
 
     texts: the number of texts that share the forward passes. copies: the number of texts that have each node.
-    A level costs one draft forward pass over the nodes above it, whatever texts they belong to.
+    A level costs one forward pass of the draft over all parents of its nodes, in all texts together.
     """
     over = costs.overhead(texts)
     tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
@@ -101,8 +101,8 @@ def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1)
 
 
 def by_depth(nodes: Sequence[Node], most: int) -> Iterator[list[Node]]:
-    """The first `most` of the nodes up to the depth 0, then up to the depth 1, and so on, until larger depths
-    would give the same nodes again."""
+    """Yields, for each depth from 0 on, the first `most` of the nodes that are not deeper. It ends where
+    larger depths would give the same nodes again."""
     deepest = max((len(node.path) for node in nodes[:most]), default=0)
     for depth in range(deepest + 1):
         yield [node for node in nodes if len(node.path) <= depth][:most]

@@ -57,20 +57,20 @@ def stream(
     chooses the fastest tree for this text, pair and machine from the run's rounds; a `ContextTree`; the
     `Generation` of an earlier run, whose trees are used again round by round; or None for sequence(4). The
     method "ar" and the drafter "copies" ignore it. Except under ERSD, the text depends on the trees, and
-    those of "auto" depend on timings. To repeat such a text, pass its settings and its record. Each round
-    cuts the tree to the depth for which both contexts have room; when the draft's context is full, the target
-    continues alone.
+    those of "auto" depend on timings. To repeat such a text, pass its settings, and its record as topology.
+    Each round cuts the tree to the depth for which both contexts have room; when the draft's context is full,
+    the target continues alone.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it. detail: whether to collect the
     probabilities of nodes and the races of every verified position too, which costs time. drafter: "model",
     the draft model; "copies", paths copied from the text, without a draft model or a topology; or
-    "model+copies", both in one tree, where a path may lengthen or replace the topology's. See
+    "model+copies", both in one tree, where a copied path may extend or replace the model's. See
     `specdec.drafters.copies`. An object replaces the draft model: `specdec.drafters.NGram()`, `Suffix()`, a
     function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
     with another tokenizer, which writes ahead in its own tokens (`specdec.drafters.strings`).
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
-    change the speed and never the distribution; under ERSD, not even the text. at_once: runs that will be
-    decoded together (`batch`), this one included; only "auto" uses it.
+    change the speed and never the distribution; under ERSD, not even the text. at_once: the number of
+    runs that are decoded together (`batch`), this one included; only "auto" uses it.
 
     ValueError, before anything is computed, names the argument that does not fit and what would fit.
     """

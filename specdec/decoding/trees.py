@@ -16,7 +16,8 @@ from specdec.trace import Planted
 class RoundTree(NamedTuple):
     """The tree of a round, and the depth at which the draft model stopped; None if it did not stop.
 
-    A text is repeated with both: whether a copied path replaces the draft model depends on the whole tree.
+    Repeating a text needs both, because the depth of the whole tree decides whether the draft model or a
+    copied path drafts (`drafters.copies`).
     """
 
     topology: Topology
@@ -58,7 +59,8 @@ class Trees:
         return tuple(trees) if len(trees) > 1 or any(tree.depth for tree in trees) else ()
 
     def add(self, number: int, depth: int | None) -> None:
-        """Adds the present tree if the round before had another one. depth: where the draft model stopped."""
+        """Adds the present tree, with its first round `number`, if the round before had another tree. depth:
+        the depth at which the draft model stopped."""
         if isinstance(self.present, Topology):
             tree = RoundTree(self.present, depth)
             if tree != next(reversed(self.so_far.values()), None):
