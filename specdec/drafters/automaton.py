@@ -29,9 +29,9 @@ class Occurring:
 class SuffixAutomaton:
     """All strings of a text, in memory and time linear in its length.
 
-    A new token updates only the `_COUNTED` longest states that end with it. A text has more of them only if
-    it repeats a few tokens hundreds of times. Its shorter strings then keep smaller counts and earlier
-    places.
+    A new token updates the counts and places of at most `_COUNTED` states: those of the longest strings that
+    end with it. Only a text that repeats a few tokens hundreds of times has more such states. Their strings
+    then keep smaller counts and earlier places.
 
     whole: the state of the text itself; its `shorter` has the longest suffix that occurred before.
     """

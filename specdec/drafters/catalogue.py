@@ -69,10 +69,10 @@ def entry_of(drafter: Drafting) -> Entry:
 
 
 def checked_drafter(drafter: Any) -> Drafting:
-    """The drafter in checked form: None becomes the draft model, and a function an object with `propose`.
+    """The drafter in checked form.
 
     None becomes "model", and a function becomes an object with `propose`. ValueError if the name is unknown,
-    or an object lacks both methods of `drafters.proposed`.
+    or an object has neither method of `drafters.proposed`.
     """
     if drafter is None:
         return MODEL

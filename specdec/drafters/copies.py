@@ -39,7 +39,7 @@ _PRIOR = (0.25, 0.5, 0.7, 0.85, 0.9, 0.3)
 value is for places where the other drafter drafted different tokens."""
 _APART = len(_PRIOR) - 1
 _PRIOR_COPIES = 4
-"""The assumed share counts as much as so many observed copies."""
+"""An assumed share counts as much as this many observed copies."""
 
 
 class Copies:
@@ -64,7 +64,7 @@ class Copies:
     def settle(self, start: int, disputed: Sequence[int]) -> None:
         """Count whether the last token of a copied path was right, if the text now shows it.
 
-        disputed: the path's tokens. start: the position of the first of them.
+        disputed: the path up to the first token that the other drafter lacks. start: the path's position.
         """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
@@ -87,7 +87,7 @@ class Copies:
         return tokens, expected
 
     def share(self, length: int) -> float:
-        """The estimated share of right copies after a repeated suffix of this length, which is at least 1."""
+        """The estimated share of right copies after a repeated suffix of this length (1 or more)."""
         return self._share(_kind(length))
 
     def _share(self, kind: int) -> float:
@@ -181,8 +181,8 @@ def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | N
 
 
 def shared_with(drafted: Drafted, path: Sequence[int]) -> tuple[int, int]:
-    """How much of a path of tokens from the root the drafted tree already has: the row of the last node that
-    it has, and the number of tokens up to this node."""
+    """Follows a path of tokens from the root as far as the drafted tree has it. Returns the row of the last
+    node that both have, and the number of tokens up to this node."""
     row, shared = 0, 0
     while shared < len(path) and (child := drafted.child(row, path[shared])) is not None:
         row, shared = child, shared + 1

@@ -151,8 +151,8 @@ class ModelDrafter(DraftSession):
         if weights is None:
             weights = log_probs(logits, self.sampling, self.vocab_size)
         orders = races.arrivals(weights, count)
-        # Broken logits give too few of `FEW` arrivals, but may give enough of more. `log_probs` raises a
-        # ValueError for them, and none for a lack of support.
+        # Broken logits shorten an order of up to `FEW` arrivals, but perhaps not a longer one. `log_probs`
+        # raises a ValueError for broken logits, but not if q only has too little support.
         if self.sampling.keeps_all and (count > FEW or any(len(order) < count for order in orders)):
             log_probs(logits, self.sampling, self.vocab_size)
         return orders, weights
@@ -173,7 +173,7 @@ class ModelDrafter(DraftSession):
     def _drafted(
         self, topology: Topology, tokens: dict[int, int], logits: dict[int, Tensor], raced: dict[int, Tensor]
     ) -> Drafted:
-        """The drafted tree without the nodes beyond q's support. All arguments are by row of the topology."""
+        """The drafted tree without nodes for which q had too few tokens. All arguments are by row."""
         rows = sorted(tokens)
         if len(rows) < len(topology.parents):
             topology = topology.subset(rows[1:])

@@ -53,8 +53,8 @@ Drafting = Proposer | Estimator | str
 
 
 def as_object(drafter: Any) -> Proposer | Estimator:
-    """A user's drafter as an object: a function becomes an object with `propose`. ValueError without
-    either."""
+    """A user's drafter as an object: a function becomes an object with `propose`. ValueError for a
+    class, or for an object that has neither method."""
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     methods = ("propose", "distribution")

@@ -23,7 +23,7 @@ _KINDS = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
 _ASSUMED = tuple(0.3 + 0.67 * (low + high) / 2 for low, high in zip((0, *_KINDS), (*_KINDS, 1), strict=True))
 """For each class, the share of its tokens that is assumed to be accepted."""
 _PRIOR = 6.0
-"""An assumed share counts as much as so many observed tokens."""
+"""An assumed share counts as much as this many observed tokens."""
 _MEMORY = 32.0
 """When a class has more tokens than this, its counts are halved, because a text changes."""
 _LATER = 0.3
