@@ -1,13 +1,13 @@
 """The methods: each verifies a drafted tree by a pure function that needs no model.
 
 Each is a `Verifier`, verify(drafted, log_p, noise) -> Verdict. Rows are those of the target call: row 0 is
-the root (see `topology`). `specdec.algorithms`, and `other_rules` beside the tests, state the same rules on
-tables.
+the root (see `topology`). `specdec.algorithms` states the paper's rules on small tables, and `other_rules`
+beside the tests the others.
 
 gsd, ersd                        the paper's Algorithms 4 and 5
 traversal, specinfer, spectr     rules of other papers
 copied                           verification along a copied path, after any rule
-residual                         P and Q at a node as rejections change them
+residual                         P and Q at a node, and their change by rejections
 verdict                          the input and the result of a rule, and the loop that most rules share
 catalogue                        all methods by name
 """

@@ -20,8 +20,8 @@ def followed(drafted: Drafted, verdict: Verdict, log_p: Sequence[Tensor], noise:
     The rule tests no copied node, so its last token has the same distribution as without the path. If the
     path has this token after the last accepted node, the next token is a sample of p at the copied node, and
     so on. The noise of that sample belongs to a node at which no rule has decided. The last token of an ERSD
-    round is never that of a drafted child, so ERSD's verdict stays as it is. A token is `sampled` if nothing
-    but a copy was drafted, because no test of a draft has changed p.
+    round is never that of a drafted child, so ERSD's verdict stays as it is. The kind of a token is
+    `sampled` if only a copy was drafted for its place, because no test of a draft has changed p.
     """
     rows, token_id, kind = [*verdict.rows], verdict.token_id, verdict.kind
     topology = drafted.topology

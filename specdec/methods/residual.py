@@ -25,8 +25,8 @@ from specdec.methods.verdict import Attempt
 from specdec.race import splitmix
 
 _LEAST_REST = 1e-3
-"""The rest of Q is computed as a difference while it is at least this large. For a smaller rest, a difference
-would lose digits."""
+"""The mass c that rejections leave of Q is computed as a difference while it is above this. For a smaller c,
+a difference would lose digits."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
 """The factors by which numbers are scaled stay within these limits, given as logarithms, so that a float can
 hold them."""

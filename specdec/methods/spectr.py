@@ -30,7 +30,7 @@ def verify(
     noise: Noise,
     threshold: Callable[[Parts, Parts, int], float] | None = None,
 ) -> Verdict:
-    """k-SEQ (not in the paper): a `Verifier`. threshold: function that gives ρ.
+    """k-SEQ (not in the paper): a `Verifier`. threshold: gives ρ from p, q and n; None: `k_seq_threshold`.
 
     The n draws of a node are tested in the order in which they were drawn: a draw x is accepted when
     u < p[x] / (ρ q[x]). With β = Σ min(q, p / ρ), all are rejected with probability (1 - β)^n. Then a sample

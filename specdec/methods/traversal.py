@@ -75,7 +75,7 @@ class Remaining:
         self._residuals: dict[int, Residual] = {}
 
     def first_leaf(self) -> Node:
-        """The first remaining leaf below the path's end; the path then leads to it."""
+        """Extends the path to the first remaining leaf below its end, and returns this leaf."""
         # below a node of weight 0 all weights are 0, so nothing there needs to be tested
         while (node := self.path[-1]).weight > 0 and node.deleted < len(self._children(node)):
             self.path.append(self.next_child(node))
