@@ -44,6 +44,7 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
 
 
 def log_exponential(u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """log e for float64 uniforms u, where e = -log(1 - u) is Exp(1). Overwrites u. out: u by default."""
+    """log e for float64 uniforms u, with e = -log(1 - u) ~ Exp(1). Overwrites u. out: the result; default
+    u."""
     np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
     return np.log(u, out=u if out is None else out)

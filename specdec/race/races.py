@@ -9,8 +9,8 @@ ERSD independent of the drafter.
     SparseRace    a large vocabulary on a CPU: only tokens that can still win are computed (`sparse`)
 
 Race arithmetic is in logarithms, log e - log p, where a token with p = 0 arrives at infinity. The uniforms
-behind the exponentials are float64: in float32 they tie and cut the tail at 128,000 tokens. They have the
-same bits on every device; their logarithms may differ in the last place.
+behind the exponentials are float64: in float32, some of 128,000 would be equal, and the tail would be cut
+off. They have the same bits on every device; their logarithms may differ in the last place.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from specdec.race.exponentials import fill
 from specdec.race.sparse import SparseRace
 
 LARGE = 1 << 14
-"""On a CPU, races of larger vocabularies are sparse. For smaller ones this would cost as much as it saves."""
+"""On a CPU, races of larger vocabularies are sparse. For smaller ones that costs as much as it saves."""
 FEW = 8
-"""On a CPU, up to so many arrivals of a race are found one by one."""
+"""On a CPU, up to this many arrivals of a race are found one by one."""
 
 
 class Arrivals(Protocol):
-    """Finds the arrivals that drafting needs, under each of several distributions: in one race, or in one for
-    each. Weights that are off by a factor in each row give the same arrivals."""
+    """Finds the arrivals that drafting needs, under each of several distributions: in one race for all,
+    or in one race for each. A constant factor on the weights of a row does not change its arrivals."""
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """For each row of log_q [n, vocabulary], the first `count` arrivals under q, in order.

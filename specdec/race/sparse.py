@@ -26,14 +26,14 @@ from specdec.race import splitmix
 from specdec.race.exponentials import fill, log_exponential
 
 EARLY = 512
-"""How many tokens with the smallest uniforms are expected to be found in advance."""
+"""The expected number of early tokens: those with the smallest uniforms, which are found once per race."""
 _LOG_REACH = math.log(4.0)
-"""The logarithm of 4: the first search for n arrivals ends at the time 4 n, divided by the largest weight. In
-two of 100 races the token with this weight arrives later than at the end of a search for one arrival."""
+"""The logarithm of 4: the first search for n arrivals ends at the time 4 n, divided by the largest weight. At
+most two of 100 searches for one arrival must go on after this time."""
 _LOG_SMALLEST = math.log(-math.log1p(-(2.0**-54)))
 """The logarithm of the smallest exponential."""
 _FEW = 1 / 16
-"""If at most this share of the tokens can arrive with the smallest exponential, all of them are computed."""
+"""If at most this share of the tokens could win with the smallest exponential, only these are computed."""
 _SLACK = 1e-3  # log-weights are compared in float32, which rounds a limit by less than 1e-7 of it
 
 
@@ -102,7 +102,7 @@ class SparseRace:
         """The early tokens and all of the first `count` arrivals by `log_reach`, and their log times."""
         early, log_e = self._early
         times = log_e - log_w[early]
-        if count <= len(early):  # so many early tokens arrive until then, even if the weights are flat
+        if count <= len(early):  # the first arrivals are no later than the first early ones
             log_reach = min(log_reach, float(times[_earliest(times, count)[-1]]))
         can_win = _above(log_w, self._log_least - log_reach)
         likely, later = self._arriving(log_w, can_win, log_reach, self._least)
