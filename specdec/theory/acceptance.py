@@ -105,10 +105,10 @@ def estimate_ersd_acceptance_by_index(
 ) -> Estimate:
     """ERSD's acceptance by index, R of Equation 3 of the paper, with its standard error, both [..., k].
 
-    Up to `ersd_by_index.MAX_VOCABULARY` (512) tokens it is integrated, with error zero (below 1e-12). For
-    more tokens R(0) has its closed form. Each other R(i) is a mean over `samples` simulated races under P:
-    for the winner and its time of arrival, the distribution of its rank under Q is exact. Errors are those of
-    GSD's estimate.
+    Up to `ersd_by_index.MAX_VOCABULARY` (512) tokens it is integrated, exact to 1e-12, and the error is 0.
+    For more tokens R(0) has its closed form. Each other R(i) is a mean over `samples` simulated races under
+    P: for the winner and its time of arrival, the distribution of its rank under Q is exact. ValueError as in
+    `estimate_gsd_acceptance_by_index`.
     """
     return _by_row(ersd_rates, p, q, k, samples, seed)
 

@@ -120,7 +120,7 @@ class _Arrivals:
 
     def _heavy_counts(self) -> Iterator[tuple[int, np.ndarray]]:
         """For the first 0, 1, ... heavy tokens: the probability that j of them have arrived, for j < n, [n,
-        times]; all in one array."""
+        times]. Each item is the same array, changed in place."""
         arrived = np.zeros((self.n, len(self.times)))
         arrived[0] = 1
         yield 0, arrived
@@ -182,8 +182,8 @@ def _log_tail(missing: float, size: int, n: int) -> float:
 def _log_series() -> np.ndarray:
     """Coefficients [powers, i] of x^power z^i in log(z + (1 - z) e^-x).
 
-    That is the logarithm of the generating function of one arrival, and of a Bernoulli variable with
-    parameter u = 1 - z, whose cumulants are κ_1 = u and κ_(k+1) = u (1 - u) dκ_k / du.
+    This is the logarithm of the generating function of one arrival. As a function of -x it generates the
+    cumulants of a Bernoulli variable with parameter u = 1 - z: κ_1 = u and κ_(k+1) = u (1 - u) dκ_k / du.
     """
     series = np.zeros((_POWERS, _POWERS + 1))
     polynomial = np.polynomial.Polynomial
@@ -201,7 +201,7 @@ _LOG_SERIES = _log_series()
 def _counts_of_light(sums: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
     """Pr[j tokens have arrived] for j < n, [sets, n, times], for tokens with these sums of powers of q.
 
-    sums: [powers, sets]; a single power is the Poisson distribution.
+    sums: [powers, sets]; a single power gives Poisson distributions.
     """
     powers = len(sums)
     terms = sums[:, :, None] * times ** np.arange(1, powers + 1)[:, None, None]  # [powers, sets, times]

@@ -24,9 +24,9 @@ PFR_CONSTANT = 4.0
 El Gamal, 2018)."""
 
 GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
-"""Greedy rejection sampling needs at most this many bits more than D_KL + log(D_KL + 1), 2.895: H <= D_CS +
-log(e + 1) (Goc and Flamich, "On channel simulation with causal rejection samplers", 2024) with their D_CS <=
-D_KL + log(D_KL + 1) + 1. Harsha et al. (2010) leave their constant O(1)."""
+"""Greedy rejection sampling needs at most this many bits (2.895) more than D_KL + log(D_KL + 1): H <= D_CS +
+log(e + 1) (Goc and Flamich, "On channel simulation with causal rejection samplers", 2024), and their D_CS is
+at most D_KL + log(D_KL + 1) + 1. Harsha et al. (2010) leave their constant O(1)."""
 
 _GRID = 512
 _LARGEST_M = 1e300
@@ -109,7 +109,7 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
     d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
     m: any integer of at least `smallest_lemma_m`; ValueError if it is smaller. None gives the smallest bound
-    over all m, including the limit 1 / p_res.
+    over all m, including its limit 1 / p_res for m → ∞.
     An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
     the sorted R, so the bound still holds.
     """

@@ -105,9 +105,9 @@ def rank_distribution(
 
 
 def times_and_weights(largest_ratio: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times [m] and weights [m] such that Σ weights f(times) = ∫ e^-t f(t) dt for ranks from 1 up.
+    """Times [m] and weights [m] with Σ weights f(times) ≈ ∫ e^-t f(t) dt, for the probability f of a rank.
 
-    A rank above 0 before time t has probability at most t Σ a <= t p/q, which gives the first time.
+    The rank must be above 0: then f(t) is at most t Σ a <= t p/q, which gives the first time.
     """
     first = math.log(_FIRST_TIME / math.sqrt(max(largest_ratio, 1.0)))
     times = np.exp(np.arange(first, math.log(_LAST_TIME) + _STEP, _STEP))

@@ -64,7 +64,7 @@ def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
     distribution = np.zeros(k)
     for index in range(k):
         mass = pair.survival(level)
-        # all children are rejected only by rounding; nothing is left to accept
+        # a list with S(λ) = 0 is reached only by rounding; nothing is left to accept
         alive = (reached > 0) & (mass > 0)
         next_level = level + mass / np.where(remaining, pair.q, 0).sum(-1)
         distribution[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()

@@ -42,8 +42,8 @@ def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, unifor
 def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor:
     """Index of the first drafted child that passes its test, int64 [races]; m if none does.
 
-    p, q: [races, n], a position each. drafted: tokens [races, m] in order of arrival. uniforms: [races, m or
-    more]. The loop of Algorithm 4 of the paper at one node.
+    p, q: [races, n], one position per race. drafted: tokens [races, m] in order of arrival. uniforms: [races,
+    m or more]. The loop of Algorithm 4 of the paper at one node.
     """
     most, tiny = drafted.shape[-1], torch.finfo(q.dtype).tiny
     accepted = torch.full((len(drafted),), most)
