@@ -16,7 +16,7 @@ from specdec.theory.gsd_by_index import SortedPair
 _MOST_RATIO = 1e300
 _NEGLIGIBLE = 1e-15
 _TAIL = 60
-"""A geometric index has no probability left in float64 beyond so many times its mean."""
+"""Beyond this many times its mean, a geometric index has no probability left in float64."""
 _AT_ONCE = 1 << 22
 
 
@@ -27,7 +27,7 @@ class IndexDistributions(NamedTuple):
     the entropy of this index over all its values, also those beyond `count`; it is at least D_KL.
     without_replacement: the distribution [up to count] of speculative decoding's child index.
     entropy_without: the entropy of that index. The probability that is missing to 1 counts as one more
-    outcome. It may be below D_KL.
+    outcome, and this entropy may be below D_KL.
     """
 
     kl: float
@@ -111,7 +111,7 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
     """-Σ R log R for R(j) = mass · weight · (1 - weight)^j, over the first j, whose R sum to mass · part.
 
-    It follows from the chain rule: first whether the index is among these j, then which one it is.
+    By the chain rule, the entropy of a geometric index is that of whether it is among these j, and of which.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part

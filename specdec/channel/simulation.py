@@ -55,7 +55,7 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
         mass = np.maximum(p - level * q, 0).sum()
         x = _proposal(running_q, seed, position, index)
         test = uniform(seed, position, index, ChannelStream.TEST) * mass * q[x]
-        # no mass is left only by rounding errors: all of P has been given out
+        # the mass is 0 only by rounding, when all of P has been given out
         if test < p[x] - level * q[x] or mass <= 0:
             return Message(index, x)
         level += mass
