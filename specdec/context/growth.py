@@ -131,7 +131,7 @@ def child_counts(
 
     acceptance: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children. tested:
     hazards given the uniforms that will test the children; those of index i are used only after all children
-    i are decided. most: maximum number of children of a node. depth: remaining levels.
+    i are decided. most: the largest number of children of each node. depth: remaining levels.
     """
     counts, remaining = [0] * len(acceptance), list(acceptance)  # [n] each
     decided: list[float] = []  # for all nodes: the acceptance of the children that are decided so far

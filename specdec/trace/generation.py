@@ -30,7 +30,7 @@ class Milliseconds:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One of the trees among which "auto" chose: the best one with so many drafted tokens.
+    """One of the trees among which "auto" chose: the best one with its number of drafted tokens.
 
     paths: the tree, the same for each text. expected_tokens: expected tokens of a round of one text.
     tokens_per_second: the rate of all texts together.
@@ -73,12 +73,12 @@ class Planted:
 class Generation:
     """The record of a whole run: its settings, its rounds and what follows from them.
 
-    prompt_ids: token ids of the prompt. paths: the topology that was used; empty if every round grew its own.
-    seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt without its
-    last token. target, draft: the models' names. arithmetic: how their logits were computed, as in
-    `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter: its
-    name in the settings, or the name of a user's drafter. baseline: plain decoding of the same prompt and
-    seed; timings: repeats of both. The two are empty if they were not measured. chat: whether prompt is a
+    prompt_ids: token ids of the prompt. paths: the topology; empty if `trees` has it, or if each round grew
+    its own. seed: the seed that was used, even if none was given. prefill_seconds: time for the prompt
+    without its last token. target, draft: the models' names. arithmetic: how their logits were computed, as
+    in `ModelPair.arithmetic`; empty in old records. draft_temperature: None if it was the target's. drafter:
+    its name in the settings, or the name of a user's drafter. baseline: plain decoding of the same prompt and
+    seed; timings: times of repeats of both. Both fields are empty if not measured. chat: whether prompt is a
     question that the chat template formats; prompt_ids are of the formatted text. history: the conversation
     before it, questions and answers in turn. choice: the trees among which "auto" chose; None if the tree was
     given. trees: all trees if they changed between rounds or the draft model stopped; otherwise empty.
