@@ -90,7 +90,7 @@ def load_pair(
     elif draft_ids is not None:
         raise ValueError(f"draft_ids = {draft_ids!r:.60} need a draft that scores all ids of its target")
     _check(parts, report)
-    for part in parts:  # the forward is compiled meanwhile, which the first check waits for
+    for part in parts:  # meanwhile the forward pass is compiled; the first check of a model waits for it
         convert(part.source, part.device, part.dtype, report)
     target_model, *drafts = (part.load(report) for part in parts)
     tokenizer, draft_tokenizer = _tokenizers(parts)
@@ -113,7 +113,7 @@ class _Wanted(NamedTuple):
     draft_dtype: str | None
 
     def located(self, draft_device: str, download: bool, report: Report) -> _Wanted:
-        """The same with the places of the models, and with the usual dtypes of a pair of ours."""
+        """Names of our pairs become the places of their models, and missing dtypes the usual ones."""
         target, draft, dtype, draft_dtype = self
         if target in PAIRS:
             name, (target, own, usual) = target, _ours(str(target), download, report)
@@ -201,7 +201,7 @@ class _Part:
         dtype: str,
         output_ids: int | Sequence[int] | None = None,
     ):
-        # as names, which a plan needs; torch's own objects are allowed, too
+        # a plan needs names of devices and dtypes; the caller may also give torch's own objects
         self.name, self.device, self.dtype = name, str(device), _name_of(dtype)
         self.output_ids = output_ids
         checked_device(self.device), checked_dtype(self.dtype)

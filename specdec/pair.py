@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from specdec.models import Model
 
 _MOST_PADDING = 1024
-"""Models of one family pad their logits to different multiples. A larger difference means another
-vocabulary."""
+"""Two models with one vocabulary have numbers of logits that differ by at most this: models of one family pad
+their logits to different multiples."""
 
 _OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
 
 
 @runtime_checkable
 class Pair(Protocol):
-    """The part of a `ModelPair` that pairs which load later or run elsewhere also have."""
+    """The attributes that a `ModelPair` shares with pairs that load later or run elsewhere."""
 
     target: Model
     draft: Model | None
@@ -61,7 +61,7 @@ class ModelPair:
     vocab_size: the number of ids from 0 to the tokenizer's largest, gaps included, as far as the target
     scores them; padding of the logits is cut off. Raises ValueError if draft and target score different
     tokens. After a change of a model in memory, such as training, call `refresh`. A pair can be pickled if
-    its models can. They are checked again when the pair is read.
+    its models can. The models are checked again when the pair is read.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ModelPair:
 
     @property
     def arithmetic(self) -> str:
-        """How logits are computed here, for records; empty for tables, which are exact.
+        """How logits are computed here, for records; empty if the models are tables, which are exact.
 
         On every machine with the same value, a seed gives the same text.
         """
@@ -193,7 +193,8 @@ class ModelPair:
     def _tokens(self, scored: int) -> int:
         """The number of token ids: 1 + the largest id of the tokenizer or of an end-of-text token.
 
-        It is `scored` at most if only added tokens have larger ids.
+        scored: the number of tokens that the target scores. If only added tokens have larger ids, the
+        result is at most `scored`.
         """
         ids = self.tokenizer.get_vocab()
         added = self.tokenizer.get_added_vocab()
@@ -247,7 +248,7 @@ def _shown(value: Any) -> str:
 
 
 def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokenizer: Any | None) -> Model:
-    """The draft over the target's ids: the draft itself, unless its tokenizer has another vocabulary.
+    """The draft over the target's ids: itself, or an `OtherTokenizerModel` if the vocabularies differ.
 
     tokenizer: the target's. ValueError if a tokenizer is missing or unsuitable, or if the vocabularies share
     no token.
