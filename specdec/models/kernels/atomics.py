@@ -15,7 +15,7 @@ from specdec.models.kernels import layout
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """A decorator for functions that only compiled code calls."""
 _PAUSES = 1 << 10
-"""The number of reads after which a thread that waits for a word begins to yield the processor."""
+"""A thread that waits for a shared int64 begins to yield the processor after so many reads."""
 
 
 def _at_address(kind):
@@ -110,7 +110,7 @@ def call_attention(typingctx, address, query, size, keys, values, prefix, line, 
 
 @inner()
 def wait_for(address, value):
-    """Wait until a shared int64 has this value. After `_PAUSES` reads, the thread yields at each read."""
+    """Wait until a shared int64 has this value. After `_PAUSES` reads, each read is followed by a yield."""
     looks = 0
     while load_word(address) != value:
         looks += 1

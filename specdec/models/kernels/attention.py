@@ -1,7 +1,7 @@
 """Attention of one head of one token, as vector code for LLVM.
 
-The keys are processed in the order of the text, each by the same operations, wherever it lies in the cache.
-So the result has the same bits in every draft tree.
+Keys are processed in the order of the text, all by the same operations. The result does not depend on where a
+key lies in the cache, so a token's attention has the same bits in every draft tree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
 def head_type(size: int) -> types.Type:
-    """The Numba type of a query's address. It names the head size, for which `attend` is compiled."""
+    """The Numba type of a query's address. It contains the head size: `attend` is compiled for each."""
     return types.CPointer(types.UniTuple(types.float32, size))
 
 
@@ -118,7 +118,7 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
 @intrinsic
 def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
-    """out [size] += weights [count] times heads [count, size], in order. `query`'s type gives the size."""
+    """out [size] += weights [count] times heads [count, size], one by one. `query`'s type gives the size."""
 
     def codegen(_context, builder, signature, values):
         size, (_, heads, count, weights, out) = signature.args[0].dtype.count, values
@@ -139,7 +139,7 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
 
 
 def _pieces(builder, size, address):
-    """Addresses and types of a head's vectors: first those of `LANES` numbers, then smaller ones."""
+    """Splits a head into vectors of `LANES` numbers, then smaller ones: their addresses and types."""
     lanes, pieces = LANES, []
     while size:
         while size < lanes:

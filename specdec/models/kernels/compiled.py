@@ -53,7 +53,7 @@ def compile_ahead(kinds: Sequence[str]) -> None:
         if workers is None:
             return
         for kind in kinds:
-            with suppress(Exception):  # it is raised again where the products are needed
+            with suppress(Exception):  # the error is raised again where the product is used
                 workers.multiply(kind)
 
     threading.Thread(target=work, name="specdec-compiler", daemon=True).start()

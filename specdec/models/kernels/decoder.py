@@ -23,17 +23,17 @@ from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ALONE = 1 << 23
-"""A forward pass of at most so many bytes of weights times tokens runs on one thread: two are no faster."""
+"""If bytes of weights x tokens is at most this, a forward pass runs on one thread: two are no faster."""
 _LINE = 16
-"""float32 numbers in a processor's cache line. The memory that a thread writes begins with a cache line."""
+"""float32 numbers in a cache line of the processor. Each thread's own memory is a number of whole lines."""
 
 
 class RowTable(NamedTuple):
     """The n new tokens of one text, as input of the compiled forward pass.
 
     table: one `layout.ROW` record per token, [n], with the addresses of its cache and its ancestors. longest:
-    the most tokens to which one of them attends. held: the objects that own the memory at these addresses;
-    while the table has them, this memory is not freed.
+    the largest number of tokens to which a row attends. held: the objects that own the memory at these
+    addresses, so that it is not freed before the table.
     """
 
     table: np.ndarray
@@ -88,7 +88,7 @@ def tree_rows(kv: Tensor, length: int, first: int, ancestors: Ancestors) -> RowT
 
 
 def prompt_rows(kv: Tensor, first: int, count: int) -> RowTable:
-    """The `RowTable` of `count` tokens of a text from place `first` on; each attends to all up to itself."""
+    """The `RowTable` of `count` tokens from place `first` on. Each attends to all tokens up to itself."""
     table = _table(kv, first, count)
     table["prefix"] = np.arange(first + 1, first + 1 + count)
     return RowTable(table, first + count, (kv,))
@@ -213,7 +213,7 @@ class CompiledDecoder:
         return self._records([(packed, self.kind, limit)], gated)
 
     def _records(self, matrices: Sequence[tuple[Packed, str, int]], gated: bool) -> int:
-        """The address of a product's `layout.MATRIX` records. matrices: each with its type and `limit`."""
+        """The address of a product's `layout.MATRIX` records. matrices: (matrix, type, `limit`)."""
         records = np.zeros(len(matrices), dtype=at.MATRIX)
         column = 0
         for record, (packed, kind, limit) in zip(records, matrices, strict=True):
@@ -268,7 +268,7 @@ class CompiledDecoder:
     ) -> Tensor:
         """Run the compiled forward pass on embeddings x [rows, width]; return logits [scored, columns].
 
-        x then holds the output of the last layer. longest: the most tokens to which one row attends.
+        Afterwards x is the output of the last layer. longest: see `RowTable`.
         """
         rows = len(x)
         out = _floats(scored, columns)
@@ -310,7 +310,7 @@ class CompiledDecoder:
         return self.kind == at.PAIRS
 
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
-        """Two sizes of scratch memory, in float32 numbers: that shared by threads, and that of each one."""
+        """Sizes of scratch memory, in float32 numbers: the shared part, and each thread's own part."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
         inputs = max(2 * self.width, self.heads * self.size, self.inner) if self._rounds else self.width
@@ -319,12 +319,12 @@ class CompiledDecoder:
 
     @property
     def rounded(self) -> str:
-        """In words, which numbers are multiplied."""
+        """The types of the numbers that are multiplied, in words."""
         return "bfloat16 weights and inputs" if self.kind == at.PAIRS else f"{self.kind} weights"
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of the packed weights."""
+        """Bytes of the packed weights, of the norms, and of the records that describe them."""
         return sum(part.nbytes for part in self._held)
 
 

@@ -1,8 +1,8 @@
 """The forward pass of a Llama-like decoder over a few rows (tokens) as one compiled call on several threads.
 
 A forward pass is a list of phases. In each phase, threads take parts of the work by a shared counter, and the
-phase ends when all parts are done. A late thread takes the remaining parts, so no thread waits for a sleeping
-one.
+phase ends when all parts are done. A helper that wakes up late takes parts of the phases that remain, so no
+thread waits for it.
 
     per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
     parts:       64 outputs      a row         a row and a head    64         64           64           64
@@ -56,9 +56,9 @@ def _normed(row, count, norm, out):
 def _product(phase, what, matrix, inputs, across, rows, source, norm, out, own):
     """One phase: a product of source [rows, inputs] with one matrix, or with several.
 
-    matrix: address of the first `layout.MATRIX`. norm: address of the weights of an RMSNorm that is applied
-    to source first, or 0. out: rows of `across` numbers; the sums are written there (SET), added (ADD), or
-    written as silu(gate) * up (GATE).
+    phase: address of the phase's words. matrix: address of the first `layout.MATRIX`. norm: address of the
+    weights of an RMSNorm that is applied to source first, or 0. out: rows of `across` numbers; the sums are
+    written there (SET), added (ADD), or written as silu(gate) * up (GATE). own: this thread's own memory.
     """
     parts = matrix_record(matrix).all_parts
     x, spare, rounding, stride, fresh = source, own + rows * at.PART * 4, -1, 0, True
@@ -224,8 +224,8 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 def _work(shared):
     """Take part in all phases of the current call, unless other threads use all of its scratch memory.
 
-    A helper that an earlier call woke may arrive during a call of fewer threads. A thread for which no memory
-    is left returns at once. If that is the caller, it waits in `take_part` for the others to finish.
+    A helper that an earlier call woke may arrive during a call with memory for fewer threads. A thread for
+    which no memory is left returns at once. If it is the calling thread, `take_part` waits for the helpers.
     """
     call = call_record(load_word(shared + 8 * at.GIVEN))
     thread = add_to_word(shared + 8 * at.NUMBER, 1)

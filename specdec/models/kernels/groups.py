@@ -3,8 +3,8 @@
 The inputs of a matrix are rounded to int8 in groups of 32 (`rounding`). A token's inputs are stored group by
 group, each as
 
-    int8 [32]    float32, the step of the group    a word for each scale of the weights: int32
-    -offset * (sum of its inputs), or, for weights with minima, float32 step * (sum of its inputs)
+    int8 [32]    float32, the group's step    then a word for each scale of the group's weights: int32
+    -offset * (sum of the scale's inputs); if weights have minima, float32 step * (sum of its inputs)
 
 Each output adds its groups in order. Products of inputs that share a scale are first added as integers. This
 is exact: the bits do not depend on the order or the instructions. Then the output adds
@@ -15,7 +15,7 @@ each by one fused multiply-add. The weights of a group are unpacked once, and th
 inputs of one row (token) after another. The sums stay in memory, because the registers are full of weights.
 
     VNNI    `vpdpbusd` adds the products of four inputs in one instruction
-    AVX2    `vpmaddubsw` adds pairs as int16; only as many are added in int16 as can't overflow
+    AVX2    `vpmaddubsw` adds pairs of products as int16; before these could overflow, they become int32
     else    vectors of int32
 """
 
@@ -62,15 +62,15 @@ _WORDS, _FLOATS = ir.VectorType(INT, WIDTH), ir.VectorType(FLOAT, WIDTH)
 _BYTES, _SHORTS = ir.VectorType(_BYTE, 4 * WIDTH), ir.VectorType(ir.IntType(16), 2 * WIDTH)
 _HALVES = ir.VectorType(ir.HalfType(), WIDTH)
 _SIDES = LANES // WIDTH
-"""The number of registers for the outputs of a block."""
+"""The number of sides of a block. A side is the outputs whose sums fill one register."""
 
 
 @intrinsic
 def add_block(typingctx, weights, start, units, x, x_stride, rows, out):  # noqa: ARG001
     """Add the products of x [rows, inputs] and a block of weights to out [rows, `PART`].
 
-    weights: a pointer of one of `POINTERS`. start: bytes before the block. units: their number in the block.
-    x, out: addresses, int64. x_stride: bytes of a row of x.
+    weights: a pointer of one of `POINTERS`. start: bytes before the block. units: number of its units, which
+    `layout.Quantised` defines. x, out: addresses, int64. x_stride: bytes of a row of x.
     """
 
     def codegen(_context, builder, signature, values):
@@ -91,7 +91,7 @@ def add_block(typingctx, weights, start, units, x, x_stride, rows, out):  # noqa
 
 
 def _add_unit(builder, kind: Quantised, unit, x, *rows):
-    """Add the products of one unit of the weights. x: address of its inputs. rows: as for `_add_group`."""
+    """Add the products of one unit of the weights. x: address of its inputs. rows: see `_add_group`."""
     for offset in range(0, kind.head_bytes, LINE):
         prefetch(builder, builder.add(unit, I64(AHEAD + offset)))
 
@@ -114,7 +114,7 @@ def _add_unit(builder, kind: Quantised, unit, x, *rows):
 
 def _add_group(builder, kind, group, x, x_stride, rows, out):
     """Add the products of one group of 32 inputs. group: addresses of its weights and of its int8 scales, and
-    the factors of each side. x: address of the group in the first row. rows: their number."""
+    the factors of each side. x: address of the group in the first row. rows: the number of rows."""
     weights, scales, factors = group
     for offset in range(0, kind.group_bytes, LINE):
         prefetch(builder, builder.add(weights, I64(AHEAD + offset)))
@@ -138,8 +138,8 @@ def _add_group(builder, kind, group, x, x_stride, rows, out):
 def _add_row(builder, kind, parts, line, sums):
     """Add the products of a row's group of inputs to the sums at an address.
 
-    parts: for each scale, its weights, the scales of a side's outputs, and their minima or None. line: the
-    address of the row's group.
+    parts: for each scale of the group, its weights, its value for each output of a side, and the outputs'
+    minima or None. line: the address of the row's group.
     """
     result = load(builder, sums, _FLOATS)
     step = _same(builder, behind(builder, line, GROUP), FLOAT)
@@ -171,7 +171,7 @@ def _scales(builder, kind, place, factors):
 
 
 def _unpacked(builder, kind, weights, side, vector):
-    """The q of four inputs for each output of a side, as bytes of an int32. vector: which four, 0 to 7."""
+    """For each output of a side, the q of inputs 4 `vector` to 4 `vector` + 3, as the bytes of an int32."""
 
     def line(number):
         return load(builder, behind(builder, weights, LINE * number + 4 * WIDTH * side), _WORDS)
@@ -196,7 +196,7 @@ def _unpacked(builder, kind, weights, side, vector):
 
 
 def _dots(builder, kind, weights, place, total):
-    """`total` plus the products of a row's inputs, at this address, and the weights; a vector has four."""
+    """`total` plus the products of weights, four inputs in a vector, and the row's inputs at this address."""
     if PAIRED and not VNNI:
         return _paired_dots(builder, kind, weights, place, total)
     add = _four_dots if VNNI else _single_dots
@@ -243,7 +243,7 @@ def _paired_dots(builder, kind, weights, place, total):
 def multiply_groups(weights, block_bytes, units, x, x_stride, rows, out, blocks):
     """Write the sums of up to `PART` outputs for all rows to out [rows, PART], and nothing to other columns.
 
-    weights: a pointer of one of `POINTERS`. block_bytes: bytes of a block. x_stride: bytes of a row of x.
+    weights: a pointer of one of `POINTERS`. block_bytes, units: size of a block. x_stride: bytes of a row.
     """
     for row in range(rows):
         sums = floats(out + row * PART * 4, blocks * LANES)

@@ -36,8 +36,8 @@ class Quantised(NamedTuple):
     it is a float16 number.
 
     A unit of sixteen outputs is stored as
-        factors or scales     float16 [16], then the same of the minima where the kind has some
-        whole numbers         int8 [span / scaled, 16] if factored, then the same of the minima
+        factors or scales     float16 [16], then those of the minima if the type has minima
+        whole numbers         if factored, int8 [span / scaled, 16], then those of the minima
         32 inputs, repeated   the low four bits of q, then the bits above them; or q as uint8 [8, 16, 4]
     Bits lie in lines of uint8 [16 outputs, 4]; j is the byte, 0 to 3. The low bits take the lines i = 0 to 3:
     input 8 i + j is in the low half of byte j and input 8 i + 4 + j in its high half. A fifth bit takes one
@@ -83,7 +83,7 @@ class Quantised(NamedTuple):
 
     @property
     def rounding(self) -> int:
-        """A number for the way of rounding inputs. Types of equal numbers can share the rounded inputs."""
+        """A code for how inputs are rounded. Types with the same code can share the rounded inputs."""
         return self.offset << 8 | self.scaled
 
 
@@ -111,13 +111,13 @@ MATRIX = np.dtype(
     )
 )
 """The record of a packed matrix. weights, scales, bias: addresses, or 0. outputs: their number, padded to
-whole blocks. multiply: address of its compiled product. block_bytes: bytes of a block. steps: the number of
-steps over the inputs, or of units of a `Quantised` type. rounding: `UNROUNDED`, `IN_PAIRS` or
+whole blocks. multiply: address of the compiled function for its type. block_bytes: bytes of a block. steps:
+the number of steps over the inputs, or of units of a `Quantised` type. rounding: `UNROUNDED`, `IN_PAIRS` or
 `Quantised.rounding`.
 
 Several matrices may form one product of the same inputs. column, limit: where the sums of this matrix begin
-in a row of the result, and their number. parts: the number of its parts; all_parts: that of the whole
-product. next: address of the next matrix of the product, or 0."""
+in a row of the result, and the number of sums. parts, all_parts: the number of parts of this matrix, and of
+the whole product. next: address of the next matrix of the product, or 0."""
 UNROUNDED, IN_PAIRS = 0, 1
 """How the inputs of a matrix are rounded: not at all, or to bfloat16 in pairs."""
 PLAN = np.dtype(
@@ -126,9 +126,9 @@ PLAN = np.dtype(
         *("attend", "layers", "layer_table", "norm", "head"),
     )
 )
-"""The record of a decoder. layers: their number. layer_table: address of the `LAYER` records. attend: address
-of the compiled `attention.attend` for its head size. head: address of the output `MATRIX`. norm: address of
-the norm's weights, followed by epsilon."""
+"""The record of a decoder. scale, rotation: addresses of attention's factor and of the rotary table. attend:
+address of the compiled `attention.attend` for its head size. layers: their number. layer_table: address of
+the `LAYER` records. norm: address of the weights, then epsilon. head: address of the output `MATRIX`."""
 LAYER = np.dtype(
     _integers(
         *("attention_norm", "q_norm", "k_norm", "mlp_norm"),
@@ -140,17 +140,19 @@ matrix in which half parts of the gate and of the up projection alternate; or tw
 CALL = np.dtype(
     _integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes", "threads")
 )
-"""The record of a forward pass. table: address of the `ROW` records. scratch: memory that all threads share.
-own: address of the first thread's own memory; own_bytes: the size for each thread; threads: their number."""
+"""The record of a forward pass. table: address of the `ROW` records. scored: number of first rows that get
+logits. scratch: address of the memory that threads share. own: address of the first thread's own memory.
+own_bytes: bytes of each thread's own memory. threads: the number of threads with such memory."""
 ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
-"""A row: one token of a forward pass. cache, capacity: its cache's address and places. place: for its keys
-and values. prefix: how many prefix tokens it sees. line, count: address (int32) and number of pending
-nodes."""
+"""A row: one token of a forward pass. cache, capacity: address of its cache and number of its places. place:
+where its keys and values go. prefix: it attends to so many first places. line, count: address (int32) and
+number of the pending nodes to which it attends."""
 LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
 
-# Shared words, far enough apart that no two lie in one line of a processor's cache.
+# Indices of the shared words: whether helpers may join, how many are active, how many threads have taken
+# part, the call's address, and the words of the phases. No two lie in one line of a processor's cache.
 OPEN, ACTIVE, NUMBER, GIVEN, PHASES = 0, 8, 16, 24, 32
-# The two words that a phase uses, and the number of words from one phase to the next.
+# A phase counts its taken and its done parts in two words; PHASE is the distance to the next phase.
 TAKEN, DONE, PHASE = 0, 1, 8
 PHASES_PER_LAYER = 6
 

@@ -1,4 +1,4 @@
-"""Packs matrices for `tiles`, each number in the fewest bytes that hold it exactly.
+"""Packs matrices for `tiles`, in the smallest type that holds all numbers of a model exactly.
 
 The float32 weights of a checkpoint that was saved in half precision all fit in half precision, so that only
 half the bytes must be read. Weights that `round_rows` rounded to 127 steps per row take one byte.
@@ -74,7 +74,8 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
 
 
 def side_by_side(gate_and_up: Sequence[Tensor]) -> Tensor:
-    """Gate and up rows in turn, half a part of each: [2 x outputs, ...], padded with zeros to whole parts."""
+    """One matrix [2 x outputs, ...] in which half parts of gate and of up rows alternate. Both are padded
+    with zeros to whole half parts."""
     half = PART // 2
     both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, -len(part) % half)) for part in gate_and_up]
     blocks = [part.view(-1, 1, half, *part.shape[1:]) for part in both]

@@ -11,15 +11,15 @@ from numba.core.codegen import get_host_cpu_features
 
 
 def has(feature: str) -> bool:
-    """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` overrides what it has."""
+    """Whether the processor has a feature, by LLVM's name. `NUMBA_CPU_FEATURES` replaces its features."""
     named = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
     if named is not None:
         return f"+{feature}" in named.split(",")
-    return f"+{feature}" in get_host_cpu_features().split(",")  # without what Numba has switched off
+    return f"+{feature}" in get_host_cpu_features().split(",")  # Numba leaves out some features
 
 
 def multiplies_and_adds() -> bool:
-    """Whether the processor has fused multiply-add; without it, each would be a function call."""
+    """Whether the processor has fused multiply-add. Without it, LLVM would call a function for each."""
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")
 
 

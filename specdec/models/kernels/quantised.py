@@ -10,7 +10,7 @@ from specdec.models.kernels.layout import GROUP, LANES, QUANTISED, SMALLEST
 
 
 class Fields(NamedTuple):
-    """A quantised matrix [outputs, inputs] in parts; `layout.Quantised` defines these words.
+    """A quantised matrix [outputs, inputs] in parts; `layout.Quantised` defines the terms.
 
     q: uint8 [outputs, inputs]. factors: float16 [outputs, units, 1 or 2], for the scales, and for the minima
     if the type has some. wholes: int8 [outputs, scales of a row, 1 or 2] if scales are factored, else None.
@@ -36,8 +36,8 @@ class Fields(NamedTuple):
 def rounded_fields(values: np.ndarray, kind: str) -> Fields:
     """Quantise a matrix [outputs, inputs] to a type (`kind`) with neither minima nor factored scales.
 
-    In each group, the number of largest magnitude becomes the lowest whole number of the type. This fixes the
-    group's other whole numbers. Its scale is then the one of smallest squared error for these whole numbers.
+    In each group, a first scale maps the number of largest magnitude to the type's lowest whole number, and
+    all numbers are rounded with it. The stored scale is the one of smallest squared error for the result.
     """
     quantised = QUANTISED[kind]
     groups = values.reshape(len(values), -1, quantised.scaled)

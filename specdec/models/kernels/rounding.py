@@ -14,15 +14,15 @@ from specdec.models.kernels.vectors import FLOAT, INT, call, constant, load, spl
 
 _STEP = np.float32(1 / 127)
 _WHOLE = 3 << 22
-"""After it is added to a float32 below 2 ** 22, the last bits are the nearest whole number, ties to even."""
+"""Added to a float32 below 2 ** 22, this leaves the nearest whole number, ties to even, in the last bits."""
 _HALF = at.GROUP // 2
 _BYTE = ir.IntType(8)
 
 
 @inner()
 def rounded(rounding, rows, inputs, source, spare):
-    """Round the rows of `source` as a matrix needs them. Returns the address of the result, which is `spare`
-    unless nothing is rounded, and the bytes of a row. rounding: from the `layout.MATRIX`."""
+    """Round the rows of `source` for a matrix. Returns the address of the result and the bytes of a row. The
+    result is written to `spare`; it is `source` if nothing is rounded. rounding: see `layout.MATRIX`."""
     if rounding == at.UNROUNDED:
         return source, inputs * 4
     if rounding == at.IN_PAIRS:

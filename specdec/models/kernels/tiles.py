@@ -46,7 +46,7 @@ WIDE = has("avx512f")
 DOTS = has("avx512bf16")
 """Whether the processor has an instruction that adds both products of a pair. It rounds after the second
 number of the pair, then after the first, as two fused multiply-adds do. So the sums have the same bits with
-and without it, except that it treats numbers below 2 ** -126 as 0."""
+and without this instruction, except that it treats numbers below 2 ** -126 as 0."""
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
 """The number of blocks in a tile of 1, 2, 3, ... rows. An addition to a sum waits for the one before, so a
 tile has several sums. They take up to 24 of 32 registers with AVX-512 and NEON, 12 of 16 with AVX2."""
@@ -116,8 +116,8 @@ def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, 
 
 
 def _sides(rows: int) -> set[int]:
-    """The numbers of blocks that a tile of so many rows can have: those of `BLOCKS` for `rows` and for `rows`
-    + 1, and 1 for the last tile."""
+    """The numbers of blocks that a tile of so many rows can have: `BLOCKS` for this and one row more (rows
+    are split into almost equal tiles), and 1 at the end of a part."""
     return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
@@ -209,7 +209,7 @@ def _factors(builder, kind, stored):
 
 
 def rounded_inputs(x: Tensor, kind: str) -> Tensor:
-    """x [rows, inputs], converted to what `multiply` reads for this type of weights."""
+    """x [rows, inputs], converted to the type that `multiply` reads for this type of weights."""
     if kind != PAIRS:
         return x
     return x.bfloat16() if DOTS else x.bfloat16().float()

@@ -104,7 +104,7 @@ def function(
     arguments: Sequence[str],
     write: Callable[[ir.IRBuilder, dict[str, ir.Value]], None],
 ) -> ir.Function:
-    """The LLVM function of this name, made at the first call. `write` makes its body from int64 arguments."""
+    """The LLVM function of this name. The first call makes it: `write` emits the body from the arguments."""
     if name in module.globals:
         return module.globals[name]
     made = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
