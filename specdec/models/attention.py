@@ -16,7 +16,7 @@ MOST_ROWS = 512
 """The most tokens (rows) that one CUDA graph reads over all its texts, and the most pending nodes of a text.
 With more, the GPU computes longer than the host needs to launch kernels, so that a graph gains nothing."""
 ALIGNED = 16
-"""Columns of a mask begin at a multiple of this place in the cache, so that a kernel loads many together."""
+"""The first column of a mask is a place in the cache that is a multiple of this: loads are aligned."""
 
 
 class Heads(NamedTuple):
@@ -44,13 +44,13 @@ class TextRows(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """What a forward pass in a CUDA graph reads about its texts. The tensors lie at fixed addresses.
+    """The data on its texts that a forward pass in a CUDA graph reads. The tensors lie at fixed addresses.
 
     numbers: int64 [texts, 6], for each text the address of its cache's buffer, the buffer's capacity, the
-    length of the prefix, the number of tokens with all pending nodes, the number of nodes that are computed,
-    and the address of the table of rotations. masks: [texts, rows, MOST_ROWS + ALIGNED], 0 where a node sees
-    a pending node; the first of these has column `length of the prefix % ALIGNED`. depths: int64 [texts,
-    rows], the nodes' positions relative to the end of the prefix. size: the size of a head.
+    length of the prefix, the length with all pending nodes, the number of nodes to compute, and the address
+    of the table of rotations. masks: [texts, rows, MOST_ROWS + ALIGNED], 0 where a node sees a pending node;
+    the first pending node has column (length of the prefix) % ALIGNED. depths: int64 [texts, rows], the
+    nodes' positions relative to the end of the prefix. size: the size of a head.
     """
 
     numbers: Tensor

@@ -4,8 +4,8 @@ The hidden states of all texts' tokens are the rows of one [rows, width] matrix,
 own cache. Requests to models without such a pass are answered one by one.
 
 Noise is keyed by seed and position, so a run's text does not depend on the runs beside it. The last bits of
-its logits may depend on them, because a product over more rows can add in another order. In the compiled
-forward pass they do not.
+its logits may depend on them, because a product over more rows can add in another order. The compiled forward
+pass always adds in the same order.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _alone(request: Request) -> Answer:
 def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result: list[Answer]) -> None:
     """Answers the requests with these numbers in one forward pass. All must be for sessions of one model."""
     parts = []
-    # Requests for logits come first: theirs are the first rows.
+    # Requests for logits come first, because only the first rows are scored.
     for number in sorted(numbers, key=lambda number: requests[number].parents is None):
         request = requests[number]
         session = cast(TreeSession, request.session)

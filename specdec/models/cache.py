@@ -118,7 +118,7 @@ class BufferLayer(DynamicLayer):
         return self.used - start + query_length, start
 
     def _start(self) -> int:
-        # Counted from the end of the prefix, as the masks are; so the view holds all pending nodes.
+        # The window is counted from the end of the prefix, as in the masks, so all pending nodes are in view.
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
     def _grow(self, needed: int) -> None:

@@ -30,7 +30,7 @@ PACKED = "packed"
 
 
 def converted_folder(path: Path, form: str, files: Sequence[Path]) -> Path:
-    """The path of a model's converted folder. One part of its name stands for path and form, one for content.
+    """The path of a model's converted folder. Its name has a part for path and form, and one for the files.
 
     form: `PACKED`; "int4" or "int8" for packed matrices of at most 4 or 8 bits; or "" for safetensors. files:
     those with the model's weights. A changed file gives another name, even if its size and time of
@@ -75,7 +75,7 @@ def whole(folder: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def _cache() -> Path:
-    """The cache of converted models; without a private one, a folder that this process removes at its end."""
+    """The private cache of converted models. Without one, a folder that is removed at exit."""
     folder = private_folder("gguf")
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="specdec-gguf-"))

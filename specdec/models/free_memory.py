@@ -12,8 +12,8 @@ _CGROUPS = (
     (".", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Files with a container's limit, its use, and the part of its use that is cached files, which the system
-gives back on demand: cgroups of version 2 and version 1."""
+"""For cgroups of version 2 and of version 1: the folder, the files with a container's limit and its use, and
+the entry of memory.stat with the bytes of cached files, which the system gives back on demand."""
 
 
 def place(device: str) -> str:

@@ -46,7 +46,7 @@ PROGRAMS = 256
 SUMMED = 16
 """The number of pieces that are added at once: so few that they stay in a processor's registers."""
 KEYS = {torch.float32: 32, torch.bfloat16: 64, torch.float16: 64}
-"""How many keys one step of attention reads: two steps must fit into a small GPU's shared memory."""
+"""How many keys one step of attention reads. The keys of two steps must fit a small GPU's shared memory."""
 QUERIES, MANY_QUERIES = 16, 64
 """The number of queries that one program of attention computes. 16 is the fewest that a GPU multiplies at
 once. 64 queries share the keys that are read; they are used if there are still at least `ENOUGH` programs."""
@@ -241,7 +241,7 @@ def _attend(
         tl.store(sums + target * 2 + 1, tl.zeros([block], tl.float32), real)
         return
     capacity, nodes = tl.load(numbers + text * 6 + 1), tl.load(numbers + text * 6 + 4)
-    # without a promise of aligned rows, numbers would be read one by one
+    # without the hint that rows are aligned, numbers would be read one by one
     key = tl.multiple_of(tl.load(numbers + text * 6).to(queries.dtype), 16)
     key += (layer * 2 * kv_heads + head) * capacity * size
     value = key + kv_heads * capacity * size

@@ -2,8 +2,8 @@
 
 A forward pass of a model of 8 B parameters launches some 500 kernels, and the GPU waits while the host
 launches them. A graph replays them all on the tensors with which it was captured: tokens, depths, masks, and
-for each text the address of its cache. These are filled anew before each replay. So one graph serves any
-texts, several of them at once. There are graphs for 1, 2, 4, ... texts, with 27 numbers of tokens per text.
+for each text the address of its cache. These tensors are filled anew before each replay. So one graph serves
+any texts, several at once. A graph is for 1, 2, 4, ... texts and for one of 27 numbers of tokens per text.
 
     texts    a: cache, prefix, 3 nodes        graph (2 texts, 3 rows)      states of 3 and 2 nodes
              b: cache, prefix, 2 nodes   -->  [a a a | b b -]         -->
@@ -105,7 +105,7 @@ class Graphs:
             return None
         except Exception as error:  # of torch, or of Triton, which needs a C compiler
             self._fails = not any(self._graphs.values())
-            cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton quotes its source before
+            cause = [type(error).__name__, *str(error).splitlines()][-1]  # Triton's last line is the cause
             which = "forwards" if self._fails else f"forwards of {count} texts with {rows} rows"
             logging.warning("%s have no CUDA graph, so they launch kernels one by one: %s", which, cause)
             return None
@@ -170,7 +170,7 @@ def captured(forward: Callable[[], Tensor], device: torch.device, pool: Any) -> 
     graph runs. RuntimeError if the capture fails.
     """
     if device.type != "cuda":
-        forward()  # as a capture does, so that an error comes now
+        forward()  # a capture also runs it, so errors come now on both devices
         return forward
     with torch.cuda.device(device):
         current, aside = torch.cuda.current_stream(), _stream(device)
@@ -200,7 +200,7 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def _rows(nodes: int) -> int:
-    """The rows per text of the graph for so many nodes. Few numbers occur, so that few graphs are needed."""
+    """The rows per text of the graph for so many nodes: one of few numbers, so that graphs are few."""
     step = 1 if nodes <= 8 else max(8, 1 << (nodes.bit_length() - 3))
     return -(-nodes // step) * step
 

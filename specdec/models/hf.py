@@ -54,12 +54,12 @@ class HFModel:
         self._prepared = prepare(model, self.name, files)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "module" or name.startswith("_"):  # of an object that is being copied or pickled
+        if name == "module" or name.startswith("_"):  # not set yet while an object is copied or unpickled
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._prepared, name)
 
     def __reduce__(self) -> tuple[Callable[..., HFModel], tuple]:
-        return HFModel, (self.module, self.name)  # packed weights are for this process alone
+        return HFModel, (self.module, self.name)  # packed weights are not copied to another process
 
     @property
     def generation_config(self) -> Any:
@@ -73,12 +73,12 @@ class HFModel:
         return layer.weight.detach().cpu()
 
     def session(self) -> Session:
-        """A new empty cache, which grows with its tokens."""
+        """A new session with an empty cache, which grows with its tokens."""
         return self._prepared.session()
 
     @property
     def numbers(self) -> str:
-        """In words, which numbers are multiplied: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
+        """The types of numbers that are multiplied: "float32", or "Q4_K, Q6_K weights, int8 inputs"."""
         decoder = self.decoder
         plain = str(self.dtype).removeprefix("torch.")
         return decoder.rounded if isinstance(decoder, CompiledDecoder) else plain
@@ -100,7 +100,7 @@ class HFModel:
     def to(self, device: str | torch.device) -> HFModel:
         """Moves the model to another device without repeating the self-check.
 
-        It is for GPUs that are lent only for the time of a run, so that no self-check can run there before.
+        It is for a GPU that is available only during a run, so that the self-check ran on another device.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))

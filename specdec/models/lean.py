@@ -3,13 +3,13 @@
 A forward pass of a small model over a few tokens spends most of its time in calls of modules. `LeanDecoder`
 takes the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about
 twenty operations per layer. The self-check compares it with forward passes of the model itself, as for all
-sessions. If it can't be built or fails, sessions call the model itself.
+sessions. If it can't be built or fails the check, sessions call the model itself.
 
 On a CPU the matrices are packed for oneDNN, query, key and value as one: five tokens then cost little more
 than one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so small matrices of float32
 are only transposed. The copies take the memory of the weights once more, so they are left out where there is
-no room. On a GPU the weights of these layers may become parts of one matrix. Copies and joined matrices miss
-later changes of the weights; `HFModel.refresh` makes them again.
+no room. On a GPU, the weights of query, key and value may become parts of one matrix, and so may gate and up.
+Copies and joined matrices miss later changes of the weights; `HFModel.refresh` makes them again.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class LeanDecoder:
     kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
     has copies of the weights, in oneDNN's order or transposed. joins: whether the weights of layers with the
     same input become parts of one matrix, which moves the module's own weights in memory. embedding: [ids,
-    width]. blocks: the model's own layers, and layers: their parts as functions. graphs: CUDA graphs of the
-    forward pass, which `graphs` adds on a GPU; None: kernels are launched one by one.
+    width]. blocks: the model's own layers. layers: their parts as functions. graphs: CUDA graphs of the
+    forward pass, which the module `graphs` adds on a GPU; if None, kernels are launched one by one.
     Raises the errors of `check_known`.
     """
 
@@ -214,7 +214,7 @@ def _lean_layer(layer: Any, pack: bool, joins: bool) -> LeanLayer:
 def _projection(linears: Sequence[nn.Linear], pack: bool, joins: bool = False) -> Project:
     """A function that applies all these layers to one input and concatenates their outputs."""
     first, *others = linears
-    if not pack and not others:  # by the weights, because a call of a `PartialHead` would spread its logits
+    if not pack and not others:  # `first` is not called, because a `PartialHead` would spread its logits
         return lambda x: F.linear(x, first.weight, first.bias)
     if not pack and not joins:
         return lambda x: torch.cat([F.linear(x, each.weight, each.bias) for each in linears], -1)
@@ -234,7 +234,7 @@ def _share(linears: Sequence[nn.Linear], name: str, joined: Tensor) -> None:
     for each, part in zip(linears, joined.split([len(each.weight) for each in linears]), strict=True):
         parameter = getattr(each, name)
         if not parameter.is_inference():  # such a parameter can't be replaced
-            # the same memory in a storage of its own: who saves a model takes equal storages for tied weights
+            # The same memory as another storage: saving a model takes a shared storage for tied weights.
             parameter.data = torch.from_dlpack(part)
 
 
@@ -242,8 +242,8 @@ def better_transposed(shape: Sequence[int], dtype: torch.dtype) -> bool:
     """Whether it is faster for a few tokens to transpose a matrix of this shape than to pack it for oneDNN.
 
     Only shape and dtype decide: a choice by measurement would vary, and with it the last bits of the logits.
-    Measured with AVX2 and AVX-512, on one thread and two, for 1 and 5 tokens: in float32 0.9 to 12 times as
-    fast up to this size, in bfloat16 0.3 to 1 times (64 x 64: 1.5).
+    Measured with AVX2 and AVX-512, on one thread and two, for 1 and 5 tokens: transposing is 0.9 to 12 times
+    as fast in float32 up to `LARGEST_TRANSPOSED`, and 0.3 to 1 times in bfloat16 (64 x 64: 1.5 times).
     """
     return dtype == torch.float32 and shape[0] * shape[1] <= LARGEST_TRANSPOSED
 

@@ -32,7 +32,7 @@ _BROKEN = (
     *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(ImportError, AssertionError, SafetensorError),
 )
-"""Errors that transformers and file formats raise for unfit files. Errors of a `report` are not included."""
+"""Errors for unfit files; they become ValueErrors. A `report` should raise other errors to end loading."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 ROUNDED, FOUR_BITS = ROUNDED_KINDS
@@ -80,7 +80,7 @@ def load_hf_model(
     report(Progress("checking", source.name))
     as_stored = dtype != ROUNDED and output_ids is None and placement == torch.device("cpu")
     name, hidden = _shown_name(source.name), report is not silent or not is_progress_bar_enabled()
-    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' own bar has hooks
+    with tqdm(total=1, desc=f"Checking {name}", disable=hidden) as bar:  # transformers' bar calls hooks
         checked = HFModel(model, name, files_checksum(folder) if as_stored else None)
         bar.update()
     return checked
@@ -234,7 +234,7 @@ def _read(name: str, folder: Path, **options: Any) -> transformers.PreTrainedMod
 
 
 def _shown_name(name: str) -> str:
-    # Records and pages do not show where a folder lies on this machine, only its last two names.
+    # Records and pages do not show a folder's whole path on this machine, only its last two names.
     return "/".join(Path(name).parts[-2:]) if os.path.exists(name) else name
 
 

@@ -42,8 +42,8 @@ class Sizes(NamedTuple):
     """The sizes of a model from which its memory is computed.
 
     parameters: their number; shared ones count once. matrices: how many of them `lean` packs on a CPU; 0 for
-    a model that it does not support. cached: the number of keys and values of a token in all layers. states:
-    bytes of a run's recurrent and convolution states.
+    a model that it does not support. cached: how many numbers the keys and values of a token have in all
+    layers. states: bytes of a run's recurrent and convolution states.
     """
 
     parameters: int
@@ -133,7 +133,7 @@ def tensor_shapes(config: PreTrainedConfig) -> dict[str, tuple[int, ...]]:
 def without_weights(config: PreTrainedConfig) -> transformers.PreTrainedModel:
     """A causal language model on the device "meta", in torch's default dtype.
 
-    It ignores the config's dtype: for that, transformers would change the default dtype of all threads.
+    The config's dtype is ignored: to use it, transformers would change the default dtype of all threads.
     """
     with torch.device("meta"):
         # transformers writes the dtype into the config that it is given
@@ -225,7 +225,7 @@ def _named(where: str) -> str:
 
 
 def _cached_per_token(config: PreTrainedConfig) -> int:
-    """Numbers in the cache per token. Layers with a window count in full, and so do constant states."""
+    """Numbers in the cache per token. Layers with a window or a constant state count like full attention."""
     if getattr(config, "is_heterogeneous", False):  # Gemma 4 has layers of different sizes
         return sum(_cached_per_layer(layer) for layer in config.per_layer_config)
     return getattr(config, "num_hidden_layers", 0) * _cached_per_layer(config)

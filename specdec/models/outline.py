@@ -32,7 +32,7 @@ class Outline(nn.Module):
         check_rope(config)
         self.config = config
         with torch.device("meta"):
-            # numbers that are not drawn: drawing them on "meta" would import torch's compiler
+            # `empty`, because drawing random numbers on "meta" would import torch's compiler
             rows = torch.empty(config.vocab_size, config.hidden_size)
             parts = {
                 "embed_tokens": nn.Embedding.from_pretrained(rows),

@@ -38,9 +38,9 @@ TOKENS = 24
 LARGEST_ERROR, LARGEST_VARIATION = 0.25, 0.1
 """What passes at most: the relative error of the logits, and the mean total variation of the distributions.
 On the models that were measured, rounding gives less than a third of each: .02 and .02 for
-Qwen2.5-Coder-0.5B, .07 and .02 for the 1.5B. A wrong place of a matrix exceeds both."""
+Qwen2.5-Coder-0.5B, .07 and .02 for the 1.5B. A matrix in the wrong place gives more than both."""
 _AT_ONCE = 1 << 20
-"""The number of a matrix's entries that are unpacked at once: they fit into a processor's cache."""
+"""The number of entries of a matrix that are unpacked at once. They fit into a processor's cache."""
 
 
 def packed_fault(model: PreparedModel, matrices: PackedMatrices) -> str | None:
@@ -104,11 +104,11 @@ def exact_logits(config: PreTrainedConfig, matrices: PackedMatrices, token_ids: 
 def _product(
     matrices: PackedMatrices, name: str, linear: nn.Linear, pool: ThreadPoolExecutor, x: Tensor
 ) -> Tensor:
-    """What a linear layer gives for x [..., inputs], computed from its matrix unpacked piece by piece."""
+    """The output of a linear layer for x [..., inputs]. Its matrix is unpacked piece by piece."""
     step = max(1, _AT_ONCE // LANES // x.shape[-1])
 
     def piece(first: int) -> Tensor:
-        with torch.inference_mode():  # a mode of each thread
+        with torch.inference_mode():  # the mode is set for each thread alone
             return x @ matrices.values(name, first, first + step).T
 
     parts = pool.map(piece, range(0, len(matrices.tensors[name]), step))

@@ -17,8 +17,8 @@ from specdec.models.packed_file import EMBEDDING, PackedMatrices
 
 FIRST = 1 << 15
 """The number of tokens that a `FrequentFirst` scores first. Tokenizers of byte pairs number their strings in
-the order in which they were merged, the most frequent first. A vocabulary below twice that is scored at
-once."""
+the order in which they were merged, the most frequent first. A vocabulary of less than twice this number is
+scored as a whole."""
 SURE = 0.9
 """A token stands out if it has at least this probability among the first tokens."""
 
@@ -55,15 +55,15 @@ class PackedDecoder(CompiledDecoder):
 
     @property
     def rounded(self) -> str:
-        """In words, which numbers are multiplied."""
+        """The types of the numbers that are multiplied, in words."""
         return f"{self.kind} weights, int8 inputs"
 
 
 class FrequentFirst(PackedDecoder):
     """A draft that scores frequent tokens first. It scores the others only if no frequent token stands out.
 
-    Otherwise the logits of the other tokens are -inf. This changes q, and so the speed of decoding, but not
-    the text's distribution. The decision is made for each node of the draft tree alone.
+    If one stands out, the logits of the other tokens are -inf. This changes q, and so the speed of decoding,
+    but not the text's distribution. Each node of a draft tree is decided alone.
     """
 
     def __init__(self, model: Outline, matrices: PackedMatrices):
@@ -78,7 +78,7 @@ class FrequentFirst(PackedDecoder):
 
     @staticmethod
     def fits(output: nn.Module) -> bool:
-        """Whether an output layer can be scored in two parts: it is ordinary, its vocabulary large."""
+        """Whether an output layer fits: an ordinary linear layer without a bias, with a large vocabulary."""
         if type(output) is not nn.Linear or getattr(output, "bias", None) is not None:
             return False
         return output.out_features >= 2 * FIRST

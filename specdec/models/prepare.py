@@ -137,7 +137,7 @@ def _reason(model: PreparedModel, faults: Mapping[str, str]) -> str:
         return f"takes single sequences as drafts: with a tree mask it {first('tree')}"
     fault = first("sequence")
     if fault is None or fault.startswith("raises"):
-        # An error on our cache says less than a wrong result on the model's own cache.
+        # An error on our cache tells less than the fault that was found on the model's own cache.
         fault = faults[STATES.name]
     return f"goes on token by token and can't verify drafts: scoring several tokens at once, it {fault}"
 

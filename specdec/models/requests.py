@@ -42,7 +42,7 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Runs a generator and answers its requests. Returns its first other value, else its result."""
+    """Runs a generator and answers its requests. Returns its first value but a request, or its result."""
     answer = None
     while True:
         try:

@@ -5,8 +5,8 @@ script of forward passes and commits. For every token, the logits after it are c
 of the model, without a cache, on the tokens from the start of the text down to it. A model in half precision
 is compared with its own code in float32 (`widened`): a session passes if its error is not much larger than
 that of the model's own decoding (`ROUNDING`). A tree session must also *fail* under a wrong mask, and a
-session that restores states must fail when it does not restore them. If it passes, the model ignores masks,
-or its logits do not depend on earlier tokens, and the comparison proves nothing.
+session that restores states must fail when it does not restore them. If such a control passes, the model
+ignores masks, or its logits do not depend on earlier tokens, and the comparison proves nothing.
 
 `short_check` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
 the length act on longer texts only: `long_context` checks those on a small copy.
@@ -40,12 +40,12 @@ LIMITS = {
 """Two relative errors. An error up to the first passes; above the second it never passes. Between them it
 passes up to `ROUNDING` times the error of the model's own decoding, which comes from rounding."""
 ROUNDING = {False: 4.0, True: 3.0}
-"""The factor if the reference is not (False) or is (True) in float32. Both errors are the largest of a few
-tokens. Between forward passes that round alike, they differed by a factor of up to 2.2."""
+"""How many times the error of the model's own decoding passes; the key says if the reference is in float32.
+Both errors are maxima over few tokens. For passes that round alike, they differed by a factor up to 2.2."""
 NOT_CAUSAL = 0.1
 """If later tokens change a logit by more than this relative error, a model is not causal."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask or state must give an error that does not pass, and so many times that of the right one."""
+"""A wrong mask or state must give more than the limit, and than so many times the error of the right one."""
 
 NO_MEMORY = (MemoryError, torch.OutOfMemoryError)
 Line = tuple[int, ...]
@@ -205,8 +205,8 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 class Check(NamedTuple):
     """A check of kinds of sessions on one model.
 
-    model: the model before it gets a kind. scripts: lists of test passes for a capability, each with the
-    length of the text that is prefilled before it. limit: the largest error that passes.
+    model: the model before it gets a kind. plain: the correct logits. scripts: lists of test passes for a
+    capability, each with the length of the prefilled text. limit: the largest error that passes.
     """
 
     model: PreparedModel

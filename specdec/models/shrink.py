@@ -31,7 +31,7 @@ STEP, ROOM = 2, 14
 """The difference between successive lengths of a copy (even, because some lengths must be even), and the
 number of tokens of its context beyond the largest length."""
 VOCABULARY, EXPERTS, MLP = 160, 16, 64
-"""The largest sizes that a copy may have."""
+"""The largest sizes of a copy; `_narrow` makes a few exceptions."""
 
 NAMES = {
     "context": "max_position_embeddings n_positions max_seq_len seq_length",
@@ -138,7 +138,7 @@ def _is_length(key: str, value: Any) -> bool:
 
 
 def _first(kind: str, entries: dict[str, Any]) -> int:
-    """The first positive integer that counts such things, in the order of `NAMES`; 0 if there is none."""
+    """The first positive integer among the entries that `NAMES` lists for this kind; 0 if there is none."""
     values = (entries.get(name) for name in NAMES[kind].split())
     return next((v for v in values if type(v) is int and v > 0), 0)
 

@@ -134,7 +134,7 @@ class HubSource:
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if config.json can't be fetched, is broken or unknown."""
-        # Asked for without the commit: the cache then remembers the commit for days without a network.
+        # Fetched without a commit, so that the cache stores which commit is the newest, for use offline.
         return _read_config(_downloaded(self.name, "config.json").parent, self.name)
 
     def fetch(self, report: Report = silent) -> Path:
@@ -226,7 +226,7 @@ def _obstacle(error: BaseException) -> str:
 
 
 def _bar(show: Callable[[int, int], None]) -> type[tqdm]:
-    """A progress bar for the hub's client. It only calls `show` with a file's bytes so far and in all."""
+    """A progress bar for the hub's client. It only calls `show` with a file's fetched and total bytes."""
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any):

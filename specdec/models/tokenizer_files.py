@@ -31,7 +31,7 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
 
 
 def same_tokenizers(first: Path, second: Path) -> bool:
-    """Whether two folders have the same tokenizer files, with equal contents, and tokenizer.json is one."""
+    """Whether two folders have tokenizer.json and the same tokenizer files, with equal contents."""
     contents = [
         {file.name: file.read_bytes() for file in folder.glob("*token*.json")} for folder in (first, second)
     ]

@@ -33,7 +33,7 @@ def _is_finite(weight: Tensor) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Sets evaluation mode inside the block; afterwards, the parts that were in training mode are again."""
+    """Sets evaluation mode inside the block. Afterwards, parts that were in training mode return to it."""
     training = [part for part in module.modules() if part.training] if module.training else []
     for part in training:
         part.training = False

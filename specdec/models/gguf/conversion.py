@@ -1,7 +1,7 @@
 """Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
-The folder lies in a private cache (`cached_folders`). Matrices are rounded to bfloat16, except those stored
-in 32 bits and, for architectures of `CONFIGS`, those in 16 bits.
+The folder lies in a private cache (`cached_folders`). In safetensors, matrices keep 32 bits if all have them
+in the file; so they do with float16 for architectures of `CONFIGS`. Otherwise they become bfloat16.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHARD = 1 << 30
 
 
 def read_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of the model in a file. BrokenFileError for metadata that it cannot express."""
+    """The configuration of the model in a file. BrokenFileError if it can't express them."""
     with _explained(header):
         if header.architecture in CONFIGS:
             config = config_of(path, header)

@@ -51,7 +51,7 @@ def _halves(blocks: np.ndarray, first: int, count: int) -> np.ndarray:
 
 
 def _nibbles(stored: np.ndarray, width: int) -> np.ndarray:
-    """The low four bits of the first `width` bytes, then their high four bits; then the next bytes' bits."""
+    """For each `width` bytes in turn: the low four bits of all these bytes, then their high four bits."""
     parts = stored.reshape(*stored.shape[:-1], -1, 1, width)
     return np.concatenate([parts & 15, parts >> 4], -2).reshape(*stored.shape[:-1], -1)
 

@@ -44,7 +44,7 @@ class GGUFSource:
     @cached_property
     def _config(self) -> PreTrainedConfig:
         with _named(self.name):
-            # first the forms whose files are compared already
+            # first the forms whose files have been compared with their checksums
             for form in sorted((PACKED, *ROUNDED_KINDS), key=lambda form: form not in self._folders):
                 if (folder := self._kept(form)) is not None:
                     return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)

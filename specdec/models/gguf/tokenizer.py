@@ -183,9 +183,10 @@ def _sentencepiece(keys: dict[str, Any], tokens: list[str], architecture: str) -
 
 
 def _merges(vocabulary: dict[str, int], keys: dict[str, Any], by_position: bool) -> list[tuple[str, str]]:
-    """The merges that SentencePiece's scores imply: two tokens merge into a third, the best ones first.
+    """The merges that SentencePiece's scores imply: two tokens merge if their concatenation is a token.
 
-    by_position: the best token is the earliest, as in Gemma's vocabularies, not the one of highest score.
+    Merges that give the tokens of highest score come first; by_position: those that give the earliest tokens,
+    as in Gemma's vocabularies.
     """
     scores = -np.arange(len(vocabulary)) if by_position else keys["scores"]
     ranked = []

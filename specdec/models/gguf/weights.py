@@ -1,4 +1,4 @@
-"""A GGUF file's tensors under the names that transformers gives them, and the configuration.
+"""A GGUF file's tensors under the names that transformers gives them, and the model's configuration.
 
 This module reads Llama, Mistral, Qwen 2 and Qwen 3. `conversion` reads other architectures with transformers'
 own reader, which takes ten times as long.
@@ -75,7 +75,7 @@ def _number(header: Header, name: str, default: Any = None) -> Any:
 
 
 def _check_sizes(header: Header, number: Callable[[str], Any]) -> None:
-    """BrokenFileError if the file has experts, lacks an embedding, or has sizes that no model can have."""
+    """BrokenFileError for a file with experts, without an embedding, or with sizes that no model can have."""
     layers, context = number("block_count"), number("context_length")
     heads, width = number("attention.head_count"), number("embedding_length")
     if header.keys.get(f"{header.architecture}.expert_count"):
@@ -162,7 +162,7 @@ def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
 
 
 def dtype_of(header: Header) -> torch.dtype:
-    """The dtype of converted matrices: the file's if all have one of 16 or 32 bits, else bfloat16."""
+    """The dtype of converted matrices: float32 or float16 if all have it in the file, else bfloat16."""
     types = {tensor.type for tensor in header.tensors if len(tensor.shape) > 1}
     own = {"F32": torch.float32, "F16": torch.float16}
     return own.get(next(iter(types)), torch.bfloat16) if len(types) == 1 else torch.bfloat16

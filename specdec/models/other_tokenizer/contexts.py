@@ -18,7 +18,7 @@ from specdec.models.other_tokenizer.strings import Strings
 from specdec.text import check_own
 
 _WORD_START = re.compile(r"(?<=.)(?= \S)|(?<=[^\S ])(?=\S)", re.DOTALL)
-"""Places where words begin: a space before a visible character, and after a line break or a tab."""
+"""Places where words begin: before a space and a visible character, and after a line break or a tab."""
 _LONGEST = 64
 """A text without spaces is cut after so many characters."""
 _REMEMBERED = 1 << 16
@@ -85,7 +85,7 @@ class Retokenizer:
         return context
 
     def ids(self, context: Context) -> tuple[int, ...]:
-        """The draft ids of a context, at least one. Those of its unfinished word and character may change."""
+        """The draft ids of a context, at least one. A longer text may change those of the last word."""
         return self._ids(context) or self._without_text
 
     def _ids(self, context: Context) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ class Retokenizer:
         return Context(tuple(closed), word, decoder.getstate()[0], at_start)
 
     def _with_special(self, context: Context, token_id: int) -> Context:
-        """The context after a token without a string. It ends the word; the draft may lack the token."""
+        """The context after a token without a string, which ends the word. The draft may lack it."""
         special = self._special.get(token_id)
         closed = self._ids(context)
         if context == self.start and special in (None, *closed[-1:]):
@@ -119,7 +119,7 @@ class Retokenizer:
             return ()
         ids = self._remembered.get((word, at_start))
         if ids is None:
-            if at_start:  # the first space of such a target is no part of the text
+            if at_start:  # some targets' tokenizers add a space in front of a text
                 text = word.removeprefix(" ") if self._drops_space else word
                 encoded = _encoded(self._tokenizer, text)
             else:

@@ -55,7 +55,7 @@ class OtherTokenizerModel:
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name == "draft" or name.startswith("__"):  # of an object that is being copied or pickled
+        if name == "draft" or name.startswith("__"):  # not set yet while an object is copied or unpickled
             raise AttributeError(name)
         return getattr(self.draft, name)
 
@@ -96,10 +96,10 @@ class OtherTokenizerModel:
 
 
 class OtherTokenizerSession:
-    """A session over target tokens. The draft's own session has the words that have ended.
+    """A session over target tokens. The draft's own session holds the words that have ended.
 
-    The tokens of the last word may still change. They are pending nodes of the draft's session, which scores
-    them again each round. Nodes of this session whose tokenizations begin alike share nodes there.
+    The draft tokens of the last word may still change. They are pending nodes of the draft's session, which
+    scores them again each round. Two nodes whose tokenizations begin alike share nodes of that session.
 
     length: number of committed target tokens.
     """
@@ -153,7 +153,7 @@ class OtherTokenizerSession:
         self._settle()
 
     def following(self, draft_ids: Sequence[int]) -> Requesting[Tensor]:
-        """Logits over the draft's ids, [draft vocabulary] after the text and these draft tokens."""
+        """The draft's logits over its own ids, [draft vocabulary], after the text and these draft tokens."""
         (logits,) = yield from self._score([self._path(self._context, draft_ids)])
         return logits
 
@@ -165,7 +165,7 @@ class OtherTokenizerSession:
     def _score(self, paths: Sequence[tuple[int, ...]]) -> Requesting[list[Tensor]]:
         """Logits [draft vocabulary] at the end of each path. Nodes without a score are scored now."""
         if self.model.draft.capability != "tree" and not self._goes_on(paths[0]):
-            self._session.commit(())  # a tokenization that changes its last tokens would be a branch
+            self._session.commit(())  # changed last tokens would branch off, which such a draft can't score
             self._forget_scored()
         tokens: list[int] = []
         parents: list[int] = []

@@ -38,8 +38,8 @@ def inferring(method: Callable) -> Callable:
 class Layout:
     """The masks that a model takes: one for all layers, or one for each type of layer.
 
-    windows: the sliding window of each layer, None without. by_type: the window of each type of layer; None
-    if the model takes one mask for all.
+    windows: the sliding window of each layer; None for a layer without a window. by_type: the window of each
+    type of layer; None if the model takes one mask for all.
     """
 
     windows: tuple[int | None, ...]
@@ -69,8 +69,8 @@ UNWINDOWED = Layout((), None)
 class CachedSession:
     """A session with our own cache for the committed prefix and the pending nodes.
 
-    beyond: a position that every forward pass of a prefill must include, because rotary angles depend on its
-    last one.
+    beyond: a position that every forward pass of a prefill must reach, because rotary angles depend on the
+    last position of a pass; None if they do not.
     """
 
     must_catch_up = False
@@ -155,8 +155,8 @@ class TreeSession(CachedSession):
     def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
         """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
 
-        token_ids: int64 [nodes], on the model's device. pended: results of `pend`. On a forward pass of ours,
-        these can be the nodes of several sessions of one model, one session after the other.
+        token_ids: int64 [nodes], on the model's device. pended: results of `pend`. Subclasses with our own
+        forward pass also take nodes of several sessions of one model, one session after the other.
         """
         (masks,) = pended
         output = self.model.module(

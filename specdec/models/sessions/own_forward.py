@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
 PROMPT_ROWS = 96
-"""Prompt tokens per compiled call: so few that intermediate results stay in the processor's cache."""
+"""The most prompt tokens of a compiled call: its intermediate results still fit the processor's cache."""
 
 
 class LeanSession(TreeSession):
@@ -70,7 +70,7 @@ class LeanSession(TreeSession):
     def _launched(self, token_ids: Tensor, pended: Sequence[PendingText], scored: int) -> Tensor:
         """`score` without a CUDA graph: kernels are launched one by one."""
         texts = [_rows(text) for text in pended]
-        longest = max(rows.kv.shape[2] for rows in texts)  # a position is never beyond its place
+        longest = max(rows.kv.shape[2] for rows in texts)  # a token's position is at most its place
         positions = torch.cat([text.masks.depths[0] + text.length for text in pended])
         rotation = self._decoder.rotation(positions, longest)
         hidden = self._decoder.hidden(token_ids, rotation, texts)  # [nodes, width]

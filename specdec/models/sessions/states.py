@@ -63,12 +63,12 @@ class StateSession:
         self._restoring = restoring
         on_cpu = model.device.type == "cpu"
         self._scans = [part for part in model.module.modules() if on_cpu and hasattr(part, "A_log")]
-        self._states = [State(0, {})]  # of the committed text, then after each pass over pending tokens
+        self._states = [State(0, {})]  # after the committed text, then after each pass over pending tokens
         self._tokens = upload([], model.device)  # the tokens that the first state has not read
 
     @property
     def must_catch_up(self) -> bool:
-        """Whether the next round should draft nothing. If it drafts, it takes one more forward pass."""
+        """Whether the next round should draft nothing. If it drafts, it takes an extra forward pass."""
         return self.length - self._states[0].read > MOST_REPEATED
 
     @inferring
@@ -172,7 +172,7 @@ def state_tensors(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
-    """Shortens the chunks of state space layers on a CPU to what so many tokens (rows) need.
+    """Shortens the chunks of state space layers on a CPU for a forward pass over so many tokens (rows).
 
     transformers pads tokens to whole chunks, of 256 tokens in most models. This changes only the order of
     sums.

@@ -70,7 +70,7 @@ class PlainSession:
 
 
 class SteppingSession(PlainSession):
-    """One pending token at a time, with the model's own cache, whatever that cache contains."""
+    """One pending token at a time, with the model's own cache, which may contain states of any kind."""
 
     _cache: dict[str, object] | None
     _fed: int
