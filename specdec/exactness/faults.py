@@ -24,7 +24,7 @@ from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
 UNCUT = 0.8
-"""For the fault that reports q as it was before a cut such as top-k: the mass of q that the cut leaves."""
+"""The mass of q that a cut such as top-k leaves, for the fault that reports q as it was before the cut."""
 COLD = 0.01
 """The draft's temperature for the fault that drafts the likeliest token."""
 LEAST_LIKELY = 0.28
@@ -136,8 +136,8 @@ def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Ver
 def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """A drafted token whose q is small is dropped, with its later siblings and all tokens below it.
 
-    The draw decides itself whether it is offered (docs/tree_choice.md). Stopping after such a token
-    would be right, because the next offer would then depend on earlier draws only.
+    The mistake: a drawn token itself decides whether it is offered (docs/tree_choice.md). Stopping after such
+    a token would be right: whether the next one is offered would depend on earlier draws only.
     """
     topology, token_ids, log_q, *_ = drafted
     least = math.log(LEAST_LIKELY)
@@ -222,7 +222,7 @@ FAULTS = {
         Fault("uncapped-end", "traversal", uncapped_end, length=2),
         # rejected tokens are taken out of q, although the draws are with replacement
         Fault("lost-draft", "specinfer", gsd.verify, siblings=True),
-        # 1 is right only for a single draw
+        # the threshold 1 is right only for a single draw
         Fault("no-threshold", "spectr", partial(spectr.verify, threshold=lambda *_: 1.0), siblings=True),
     )
 }

@@ -59,9 +59,9 @@ class Check:
     topology: ignored by `ar`. length: the number of first tokens that are counted of each decode. fault: a
     verifier that is broken on purpose. A ValueError names an argument that does not fit.
 
-    distribution: the target's probability of each outcome. counts: decodes by outcome. rounds: target calls.
-    tokens: all tokens that they emitted, also those beyond `length`. accepting: rounds whose first token was
-    drafted.
+    distribution: the target's probability of each outcome. counts: the number of decodes with each outcome.
+    rounds: the number of target calls. tokens: the number of tokens that they emitted, also those beyond
+    `length`. accepting: the number of rounds whose first token was drafted.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ def _cells(
 def _joined(cells: list[tuple[int, float]], rare: tuple[int, float]) -> list[tuple[int, float]]:
     """The cells of a test, after the rare outcomes were added to the smallest cell.
 
-    If there is only one cell, they become a second one.
+    If there is only one cell, the rare outcomes become a second cell.
     """
     if not rare[1]:
         return cells
@@ -248,7 +248,7 @@ def tail(degrees_of_freedom: int, x: float) -> float:
 
 
 def critical(degrees_of_freedom: int, level: float) -> float:
-    """The critical value of χ²: a statistic of this size has `level` as its p-value."""
+    """The critical value of χ²: a statistic of this size has the p-value `level`."""
     return bisected(lambda x: tail(degrees_of_freedom, x) < level, 0.0, 1e6)
 
 

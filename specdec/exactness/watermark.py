@@ -33,7 +33,7 @@ class Score(NamedTuple):
 
 
 def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score:
-    """Score each token x with -ln(1 - exp(-e_x)), where e is the race of its position.
+    """Score each token x with -ln(1 - exp(-e_x)); e_x is its exponential in the race of its position.
 
     If the text does not depend on the seed, the sum over T tokens is Gamma(T, 1). first_position: position of
     the first token, counted from the start of the prompt; it is `len(generation.prompt_ids)` for all of

@@ -27,9 +27,9 @@ token."""
 
 
 class TargetDistribution:
-    """The distribution of what the pair's target writes after one prompt, with given settings of sampling.
+    """The distribution of the texts of a pair's target after one prompt, with given settings of sampling.
 
-    end: stands for all tokens that end a text, because an engine need not say which of them it sampled.
+    end: the id that stands for all tokens that end a text. An engine need not say which of them it sampled.
     """
 
     def __init__(self, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling):

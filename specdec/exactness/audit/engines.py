@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Engine(NamedTuple):
     """The description of an engine that a command can name.
 
-    rule: the rule by which the engine decides, according to its source code. start: creates the engine for a
-    pair. versions: returns the versions of its packages.
+    rule: the rule by which the engine accepts tokens, according to its source code. start: creates the engine
+    for a pair. versions: returns the versions of its packages.
     """
 
     rule: str
@@ -75,8 +75,8 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 def tree_of(method: str) -> Topology:
     """The tree with which a method of this project is audited.
 
-    It is a sequence, or a batch if the method's children are independent draws. On a sequence such methods
-    decide as GSD does; a batch shows the difference.
+    It is a sequence, or a batch if the method's children are independent draws. Such methods differ from GSD
+    on a batch, but not on a sequence.
     """
     return batch(4) if METHODS[method].independent else sequence(4)
 

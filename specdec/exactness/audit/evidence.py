@@ -22,7 +22,7 @@ from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
 GRID = 6
-"""The number of cells in which single numbers are counted, and the number for each number of a pair."""
+"""Single numbers are counted in `BINS` cells, and pairs of numbers in `GRID` x `GRID` cells."""
 POWER = 0.99
 
 
@@ -53,9 +53,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The test whether seeds give the same text too often: seeds at one distance, or any earlier seeds.
+    """Tests whether two seeds at one distance, or a seed and any earlier one, give equal texts too often.
 
-    distance: the distance with the smallest p-value. count: the pairs of seeds at that distance. same: those
+    distance: the one with the smallest p-value. count: the pairs of seeds at that distance. same: those
     of them that gave the same text. expected: the number of equal pairs by chance. repeats: texts that an
     earlier seed gave, at any distance. p_value: an upper bound, over all distances and the repeats.
     would_find: the share of duplicates among the pairs at distance 1 from which on they are found with
@@ -204,7 +204,7 @@ def independence(name: str, pairs: np.ndarray, level: float) -> Evidence:
 
 
 def neighbours(numbers: np.ndarray, first: int) -> np.ndarray:
-    """Pairs [n, 2] of neighbouring tokens from numbers [decodes, tokens], the first pair at `first`.
+    """Pairs [n, 2] of neighbouring tokens' numbers [decodes, tokens]. The first pair begins at token `first`.
 
     No token is in two pairs.
     """
@@ -213,7 +213,7 @@ def neighbours(numbers: np.ndarray, first: int) -> np.ndarray:
 
 
 def consecutive(numbers: np.ndarray) -> np.ndarray:
-    """Pairs [n, 2] of the same place under one seed and under the next.
+    """Pairs [n, 2] of the numbers at one token position in two decodes with successive seeds.
 
     Each decode is in at most one pair.
     """

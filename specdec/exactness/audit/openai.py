@@ -14,7 +14,7 @@ from specdec.exactness.audit.run import Counting, named
 SECONDS = 60
 """Seconds that a server may take for one answer."""
 SAMPLERS = ("top_k", "top_p", "temperature")
-"""Options that switch off llama.cpp's further samplers, because these would change the distribution."""
+"""The samplers that llama.cpp is to apply. Its other samplers would change the distribution."""
 
 
 def completions(url: str, prompt: str | None = None, seconds: float = SECONDS, **options: Any) -> Counting:

@@ -21,7 +21,7 @@ Verdict = Literal["no difference found", "in doubt", "wrong"]
 
 @dataclass(frozen=True)
 class Deviation:
-    """One outcome: how often it was seen in how many texts, and its probability."""
+    """One outcome, its probability, and the number of texts with it (`seen`) among all texts (`of`)."""
 
     outcome: str
     probability: float
@@ -56,10 +56,10 @@ class Report:
     """The audit of an engine.
 
     false_alarm: the probability that a correct engine is doubted; level: the same for each test. trials: the
-    run, and a second one if the first found something. reproduced: how many seeds gave the same tokens again,
-    and how many were tried. arguments: the sampling. versions: those of the packages behind the engine.
-    model: its name. date: the day of the audit. tokens_per_call: new tokens per forward pass of the target,
-    in longer texts; None if an engine does not count them.
+    run, and a second one if the first found something. length: first tokens that are tested together.
+    reproduced: how many seeds gave the same tokens again, and how many were tried. arguments: the settings of
+    sampling. versions: those of the engine's packages. rule: see `Engine`. model: its name. date: the day of
+    the audit. tokens_per_call: new tokens per target call in longer texts; None if they are not counted.
     """
 
     engine: str

@@ -25,11 +25,11 @@ Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | 
 """The function by which an engine is audited: sample(prompt_ids, seed, max_new_tokens, temperature, top_k,
 top_p) returns new token ids, or their text."""
 Said = tuple[int, ...] | str
-"""What a `Sample` returns: token ids or a text."""
+"""The result of a `Sample`: token ids or a text."""
 
 
 class Counting:
-    """A `Sample` that also counts. calls: the forward passes of the target so far, which `sample` adds up."""
+    """A `Sample` that counts the target's forward passes. `sample` adds them to `calls`."""
 
     def __init__(self, sample: Sample):
         self.sample, self.calls = sample, 0
@@ -152,7 +152,7 @@ class _Plan:
         self.most, self.level = length, level / _TESTS
         self.joint = distribution.joint(length, least=LEAST_EXPECTED / decodes)
         said = map(self._asked, range(REPEATED))
-        self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty result may be either
+        self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty result does not show which
         if self.in_texts:
             self.joint = distribution.by_text(self.joint)
         else:
