@@ -1,4 +1,4 @@
-"""Computes which share of the memory bandwidth plain decoding uses. Each token reads all of the weights."""
+"""Computes the share of the memory bandwidth that plain decoding uses: each token reads all weights once."""
 
 from __future__ import annotations
 

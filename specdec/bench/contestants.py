@@ -98,7 +98,7 @@ def without_end(pair: ModelPair) -> ModelPair:
 def ours(
     pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling, **options: Any
 ) -> Callable[[Workload], Sample]:
-    """A function that decodes with specdec along a topology. "auto" measures at its first, untimed use.
+    """A function that decodes with specdec on a topology. "auto" measures in its first, untimed run.
 
     options: further arguments of `generate`.
     """

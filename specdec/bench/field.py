@@ -32,7 +32,7 @@ class Field:
     pairs: the same pair of models in several dtypes. threads: numbers of threads to try. assisted_k,
     lookup_k: numbers of drafted tokens to try for transformers' assisted generation and prompt lookup; an
     empty list leaves one out. sequences, optimal: the k of our fixed trees. methods: our methods that draft.
-    drafters: our drafters, each on all trees. jobs: the texts of the trials.
+    drafters: our drafters, each on all trees, but copies without a tree. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -48,7 +48,7 @@ class Field:
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
-    """The contestants, first transformers' plain decoding; and all candidates' tokens per second."""
+    """The contestants, transformers' plain decoding first; and each candidate's tokens per second."""
     tried: dict[str, dict[str, float]] = {}
 
     def best(name: str, kind: str, candidates: Mapping[str, Candidate]) -> Contestant:
@@ -124,7 +124,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
 
 
 def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Method], Any]:
-    """The topologies to measure one of our methods on. The keys are the rows of the table: (name, method)."""
+    """The topologies on which one of our methods is measured, by (name of the table's row, method)."""
     rates = measure_acceptance(pair, field.jobs[0].prompt_ids, method=method, **asdict(field.sampling))
     trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in field.sequences}
     if pair.target.capability == pair.drafting.capability == "tree":

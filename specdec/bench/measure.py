@@ -26,7 +26,7 @@ def interleaved(
     jobs: Sequence[Workload],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Samples:
-    """Samples by contestant's name, in the order of the jobs. Contestants' order rotates from job to job."""
+    """Samples by contestant's name, in the order of the jobs. Each job begins with the next contestant."""
     samples: Samples = {each.name: [] for each in contestants}
     for i, job in enumerate(jobs):
         start = i % len(contestants)
@@ -94,7 +94,7 @@ def _reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    with suppress(OSError):  # if this fails, the peak is that of the whole process so far
+    with suppress(OSError):  # without a reset, the peak is that since the process began
         _RESET.write_text("5")
 
 
