@@ -18,7 +18,7 @@ from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of,
 from specdec.trace import Candidate
 
 ERROR = 0.02
-"""A gain counts from this size on, because a smaller one is within the error of a measurement."""
+"""The smallest gain that counts. A smaller gain is within the error of a measurement."""
 _STEPS = 9
 """The search for a break-even point halves its interval so many times."""
 _DEAREST = 4.0
@@ -38,7 +38,7 @@ class Point(NamedTuple):
 class Payoff(NamedTuple):
     """The gain of the best tree relative to plain decoding, and its limits.
 
-    drafted: tokens of the best tree. tokens_per_call: expected tokens per call of each text. curve: the best
+    drafted: size of the best tree. tokens_per_call: expected tokens per call of each text. curve: the best
     tree of each k. halved, without: the speed-up with each limit halved and without it, by the limit's name.
     least_acceptance: the acceptance of the first drafted token at which drafting breaks even. dearest_draft:
     the time of a draft step, in target calls, at which drafting breaks even. Both are None if it never does.

@@ -26,16 +26,16 @@ _SEQUENCES = (Topology([]), sequence(1), sequence(4), sequence(8))
 """The trees whose rounds are timed: the first ones if both models can score trees, otherwise the second
 ones."""
 _ROUNDS, _TURNS = 8, 4
-"""In each turn a tree has so many consecutive rounds, because the first rounds after a change of the tree are
-slow; the second number is that of the turns."""
+"""The number of consecutive rounds of a tree in each of its turns, and the number of turns. The rounds are
+consecutive, because the first rounds after a change of the tree are slow."""
 _LENGTH = 64
 """The texts of the measurement have at most this many tokens."""
 _SEED = 0x7469_6D65
 
 
 def measuring(pair: ModelPair, settings: RunSettings, texts: int = 1, thorough: int = 1) -> Steps[SetUp]:
-    """The set-up of this pair. texts: number of texts that are decoded together. thorough: how many times as
-    long the measurement is.
+    """The set-up of this pair. texts: number of texts that are decoded together. thorough: the measurement
+    takes so many times its usual length.
 
     ValueError if the pair can't draft.
     """

@@ -43,7 +43,7 @@ from which the trees of all sizes are cut."""
 class SetUp(NamedTuple):
     """The values that decide whether drafting pays.
 
-    acceptance: R by child index; the first rate is above 0. costs: the times of a round. texts: the batch
+    acceptance: rates by child index; the first is above 0. costs: the times of a round. texts: the batch
     size. shape: the drafts' shape, a name of `SHAPES`.
     """
 
@@ -126,7 +126,7 @@ def with_first(acceptance: np.ndarray, first: float) -> np.ndarray:
     """Acceptance with another value for the first index.
 
     For a lower value the other rates fall in proportion. For a higher value they keep their shares of the
-    rest.
+    probability that remains.
     """
     own = acceptance[0]
     factor = first / own if first < own else (1 - first) / (1 - own) if own < 1 else 0.0
