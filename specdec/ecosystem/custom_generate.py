@@ -51,7 +51,7 @@ def custom_generate(
 ) -> SpeculativeOutput | Tensor:
     """Decode inside `generate`, whose arguments keep their meaning or are refused by name.
 
-    assistant_model: the draft. draft: another name of it, with which transformers allows
+    assistant_model: the draft. draft: another name of this argument, with which transformers allows
     `num_return_sequences` above 1 and targets with a recurrent state. tokenizer: needed for stop strings, and
     if draft and target score different numbers of tokens. method, topology: as in
     `specdec.stream`. seed: determines all randomness. One seed is for the first row, and those of other rows

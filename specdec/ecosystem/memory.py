@@ -49,7 +49,7 @@ class Watched:
             self._refuse("other scores than in plain decoding")
 
     def check_again(self, text: Sequence[int], logits: Tensor, answer: Tensor) -> None:
-        """Process the text from before the round again and compare. Then remember the given text."""
+        """Process the text from before the round again and compare. Remember `text` for the next check."""
         assert self._known is not None, "the processor was asked about the round's root"
         before, its_logits, known = self._known
         if not _equal(self._ahead(before, its_logits), known):
@@ -69,8 +69,8 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 def isolated(processor: Any) -> Any:
-    """A copy of a processor that shares no state with it. Its functions' variables are copied, models are
-    not.
+    """A copy of a processor that shares no state with it, except models. The variables of its functions are
+    copied, too.
 
     ValueError if the processor can't be copied, as is often so with objects of other languages.
     """

@@ -1,7 +1,7 @@
 """Logits processors of transformers, applied at every node of a tree.
 
-A processor depends on the text before a token. At a node, it is the text so far and the tokens from the root
-to the node. `ProcessedModel` replaces a model of a pair. Its sessions return processed logits. Draft and
+A processor depends on the text before a token. At a node, this is the text so far and the tokens from the
+root to the node. `ProcessedModel` replaces a model of a pair. Its sessions return processed logits. Draft and
 target therefore race with the distributions from which transformers would sample.
 """
 
@@ -69,8 +69,8 @@ def _filters_otherwise(warper: Any) -> bool:
 
 
 def check_processors(processors: LogitsProcessorList) -> None:
-    """ValueError if a processor of transformers depends on anything but the text. For processors of the user,
-    `memory` finds this out."""
+    """ValueError if a processor of transformers depends on anything but the text. The module `memory` checks
+    the user's own processors."""
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(

@@ -70,8 +70,8 @@ def wrapped_pair(
 
 
 def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any) -> Model:
-    """The draft model, made to score the target's ids. As matching vocabularies takes long, the last result
-    is remembered."""
+    """The draft model, made to score the target's ids. The last result is remembered, because matching two
+    vocabularies takes long."""
     wrapped = _wrapped(draft)
     before, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
     if before is None or any(a is not b and a != b for a, b in zip(before, made_for, strict=False)):
