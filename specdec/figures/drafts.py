@@ -10,7 +10,7 @@ from specdec.figures.looks import BOUND, axes, colour, line
 from specdec.methods import DRAFTING, METHODS
 
 MOST = 8
-"""Acceptance is computed for 1 to this many drafts."""
+"""The largest number of drafts for which acceptance is computed."""
 RULES = tuple(
     name
     for name in DRAFTING
@@ -45,9 +45,9 @@ def _accepted_by(name: str, p: Tensor, q: Tensor) -> list[float]:
 
 
 def _with_more(by_index: Tensor) -> list[float]:
-    """Computes the acceptance of 1 to `MOST` drafts, by adding up the acceptance by index.
+    """The acceptance of 1 to `MOST` drafts: sums of the acceptance by index.
 
-    Drafts beyond the vocabulary add nothing.
+    With more drafts than tokens in the vocabulary, the sum no longer grows.
     """
     sums = by_index.cumsum(-1).clamp(max=1).tolist()
     return [sums[min(n, len(sums) - 1)] for n in range(MOST)]

@@ -96,7 +96,7 @@ def line(
     group: str | None = None,
     width: float = 2,
 ) -> go.Scatter:
-    """A curve. group: the legend entry that it belongs to; by default it has its own."""
+    """A curve. group: the legend entry to which it belongs; None: its name."""
     return go.Scatter(
         name=name,
         legendgroup=group or name,

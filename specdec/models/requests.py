@@ -42,7 +42,8 @@ Requesting = Generator[Request, Any, _T]
 
 
 def answered(work: Generator[Any, Any, _T]) -> _T:
-    """Runs a generator and answers its requests. Returns its first value but a request, or its result."""
+    """Runs a generator and answers its requests, until it yields another value or ends. Returns that
+    value, or the generator's result."""
     answer = None
     while True:
         try:

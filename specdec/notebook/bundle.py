@@ -1,6 +1,6 @@
 """Joins the page's JavaScript modules into one script: for pages that can't fetch files, and to load fast.
 
-Each module becomes a function that returns its exports. It stands after the modules that it imports:
+Each module becomes a function that returns its exports, placed after the modules that it imports:
 
     const module_1 = (() => { const { make } = module_0; ...; return { mountText }; })();
 
@@ -52,7 +52,7 @@ def module(root: Path, start: str) -> str:
 
 
 def beside(root: Path, start: str, name: str) -> str:
-    """The text of module `name`, which `start` imports later. It takes bundled modules from the bundle."""
+    """The text of module `name`, which `start` imports later. It imports bundled modules from the bundle."""
     inside = set(modules(root, start))
 
     def imported(match: re.Match[str]) -> str:
@@ -66,7 +66,7 @@ def beside(root: Path, start: str, name: str) -> str:
 def modules(root: Path, start: str) -> list[str]:
     """Names of the module `start` in the folder `root` and of all modules that it imports.
 
-    Each follows its imports.
+    Each module stands after those that it imports.
     """
     order: list[str] = []
     _visit(root, start, order)

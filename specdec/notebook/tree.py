@@ -7,7 +7,7 @@ from html import escape
 
 Path = tuple[int, ...]
 MOST_NODES = 400
-"""The most tokens of a tree that is drawn."""
+"""Trees with more tokens than this are not drawn."""
 _LINE, _MARGIN, _RADIUS = 22, 14, 5
 _LONGEST = 14
 
@@ -32,7 +32,7 @@ def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[
 
 
 def _heights(paths: Sequence[Path]) -> dict[Path, float]:
-    """The vertical position of each node: a leaf has its own line, a parent is amid its children."""
+    """The vertical position of each node: a leaf has its own line, a parent is halfway between children."""
     children: dict[Path, list[Path]] = {(): []}
     for path in paths:
         children[path] = []

@@ -17,8 +17,8 @@ _COLOURS = {
     "residual": "\033[4;38;5;75m",
     "sampled": "",
 }
-"""The terminal's colours. Amber: the draft proposed the token. Blue: the target wrote it; underlined: it
-replaced a proposal."""
+"""The terminal's colours. Amber: the draft proposed the token. Blue: the target chose it. Underlined: it
+replaced a rejected proposal."""
 _MARKS = {
     "accepted": ("", ""),
     "bonus": ("«", "»"),
