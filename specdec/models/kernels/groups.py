@@ -26,7 +26,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from specdec.models.kernels.atomics import floats
-from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED, Quantised
+from specdec.models.kernels.layout import GROUP, LANES, PART, QUANTISED, Quantised, rounded_group_bytes
 from specdec.models.kernels.processor import has
 from specdec.models.kernels.vectors import (
     FLOAT,
@@ -79,7 +79,9 @@ def add_block(typingctx, weights, start, units, x, x_stride, rows, out):  # noqa
         block = builder.add(builder.ptrtoint(first, I64), start)
 
         def unit(number, _):
-            inputs = builder.add(x, builder.mul(number, I64(kind.span // GROUP * kind.rounded_bytes)))
+            inputs = builder.add(
+                x, builder.mul(number, I64(kind.span // GROUP * rounded_group_bytes(kind.scaled)))
+            )
             place = builder.add(block, builder.mul(number, I64(kind.unit_bytes)))
             _add_unit(builder, kind, place, inputs, *rest)
             return []
@@ -105,7 +107,7 @@ def _add_unit(builder, kind: Quantised, unit, x, *rows):
     def group(at, _):
         weights = behind(builder, builder.add(unit, builder.mul(at, I64(kind.group_bytes))), kind.head_bytes)
         scales = builder.add(all_scales, builder.mul(at, I64(GROUP // kind.scaled * LANES)))
-        inputs = builder.add(x, builder.mul(at, I64(kind.rounded_bytes)))
+        inputs = builder.add(x, builder.mul(at, I64(rounded_group_bytes(kind.scaled))))
         _add_group(builder, kind, (weights, scales, factors), inputs, *rows)
         return []
 
@@ -231,9 +233,9 @@ def _paired_dots(builder, kind, weights, place, total):
     for parts, shift in halves:
         for first in range(0, len(parts), most):
             pairs = constant(_SHORTS, 0)
-            for vector, part in list(enumerate(parts))[first : first + most]:
+            for vector in range(first, min(first + most, len(parts))):
                 numbers = builder.bitcast(_same(builder, behind(builder, place, 4 * vector), INT), _BYTES)
-                products = builder.bitcast(part, _BYTES), numbers
+                products = builder.bitcast(parts[vector], _BYTES), numbers
                 pairs = builder.add(pairs, call(builder, "llvm.x86.avx2.pmadd.ub.sw", _SHORTS, *products))
             four = call(builder, "llvm.x86.avx2.pmadd.wd", _WORDS, pairs, constant(_SHORTS, 1))
             total = builder.add(total, builder.shl(four, constant(_WORDS, shift)))

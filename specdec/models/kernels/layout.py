@@ -27,6 +27,14 @@ SMALLEST = np.float32(1e-30)
 """A group of inputs whose largest magnitude is at most this is rounded to zero."""
 
 
+def rounded_group_bytes(scaled: int) -> int:
+    """Bytes of a rounded group of 32 inputs: these inputs, their step, and a word for each scale of weights.
+
+    scaled: the number of inputs that share a scale.
+    """
+    return GROUP + 4 + GROUP // scaled * 4
+
+
 class Quantised(NamedTuple):
     """A type of weights with few bits, as in GGUF files. A weight is scale * q + minimum, or, without minima,
     scale * (q - offset). q: a whole number of `bits` bits, 4, 5, 6 or 8.
@@ -75,11 +83,6 @@ class Quantised(NamedTuple):
     def unit_bytes(self) -> int:
         """Bytes of a unit of sixteen outputs."""
         return self.head_bytes + self.span // GROUP * self.group_bytes
-
-    @property
-    def rounded_bytes(self) -> int:
-        """Bytes of a rounded group of 32 inputs."""
-        return GROUP + 4 + 4 * (GROUP // self.scaled)
 
     @property
     def rounding(self) -> int:

@@ -17,6 +17,7 @@ _WHOLE = 3 << 22
 """Added to a float32 below 2 ** 22, this leaves the nearest whole number, ties to even, in the last bits."""
 _HALF = at.GROUP // 2
 _BYTE = ir.IntType(8)
+_group_bytes = inner()(at.rounded_group_bytes)
 
 
 @inner()
@@ -28,7 +29,7 @@ def rounded(rounding, rows, inputs, source, spare):
     if rounding == at.IN_PAIRS:
         _round(source, spare, rows * inputs)
         return spare, inputs * (2 if DOTS else 4)
-    stride = inputs // at.GROUP * _rounded_bytes(rounding)
+    stride = inputs // at.GROUP * _group_bytes(rounding & 255)
     for row in range(rows):
         round_groups(source + row * inputs * 4, spare + row * stride, inputs, rounding)
     return spare, stride
@@ -49,16 +50,10 @@ def _round(source, out, count):
             words[i] = rounded << 16
 
 
-@inner()
-def _rounded_bytes(rounding):
-    """`layout.Quantised.rounded_bytes`."""
-    return at.GROUP + 4 + at.GROUP // (rounding & 255) * 4
-
-
 @inner(error_model="numpy")
 def round_groups(source, out, inputs, rounding):
     """Round a row of float32 numbers to int8 in groups. rounding: `layout.Quantised.rounding`."""
-    offset, halves, size = rounding >> 8, at.GROUP // (rounding & 255), _rounded_bytes(rounding)
+    offset, halves, size = rounding >> 8, at.GROUP // (rounding & 255), _group_bytes(rounding & 255)
     for group in range(inputs // at.GROUP):
         whole = out + group * size
         step, words = floats(whole + at.GROUP, 1), whole + at.GROUP + 4
