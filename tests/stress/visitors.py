@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import re
 import socket
 import subprocess
@@ -66,10 +67,16 @@ def serving(
 
 
 def free_port() -> int:
-    """A port of this machine that no process listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A port of this machine that no process listens on.
+
+    It lies below the ports that the system gives to outgoing connections. One of these could otherwise take
+    the port before the server listens on it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
