@@ -63,7 +63,7 @@ def reals(value: Any) -> np.ndarray | None:
 
 
 def integers(name: str, values: Any) -> list[int]:
-    """The values as a list of int. A ValueError names a value that is not a list, or its first bad entry."""
+    """`values` as a list of int. A ValueError says that it is not a list, or names the first bad entry."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     if not isinstance(values, Iterable):

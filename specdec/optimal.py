@@ -126,7 +126,8 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
 def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
     """Expected tokens per round of the optimal tree (Equation 4) for 0, 1, ..., k drafted tokens, [k + 1].
 
-    `acceptance` may increase. The dynamic program needs O(k² · len(acceptance)) time.
+    acceptance: a rate for each child index; it may also increase. The dynamic program needs
+    O(k² · len(acceptance)) time.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     best, _ = _tables(checked_acceptance(acceptance), k)

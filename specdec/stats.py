@@ -1,7 +1,7 @@
 """Statistics of decoded rounds: acceptance by child index, with its intervals.
 
-Rounds of several runs are counted together. The paper estimates acceptance by index from sequence and batch
-runs: `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
+Rounds of several runs are counted together. The paper estimates acceptance by index from runs on the trees
+sequence(k) and batch(k): `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ function tokenTable(tokens) {
     ...[token.ideal, token.kl, token.entropy_with, token.entropy_without].map((bits) => bits.toFixed(2)),
   ]);
   return {
-    caption: "Bits of each token; H is the entropy of the index, for proposals with and without replacement",
+    caption:
+      "Bits sent for each token. H is the entropy of the index of the token that Alice takes, for proposals drawn with and without replacement.",
     columns: TOKEN_COLUMNS,
     rows,
   };

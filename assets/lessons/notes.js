@@ -73,6 +73,6 @@ function tick({ lesson, step, lecture, stop }) {
   const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
   setText(
     view.clock,
-    `This step: ${here}${own ? ` of ${own} min` : ""}. The ${lecture ? "lecture" : "lesson"}: ${all}; by plan this step ends at ${planned} min.`,
+    `This step: ${here}${own ? ` of ${own} min` : ""}. Since the ${lecture ? "lecture" : "lesson"} began: ${all}; by plan this step ends at ${planned} min.`,
   );
 }

@@ -102,7 +102,7 @@ class Counts:
 
     @classmethod
     def assumed(cls) -> Counts:
-        """The counts that any pair is assumed to have before its first run."""
+        """Counts of reached and accepted nodes that stand for a pair before its first run."""
         before = 1 - np.concatenate([[0.0], np.cumsum(_ASSUMED)[:-1]])
         return cls(_PRIOR * before, _PRIOR * _ASSUMED)
 

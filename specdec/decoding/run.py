@@ -202,7 +202,7 @@ class Run(Iterator[Round]):
 
     @property
     def trees(self) -> tuple[Planted, ...]:
-        """All trees so far if they changed between rounds or the draft model stopped; otherwise none."""
+        """All trees so far, if they changed or the draft model ended one early; otherwise ()."""
         return self._trees.changes
 
     def close(self) -> None:

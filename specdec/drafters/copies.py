@@ -62,9 +62,10 @@ class Copies:
             self._index.extend(token_id)
 
     def settle(self, start: int, disputed: Sequence[int]) -> None:
-        """Count whether the last token of a copied path was right, if the text now shows it.
+        """Count whether a copied token was right that the draft model had not drafted, if the text has it.
 
-        disputed: the path up to the first token that the other drafter lacks. start: the path's position.
+        disputed: the tokens of the copied path, up to and with this one. start: the position of the first of
+        them in the text.
         """
         since = self._index.text[start : start + len(disputed)]
         if len(since) == len(disputed) and since[:-1] == disputed[:-1]:
@@ -149,10 +150,10 @@ class CopyingDrafter:
 
 
 def joined(drafted: Drafted, path: Sequence[int]) -> tuple[Drafted, list[int | None]]:
-    """The tree with this path added at its root. Also, for each of its rows, the old row; None for a copied
-    token.
+    """The drafted tree with a copied path added at its root, and for each row (node) of the new tree its row
+    in the old one, or None if the path added it.
 
-    A copied node is its parent's last child.
+    An added node is its parent's last child.
     """
     row, shared = shared_with(drafted, path)
     before = len(drafted.token_ids)

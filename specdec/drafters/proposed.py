@@ -145,7 +145,10 @@ class ProposedDrafter(NoDrafter):
 
 
 class EstimatedDrafter(ProposedDrafter):
-    """A `Drafter` of one run that asks a user's `Estimator`. Children are the first arrivals under q."""
+    """A `Drafter` of one run that asks a user's `Estimator` for distributions q.
+
+    A node's children are the tokens that arrive first in the race under q.
+    """
 
     def _tokens(
         self, text_ids: Sequence[int], topology: Topology, noise: PositionNoise

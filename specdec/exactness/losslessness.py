@@ -153,16 +153,19 @@ def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> 
     """Pearson's test of counted outcomes against a distribution.
 
     Outcomes with fewer than 5 expected counts are pooled in one cell. If they do not reach 5 together, they
-    join the smallest other cell. A second test then asks whether these outcomes alone are too many, by the
-    exact binomial distribution. The p-value is twice the smaller one of the two tests, at most 1, and the
-    statistic is that of the first test. If only two cells are left, the first test is the exact binomial one,
-    too. If at most one outcome reaches 5, the two cells are the likeliest outcome and all others. The p-value
-    is 0 if an outcome of probability 0 was counted.
+    join the smallest other cell, and a second test, by the exact binomial distribution, asks whether they
+    were counted too often. The p-value is then twice the smaller p-value of both tests, at most 1. If only
+    two cells are left, the first test is an exact binomial one too. If at most one outcome reaches 5, the two
+    cells are the likeliest outcome and all others. The p-value is 0 if an outcome of probability 0 was
+    counted.
 
-    For more cells the χ² approximation understates small p-values. A statistic whose p-value is stated as
-    2e-7 is up to 8 times as likely if all cells expect 5 counts, and twice as likely if they expect 14. For
-    1e-9 these factors are 50 and 4. If one cell expects nearly all counts, and a few others 5 or 14 each, the
-    factors are 111 and 25 for 2e-7, and 1,400 and 160 for 1e-9.
+    For more than two cells the χ² approximation is used, and the true p-value may be larger by a factor of
+
+        expected counts                    stated p-value 2e-7    1e-9
+        5 in each cell                     8                      50
+        14 in each cell                    2                      4
+        nearly all in one cell, else 5     111                    1,400
+        nearly all in one cell, else 14    25                     160
     """
     cells, rare = _cells(counts, distribution)
     total = sum(counts.values())
