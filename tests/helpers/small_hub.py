@@ -56,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(404, "EntryNotFound")
         return self._file(file)
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _model_info(self, model: str) -> None:
         if model not in self.server.models:

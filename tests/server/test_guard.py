@@ -131,9 +131,7 @@ CROSS = [
 @pytest.mark.parametrize("headers", CROSS)
 @pytest.mark.parametrize("path", ["/gradio_api/queue/join", "/ask/models/state", "/class/open"])
 def test_a_strangers_page_cannot_send_anything(url, path, headers):
-    answer = httpx.post(
-        url + path, content="{}", headers={"content-type": "application/json"} | headers
-    )
+    answer = httpx.post(url + path, content="{}", headers={"content-type": "application/json"} | headers)
     assert (answer.status_code, "own page" in answer.text) == (403, True)
     said = answer.json()["detail"]
     assert all(value in said for value in headers.values()), "the answer says what was compared"

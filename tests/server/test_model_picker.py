@@ -282,8 +282,9 @@ def test_a_hub_says_no(hub, embedded, tmp_path):
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     hub.models |= {"tests/gated": hub.models["tests/target"], "tests/pickled": pickled}
     hub.gated.add("tests/gated")
-    for name, message in (("unknown", "not found on the hub"), ("gated", "gated"), ("pickled", "safetensors")):
-        state = loaded(Choice("t", f"tests/{name}", "tests/draft", "cpu"), shared(embedded))
+    said = {"tests/unknown": "not found on the hub", "tests/gated": "gated", "tests/pickled": "safetensors"}
+    for name, message in said.items():
+        state = loaded(Choice("t", name, "tests/draft", "cpu"), shared(embedded))
         assert state["status"] == "failed"
         assert message in state["message"]
 
