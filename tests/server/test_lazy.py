@@ -1,7 +1,6 @@
 """The page opens before its models are loaded: the pair is loaded at its first use, and only once."""
 
 import json
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +12,8 @@ import torch
 import app
 import specdec
 from components.page.settings import VisitorSettings
-from components.runs import run, seats, zero_gpu
+from components.runs import run, seats
 from components.runs.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
-from specdec.pair import Pair
-from tests.helpers.processes import printed
 
 
 def test_the_first_use_loads_and_visitors_who_come_together_load_once():
@@ -61,13 +58,6 @@ def test_a_pair_in_memory_is_shared_as_it_is():
     assert shared(lazy) is lazy
 
 
-def test_whatever_stands_for_a_pair_is_one(monkeypatch):
-    monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
-    pair = specdec.load_pair("stories")
-    assert all(isinstance(each, Pair) for each in (pair, shared(pair), zero_gpu.Lender(pair, run.start)))
-    assert not isinstance(pair.target, Pair)
-
-
 @pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])
 def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
     with torch.device("meta"):
@@ -78,14 +68,6 @@ def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-
-
-def test_the_page_does_not_wait_for_transformers():
-    printed(
-        "import app, sys; from components.runs.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
-        "app.smollm2.installed() and app._name(app.options.parse([])); "
-        "assert 'transformers' not in sys.modules"
-    )
 
 
 def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):

@@ -1,5 +1,5 @@
 """The data that visitors leave on the server does not grow with their number, and an idle server uses no
-processor."""
+processor. The page does not wait for a large library."""
 
 import json
 import platform
@@ -27,6 +27,10 @@ def left():
 )
 def test_visitors_leave_nothing(left, what, expected):
     assert left[what] == expected
+
+
+def test_the_page_does_not_wait_for_transformers(left):
+    assert left["transformers"] is False
 
 
 def test_an_idle_server_leaves_the_processor_alone(left):
