@@ -43,19 +43,13 @@ def test_a_visitor_who_leaves_while_the_first_pair_is_loaded_frees_the_seat(monk
     go_on.set()
 
 
-def test_a_pair_is_exchanged_for_all_later_uses():
-    pair = LazyPair(lambda: SimpleNamespace(target="old"))
+def test_a_pair_in_memory_is_exchanged_for_all_later_uses():
+    pair = shared(SimpleNamespace(target="old"))
+    assert pair.loaded
+    assert shared(pair) is pair
     begun = present(pair)
     pair.exchange(SimpleNamespace(target="new"))
     assert (begun.target, pair.target, present(pair).target) == ("old", "new", "new")
-
-
-def test_a_pair_in_memory_is_shared_as_it_is():
-    pair = SimpleNamespace(target="t")
-    lazy = shared(pair)
-    assert lazy.loaded
-    assert lazy.load() is pair
-    assert shared(lazy) is lazy
 
 
 @pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])

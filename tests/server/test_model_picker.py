@@ -156,30 +156,26 @@ def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, em
 
 
 @pytest.mark.parametrize(
-    ("target", "draft", "message"),
+    ("target", "message"),
     [
-        ("nothing-there", "llama-draft", "not a local folder"),
-        ("", "llama-draft", "target is empty"),
-        ("../models", "llama-draft", "not in the folder"),
-        ("/etc", "llama-draft", "not in the folder"),
-        ("a b c", "llama-draft", "no hub id"),
-        ("a\0b", "llama-draft", "not a name"),
-        ("a\ud800b", "llama-draft", "not a name"),
-        ("x" * 300, "llama-draft", "no hub id"),
-        ("x" * 2000, "llama-draft", "not a name"),
-        (None, "llama-draft", "target = None"),
-        ("llama-target", ["llama-draft"], "draft = ['llama-draft']"),
-        ("x/y/z", "llama-draft", "nor a hub id"),
-        ("<img src=x onerror=alert(1)>", "llama-draft", "hub id"),
+        ("nothing-there", "not a local folder"),
+        ("", "target is empty"),
+        ("../models", "not in the folder"),
+        ("/etc", "not in the folder"),
+        ("a\0b", "not a name"),
+        ("a\ud800b", "not a name"),
+        ("x" * 300, "no hub id"),
+        ("x" * 2000, "not a name"),
+        (None, "target = None"),
+        ("x/y/z", "nor a hub id"),
+        ("<img src=x onerror=alert(1)>", "hub id"),
     ],
 )
-def test_what_can_not_be_loaded_leaves_the_old_pair_and_says_why(
-    root, embedded, monkeypatch, target, draft, message
-):
+def test_what_can_not_be_loaded_leaves_the_pair_and_says_why(root, embedded, monkeypatch, target, message):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     pair = shared(embedded)
     try:
-        told = loaded(own(root, target, draft), pair)["message"]
+        told = loaded(own(root, target, "llama-draft"), pair)["message"]
     except ValueError as error:
         told = str(error)
     assert message in told
@@ -372,13 +368,15 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
     )
 
 
-def test_a_wrong_rule_or_key_is_named():
+def test_a_wrong_rule_or_key_or_draft_is_named(root):
     """`SPECDEC_MODELS` also names the folder of the coder pair."""
     assert allowed([], {"SPECDEC_MODELS": "/"}).rule == OWN
     with pytest.raises(ValueError, match="models = 'fixd' is not one of"):
         allowed([], {"SPECDEC_MODELS": "fixd"})
     with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
         Access(LISTED, key="key")
+    with pytest.raises(ValueError, match=r"draft = \['llama-draft'\]"):
+        own(root, "llama-target", ["llama-draft"])
 
 
 def allowed(arguments, environment):
