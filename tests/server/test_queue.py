@@ -163,26 +163,12 @@ def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(
 # ---------------------------------------------------------------- errors
 
 
-class Failing:
-    """A drafter that fails in its third round."""
-
-    name, rounds = "failing", 0
-
-    def propose(self, text_ids, topology):
-        self.rounds += 1
-        if self.rounds == 3:
-            raise MemoryError
-        return [[7]]
-
-
 def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, queue, monkeypatch):
     """One run fails in its third round, and one cannot begin."""
     prompt, settings = asked(0)
-    drafters = {1: Failing()}
-    runs = [
-        specdec.stream(pair, prompt, drafter=drafters.get(seed), **settings | {"seed": seed})
-        for seed in range(4)
-    ]
+    failing = SimpleNamespace(name="failing", propose=Mock(side_effect=[[[7]], [[7]], MemoryError]))
+    drafters = [None, failing, None, None]
+    runs = [specdec.stream(pair, prompt, drafter=drafters[n], **settings | {"seed": n}) for n in range(4)]
     monkeypatch.setattr(runs[2], "begin", lambda _trees: (_ for _ in ()).throw(MemoryError()))
     jobs = [submitted(queue, run) for run in runs]
     ended(*jobs)
