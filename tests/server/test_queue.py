@@ -446,11 +446,12 @@ def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, queue):
     assert run.rounds[-1].finish is None
 
 
-def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, monkeypatch):
+@pytest.mark.parametrize("runs", [1, 12])
+def test_a_measurement_gets_as_much_time_as_the_runs_of_another_address(queue, monkeypatch, runs):
     """They are done in turn, so that neither waits for the end of the other."""
     step, pair = Batch.step, markov_pair(6)
     monkeypatch.setattr(Batch, "step", lambda batch, runs: (time.sleep(0.005), step(batch, runs))[1])
-    endless = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=10**6) for n in range(12)]
+    endless = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=10**6) for n in range(runs)]
     jobs = [submitted(queue, run, "runs") for run in endless]
     next(jobs[-1].batches(0))
 
