@@ -146,6 +146,7 @@ def main() -> None:
     server = serving.server(app.build())
     serving.launch(server, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     blocks = server.get_blocks()
+    gc.freeze()  # what is counted comes later
     counts = at_once | {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
     blocks.close(verbose=False)
     print(json.dumps(counts))
