@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import app
-import specdec
 from components.page.settings import VisitorSettings
 from components.runs import run, seats
 from components.runs.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
@@ -74,9 +73,7 @@ def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
 
 def test_the_next_pair_is_loaded_after_the_first(monkeypatch):
     order = []
-    monkeypatch.setattr(
-        "components.runs.lazy.load", lambda *names, **_: order.append(names) or specdec.load_pair("stories")
-    )
+    monkeypatch.setattr("components.runs.lazy.load", lambda *names, **_: order.append(names))
     first = LazyPair(lambda: order.append("first") or SimpleNamespace())
     app._load_next(first, "coder", None)
     assert order == ["first", ("coder", None)]
