@@ -109,12 +109,6 @@ def test_values_of_odd_kinds_are_told_and_kept_by_nobody(visit, room, value):
     assert now(ask, room, room["key"])["answered"] == 0
 
 
-def test_other_ways_of_asking_are_not_there(url):
-    assert httpx.get(f"{url}/class/answer").status_code == 404
-    assert httpx.post(f"{url}/class/now", json={}).status_code == 404
-    assert httpx.get(f"{url}/class/rooms").status_code == 404
-
-
 def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):
     ask = visit("127.0.0.10")
     tried = [ask("join", {"room": f"AAAAAA{i:02}"}).status_code for i in range(40)]

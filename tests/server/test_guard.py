@@ -137,15 +137,9 @@ def test_a_strangers_page_cannot_send_anything(url, path, headers):
     assert all(value in said for value in headers.values()), "the answer says what was compared"
 
 
-def test_what_a_preflight_seems_to_allow_is_refused(url):
-    """Gradio answers a browser's question before a request (OPTIONS) in front of these checks."""
+def test_a_page_whose_foreign_name_leads_to_this_server_cannot_send_anything(url):
     stranger = {"origin": "http://evil.example", "host": "evil.example"}
-    asked = stranger | {"access-control-request-method": "POST"}
-    path = f"{url}/gradio_api/queue/join"
-    assert httpx.options(path, headers=asked).headers["access-control-allow-origin"] == stranger["origin"]
-    assert httpx.post(path, json={}, headers=stranger).status_code == 421
-    assert httpx.get(url, headers=stranger).status_code == 421
-    assert httpx.post(path, json={}, headers={"origin": stranger["origin"]}).status_code == 403
+    assert httpx.post(f"{url}/gradio_api/queue/join", json={}, headers=stranger).status_code == 421
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data", "application/jsonx"])

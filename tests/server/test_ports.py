@@ -36,15 +36,6 @@ def test_what_is_no_port_and_an_address_of_another_machine_are_named():
         ports.check("nowhere.invalid", 80)
 
 
-def test_a_free_port_and_none_are_fine(taken):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ports.check(None, port)
-    ports.check("[::1]" if socket.has_ipv6 else None, None)
-    ports.check(None, None)
-
-
 def test_others_are_told_an_address_only_if_the_server_listens_for_them(monkeypatch):
     assert ports.for_others("127.0.0.1") is None
     assert ports.for_others(None) is None
