@@ -11,27 +11,17 @@ import pytest
 import segno
 
 from components.classroom import panel
-from tests.stress.visitors import serving
-
-LIMITS = {"rooms": 12, "rooms-per-address": 3, "students-per-room": 6}
-
-
-@pytest.fixture(scope="module")
-def address():
-    options = [word for name, value in LIMITS.items() for word in (f"--{name}", str(value))]
-    with serving(*options) as (address, _):
-        yield address
 
 
 @pytest.fixture
-def visit(address):
+def visit(url):
     """Visitors with different addresses: `visit(source)` returns a function that sends a request with a
     token."""
     clients = []
 
     def at(source):
         transport = httpx.HTTPTransport(local_address=source)
-        http = httpx.Client(base_url=address, timeout=60, transport=transport)
+        http = httpx.Client(base_url=url, timeout=60, transport=transport)
         clients.append(http)
 
         def ask(name, body=None, token="", params=None):
@@ -73,23 +63,22 @@ def now(ask, room, token, since=""):
     return ask("now", token=token, params={"room": room["room"], "since": since}).json()
 
 
-def statuses(address, number, method, name, **request):
+def statuses(url, number, method, name, **request):
     """The statuses of the answers to so many equal requests at once."""
 
     async def asked():
-        async with httpx.AsyncClient(base_url=f"{address}/class/", timeout=60) as http:
+        async with httpx.AsyncClient(base_url=f"{url}/class/", timeout=60) as http:
             return await asyncio.gather(*(http.request(method, name, **request) for _ in range(number)))
 
     return [answer.status_code for answer in asyncio.run(asked())]
 
 
-def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(address, room):
+def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(url, room):
     params = {"room": room["room"], "since": "x"}
-    many = statuses(address, 80, "GET", "now", params=params, headers={"x-class-token": room["one"]})
+    many = statuses(url, 80, "GET", "now", params=params, headers={"x-class-token": room["one"]})
     assert set(many) == {200, 429}
-    assert statuses(address, 1, "GET", "now", params=params, headers={"x-class-token": room["other"]}) == [
-        200
-    ]
+    other = {"x-class-token": room["other"]}
+    assert statuses(url, 1, "GET", "now", params=params, headers=other) == [200]
 
 
 @pytest.mark.parametrize("name", ["step", "again", "clear", "draft", "check", "next", "close"])
@@ -102,9 +91,9 @@ def test_nobody_leads_but_the_lecturer(visit, room, name):
     assert now(ask, room, room["one"])["place"]["step"] == 1
 
 
-def test_of_many_answers_of_one_student_at_once_one_counts(address, room):
+def test_of_many_answers_of_one_student_at_once_one_counts(url, room):
     answer = {"json": {"room": room["room"]} | ANSWER, "headers": {"x-class-token": room["one"]}}
-    assert sorted(statuses(address, 40, "POST", "answer", **answer)) == [200] + [409] * 39
+    assert sorted(statuses(url, 40, "POST", "answer", **answer)) == [200] + [409] * 39
 
 
 ODD = [None, True, "0", [], {}, [[[[]]]], 1e400, -1, 3, 0.5, float("nan"), 10**400, "\ud800", "x" * 10**5]
@@ -113,40 +102,11 @@ ODD = [None, True, "0", [], {}, [[[[]]]], 1e400, -1, 3, 0.5, float("nan"), 10**4
 @pytest.mark.parametrize("value", ODD, ids=lambda value: repr(value)[:20])
 def test_values_of_odd_kinds_are_told_and_kept_by_nobody(visit, room, value):
     ask = visit("127.0.0.5")
-    for name in ("value", "step", "lesson"):
-        if name != "value" and value in (3, -1, "0", None):
-            continue
+    for name in ("value", "step", "lesson", "room"):
         answer = ask("answer", {"room": room["room"]} | ANSWER | {name: value}, room["one"])
-        assert answer.status_code in (409, 422), (name, answer.text)
+        assert answer.status_code in (404, 409, 422), (name, answer.text)
         assert 0 < len(answer.json()["detail"]) < 300
     assert now(ask, room, room["key"])["answered"] == 0
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (b"", 422),
-        (b"{", 422),
-        (b"null", 422),
-        (b"[]", 422),
-        (b'"\\ud800"', 422),
-        (b"\xff\xfe", 422),
-        (b"[" * 20_000, 400),
-        (b"[" * 40_000, 400),
-        (b'{"room": "' + b"A" * 300_000 + b'"}', 413),
-        (b'{"room": "' + b"A" * 3_000 + b'"}', 422),
-        (b'{"room": {"a": 1}}', 422),
-    ],
-    ids=lambda value: repr(value)[:24],
-)
-def test_bodies_that_are_none_are_refused(visit, room, body, status):
-    assert visit("127.0.0.6")("answer", body, room["one"]).status_code == status
-
-
-def test_other_ways_of_asking_are_not_there(address):
-    assert httpx.get(f"{address}/class/answer").status_code == 404
-    assert httpx.post(f"{address}/class/now", json={}).status_code == 404
-    assert httpx.get(f"{address}/class/rooms").status_code == 404
 
 
 def test_a_class_gets_in_from_an_address_that_guesses_codes(visit, room):

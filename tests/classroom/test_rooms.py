@@ -256,12 +256,10 @@ def _step_near(question, value):
     [
         (Place("nothing", 1), 0.0, "lesson = 'nothing' is not one of"),
         (Place("trees", 9), 0.0, "step = 9 is not a number from 0 to 4"),
-        (Place("trees", -1), 0.0, "step = -1 is not a number from"),
         (Place("trees", 0), 0.0, "step 0 has no question"),
         (Place("trees", 1), 3.0, "value = 3 is not the number of a choice, from 0 to 2"),
         (Place("trees", 1), 0.5, "value = 0.5 is not the number of a choice"),
         (Place("trees", 3), 1.23, "value = 1.23 is not a number from 1 to 9 in steps of 0.1"),
-        (Place("trees", 3), 1e300, r"value = 1e\+300 is not a number from"),
         (Place("trees", 0, True), 0.0, "step 0 has no question"),
     ],
 )

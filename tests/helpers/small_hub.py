@@ -41,16 +41,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: Hub
     protocol_version = "HTTP/1.1"
 
-    def do_HEAD(self) -> None:
-        self._answer(body=False)
-
-    def do_GET(self) -> None:
-        self._answer(body=True)
-
     def log_message(self, *_args) -> None:
         pass
 
-    def _answer(self, body: bool) -> None:
+    def do_GET(self) -> None:
         path = self.path.split("?")[0].strip("/")
         if path.startswith("api/models/"):
             return self._model_info(path.removeprefix("api/models/").split("/revision/")[0])
@@ -60,7 +54,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(403, "GatedRepo")
         if not file.is_file():
             return self._refuse(404, "EntryNotFound")
-        return self._file(file, body)
+        return self._file(file)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _model_info(self, model: str) -> None:
         if model not in self.server.models:
@@ -70,23 +67,21 @@ class _Handler(BaseHTTPRequestHandler):
         text = json.dumps({"id": model, "modelId": model, "sha": COMMIT, "siblings": siblings})
         return self._send(text.encode(), {})
 
-    def _file(self, file: Path, body: bool) -> None:
+    def _file(self, file: Path) -> None:
         data = file.read_bytes()
         headers = {"ETag": f'"{hashlib.sha256(data).hexdigest()}"', "X-Repo-Commit": COMMIT}
-        self._send(data, headers, body, self.server.seconds_per_chunk if file.suffix == ".safetensors" else 0)
+        self._send(data, headers, self.server.seconds_per_chunk if file.suffix == ".safetensors" else 0)
 
     def _refuse(self, status: int, code: str) -> None:
         self._send(b"{}", {"X-Error-Code": code}, status=status)
 
-    def _send(
-        self, data: bytes, headers: dict[str, str], body: bool = True, pause: float = 0, status: int = 200
-    ) -> None:
+    def _send(self, data: bytes, headers: dict[str, str], pause: float = 0, status: int = 200) -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
         self.end_headers()
         with suppress(ConnectionError):  # a cancelled download
-            for start in range(0, len(data) if body else 0, CHUNK):
+            for start in range(0, 0 if self.command == "HEAD" else len(data), CHUNK):
                 self.wfile.write(data[start : start + CHUNK])
                 self.server.sent += CHUNK
                 time.sleep(pause)

@@ -3,11 +3,9 @@
 import asyncio
 
 import pytest
-import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from components.server import options
-from components.visitors import addresses
 from components.visitors.addresses import address
 
 
@@ -87,11 +85,3 @@ def test_proxies_are_stated_or_known_of_the_place(arguments, environment, expect
 def test_what_is_no_address_of_a_proxy_is_named(stated):
     with pytest.raises(ValueError, match=r"is not an address or network, such as 127\.0\.0\.1"):
         options.proxies(options.parse(["--proxy=" + stated]))
-
-
-def test_uvicorn_learns_whom_to_trust():
-    addresses.trust("")
-    assert not addresses.behind_proxy()
-    addresses.trust("10.0.0.7")
-    assert addresses.behind_proxy()
-    assert uvicorn.Config(None).forwarded_allow_ips == "10.0.0.7"

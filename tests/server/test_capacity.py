@@ -46,22 +46,19 @@ def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
 
 
 @pytest.mark.parametrize(("fit", "runs"), [(3, 3), (0, 1), (20, 20)])
-def test_runs_take_half_of_the_memory_that_is_free(fit, runs, monkeypatch):
-    pair = specdec.load_pair("stories")
+def test_runs_take_half_of_the_memory_that_is_free(pair, fit, runs, monkeypatch):
     needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
     monkeypatch.setattr(free_memory, "free", lambda where: int((2 * fit + 1) * needed))
     assert measured(pair, monkeypatch, 0.01, 0.001) == runs
 
 
-def test_what_a_run_needs_is_what_was_planned_before_loading():
-    pair = specdec.load_pair("stories")
+def test_what_a_run_needs_is_what_was_planned_before_loading(pair):
     shape = memory.shape_of(pair.target.module.config)
     planned = memory.need_of(shape, "float32", on_cpu=True)
     assert memory.need_of_run(pair.target, pair.target.vocab_size) == planned.run
 
 
-def test_a_real_measurement_leaves_nothing_behind_and_bounds_the_line(monkeypatch):
-    pair = specdec.load_pair("stories")
+def test_a_real_measurement_bounds_the_line(pair, monkeypatch):
     capacity.measure(pair, Queue())
     assert capacity.known() >= FEWEST
     assert seats._runs().seats == min(capacity.known(), limits.current().seats)

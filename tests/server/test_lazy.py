@@ -1,7 +1,6 @@
 """The page opens before its models are loaded: the pair is loaded at its first use, and only once."""
 
 import json
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +10,9 @@ import pytest
 import torch
 
 import app
-import specdec
 from components.page.settings import VisitorSettings
-from components.runs import run, seats, zero_gpu
+from components.runs import run, seats
 from components.runs.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
-from specdec.pair import Pair
-from tests.helpers.processes import printed
 
 
 def test_the_first_use_loads_and_visitors_who_come_together_load_once():
@@ -46,26 +42,13 @@ def test_a_visitor_who_leaves_while_the_first_pair_is_loaded_frees_the_seat(monk
     go_on.set()
 
 
-def test_a_pair_is_exchanged_for_all_later_uses():
-    pair = LazyPair(lambda: SimpleNamespace(target="old"))
+def test_a_pair_in_memory_is_exchanged_for_all_later_uses():
+    pair = shared(SimpleNamespace(target="old"))
+    assert pair.loaded
+    assert shared(pair) is pair
     begun = present(pair)
     pair.exchange(SimpleNamespace(target="new"))
     assert (begun.target, pair.target, present(pair).target) == ("old", "new", "new")
-
-
-def test_a_pair_in_memory_is_shared_as_it_is():
-    pair = SimpleNamespace(target="t")
-    lazy = shared(pair)
-    assert lazy.loaded
-    assert lazy.load() is pair
-    assert shared(lazy) is lazy
-
-
-def test_whatever_stands_for_a_pair_is_one(monkeypatch):
-    monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
-    pair = specdec.load_pair("stories")
-    assert all(isinstance(each, Pair) for each in (pair, shared(pair), zero_gpu.Lender(pair, run.start)))
-    assert not isinstance(pair.target, Pair)
 
 
 @pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])
@@ -80,14 +63,6 @@ def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
         torch.set_num_threads(before)
 
 
-def test_the_page_does_not_wait_for_transformers():
-    printed(
-        "import app, sys; from components.runs.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
-        "app.smollm2.installed() and app._name(app.options.parse([])); "
-        "assert 'transformers' not in sys.modules"
-    )
-
-
 def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
     monkeypatch.setattr("specdec.coder.installed", lambda: None)
     with pytest.raises(ValueError, match=r"coder is a download of 1\.6 GB"):
@@ -98,9 +73,7 @@ def test_the_coder_pair_is_downloaded_only_if_that_is_allowed(monkeypatch):
 
 def test_the_next_pair_is_loaded_after_the_first(monkeypatch):
     order = []
-    monkeypatch.setattr(
-        "components.runs.lazy.load", lambda *names, **_: order.append(names) or specdec.load_pair("stories")
-    )
+    monkeypatch.setattr("components.runs.lazy.load", lambda *names, **_: order.append(names))
     first = LazyPair(lambda: order.append("first") or SimpleNamespace())
     app._load_next(first, "coder", None)
     assert order == ["first", ("coder", None)]

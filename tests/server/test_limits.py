@@ -66,10 +66,16 @@ def test_every_option_with_a_variable_names_it_in_the_help(capsys):
 )
 def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
     bounds(**limit)
+    assert told(pair, asked).removesuffix(".") == message
+
+
+def told(pair, asked):
+    """The message of a run with these settings, which fails."""
     settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | asked))
-    last = json.loads(list(run.updates(pair, settings))[-1])
+    updates = [json.loads(update) for update in run.updates(pair, settings)]
+    [last] = [update for update in updates if not update.get("waits")]
     assert last["phase"] == "error"
-    assert last["message"].removesuffix(".") == message
+    return last["message"]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +90,7 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"k": float("inf")}, "k = inf is not a whole number from 1 to 64"),
         ({"k": 2.5}, "k = 2.5 is not a whole number"),
         ({"k": None}, "k is empty"),
-        ({"k": 0}, "k = 0 is not"),
         ({"max_new_tokens": 0}, "length = 0 is not a whole number from 1 to 400"),
-        ({"temperature": -1}, "temperature = -1 is not"),
         ({"top_p": 3}, "top-p = 3 is not a number from 0 to 1"),
         ({"prompt": "the " * 600}, "the prompt has 602 tokens"),
         ({"prompt": "the " * 600, "topology": "optimal"}, "the prompt has 602 tokens"),
@@ -98,18 +102,14 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"prompt": " \n"}, "The prompt is empty"),
         ({"chat": True, "history": '["Hi"]'}, "history = '[\"Hi\"]' is not a list of questions and answers"),
         ({"chat": True, "history": "[1, 2]"}, "history = '[1, 2]' is not"),
-        ({"chat": True, "history": "no list"}, "history = 'no list' is not"),
         ({"chat": True, "history": "[" * 20_000}, f"history = '{'[' * 59} is not"),
         ({"chat": True, "history": ("Hi", "x" * 20_000)}, "The conversation is too long: 20,002 characters"),
     ],
 )
 def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
-    settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4} | asked))
-    updates = [json.loads(update) for update in run.updates(pair, settings)]
-    [last] = [update for update in updates if not update.get("waits")]
-    assert last["phase"] == "error"
-    assert last["message"].startswith(message)
-    assert len(last["message"]) < 200
+    said = told(pair, asked)
+    assert said.startswith(message)
+    assert len(said) < 200
 
 
 @pytest.mark.parametrize(

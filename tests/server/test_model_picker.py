@@ -74,6 +74,14 @@ def embedded():
     return specdec.load_pair("stories")
 
 
+@pytest.fixture(autouse=True)
+def given_back(monkeypatch):
+    """Giving memory back is only counted: here it would take longer than the loads of small models."""
+    counted = Mock()
+    monkeypatch.setattr("components.server.memory.give_back", counted)
+    return counted
+
+
 def loaded(choice, pair, load=None):
     """The state that the page would show after this choice was loaded."""
     page = Loading(pair, load)
@@ -84,15 +92,6 @@ def loaded(choice, pair, load=None):
 
 def own(root, target, draft, rule=OWN):
     return Access(rule, root).choice(OWN, target, draft, "float32", "cpu")
-
-
-def watched(page):
-    """The answers for a browser that asks again and again until no load is in progress."""
-    states = [state_of(page)]
-    while states[-1]["status"] in ("loading", "cancelling"):
-        time.sleep(0.01)
-        states.append(state_of(page))
-    return states
 
 
 def state_of(page):
@@ -119,10 +118,11 @@ def listened(updates):
             runner.run(updates.aclose())
 
 
-def test_a_pair_is_loaded_through_the_page_and_decodes_exactly(root, embedded):
+def test_a_pair_is_loaded_through_the_page_and_decodes_exactly(root, embedded, given_back):
     pair = shared(embedded)
     states = list(load(app.build(pair, Access(OWN, root)), "gpt2-target", "gpt2-draft"))
     assert (states[0]["status"], states[-1]["status"]) == ("loading", "ready"), states[-1]
+    assert given_back.called
     names = [Path(model["name"]).name for model in states[-1]["models"]]
     assert names == ["gpt2-target", "gpt2-draft"]
     settings = VisitorSettings("the cat", k=3, max_new_tokens=20, seed=5)
@@ -156,30 +156,26 @@ def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, em
 
 
 @pytest.mark.parametrize(
-    ("target", "draft", "message"),
+    ("target", "message"),
     [
-        ("nothing-there", "llama-draft", "not a local folder"),
-        ("", "llama-draft", "target is empty"),
-        ("../models", "llama-draft", "not in the folder"),
-        ("/etc", "llama-draft", "not in the folder"),
-        ("a b c", "llama-draft", "no hub id"),
-        ("a\0b", "llama-draft", "not a name"),
-        ("a\ud800b", "llama-draft", "not a name"),
-        ("x" * 300, "llama-draft", "no hub id"),
-        ("x" * 2000, "llama-draft", "not a name"),
-        (None, "llama-draft", "target = None"),
-        ("llama-target", ["llama-draft"], "draft = ['llama-draft']"),
-        ("x/y/z", "llama-draft", "nor a hub id"),
-        ("<img src=x onerror=alert(1)>", "llama-draft", "hub id"),
+        ("nothing-there", "not a local folder"),
+        ("", "target is empty"),
+        ("../models", "not in the folder"),
+        ("/etc", "not in the folder"),
+        ("a\0b", "not a name"),
+        ("a\ud800b", "not a name"),
+        ("x" * 300, "no hub id"),
+        ("x" * 2000, "not a name"),
+        (None, "target = None"),
+        ("x/y/z", "nor a hub id"),
+        ("<img src=x onerror=alert(1)>", "hub id"),
     ],
 )
-def test_what_can_not_be_loaded_leaves_the_old_pair_and_says_why(
-    root, embedded, monkeypatch, target, draft, message
-):
+def test_what_can_not_be_loaded_leaves_the_pair_and_says_why(root, embedded, monkeypatch, target, message):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     pair = shared(embedded)
     try:
-        told = loaded(own(root, target, draft), pair)["message"]
+        told = loaded(own(root, target, "llama-draft"), pair)["message"]
     except ValueError as error:
         told = str(error)
     assert message in told
@@ -211,7 +207,7 @@ def test_a_broken_folder_or_file_is_explained_without_its_place(embedded, tmp_pa
     assert "Traceback" not in state["message"]
 
 
-def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported(hub):
+def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported_and_then_needs_no_network(hub, monkeypatch):
     told = []
     pair = specdec.load_pair("tests/target", "tests/draft", dtype="float32", report=told.append)
     assert (pair.target.name, pair.draft.name) == ("tests/target", "tests/draft")
@@ -222,10 +218,6 @@ def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported(hub):
     weights = (hub.models["tests/target"] / "model.safetensors").stat().st_size
     assert weights < fetched[-1].done == fetched[-1].total < 2 * weights
     assert {progress.stage for progress in told} == {"asking", "fetching", "reading", "checking"}
-
-
-def test_what_was_fetched_serves_without_a_network(hub, monkeypatch):
-    specdec.load_pair("tests/target", "tests/draft")
     sent = hub.sent
     specdec.load_pair("tests/target", "tests/draft")
     assert hub.sent - sent < 100_000  # lists of files, without weights
@@ -243,22 +235,19 @@ def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded):
     assert "rrno" not in message
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
+def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch):
+    for error, words in (
         (HfHubHTTPError("503", response=SERVICE_UNAVAILABLE), "the hub answers with status 503 now"),
         (OSError(28, "No space left on device"), "the disk says 'No space left on device'"),
         (OSError(-2, "Name or service not known"), "the hub is out of reach"),
         (ConnectionResetError(104, "Connection reset by peer"), "the hub is out of reach"),
         (TimeoutError("timed out"), "the hub is out of reach"),
-    ],
-)
-def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch, error, words):
-    monkeypatch.setattr(source, "hf_hub_download", Mock(side_effect=error))
-    message = loaded(ON_HUB, shared(embedded))["message"]
-    assert words in message
-    assert "try again" in message
-    assert "rrno" not in message
+    ):
+        monkeypatch.setattr(source, "hf_hub_download", Mock(side_effect=error))
+        message = loaded(ON_HUB, shared(embedded))["message"]
+        assert words in message
+        assert "try again" in message
+        assert "rrno" not in message
 
 
 def test_two_loads_at_once_report_their_own_weights(root):
@@ -284,20 +273,16 @@ def test_two_loads_at_once_report_their_own_weights(root):
         assert [progress.done for progress in counted] == list(range(counted[-1].total))
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("tests/unknown", "not found on the hub"), ("tests/gated", "gated"), ("tests/pickled", "safetensors")],
-)
-def test_a_hub_says_no(hub, embedded, tmp_path, name, message):
-    gated, pickled = tmp_path / "gated", tmp_path / "pickled"
-    save(gated, "llama")
-    save(pickled, "llama")
+def test_a_hub_says_no(hub, embedded, tmp_path):
+    pickled = save(tmp_path / "pickled", "llama")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    hub.models |= {"tests/gated": gated, "tests/pickled": pickled}
+    hub.models |= {"tests/gated": hub.models["tests/target"], "tests/pickled": pickled}
     hub.gated.add("tests/gated")
-    state = loaded(Choice("t", name, "tests/draft", "cpu"), shared(embedded))
-    assert state["status"] == "failed"
-    assert message in state["message"]
+    said = {"tests/unknown": "not found on the hub", "tests/gated": "gated", "tests/pickled": "safetensors"}
+    for name, message in said.items():
+        state = loaded(Choice("t", name, "tests/draft", "cpu"), shared(embedded))
+        assert state["status"] == "failed"
+        assert message in state["message"]
 
 
 def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
@@ -383,13 +368,15 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
     )
 
 
-def test_a_wrong_rule_or_key_is_named():
+def test_a_wrong_rule_or_key_or_draft_is_named(root):
     """`SPECDEC_MODELS` also names the folder of the coder pair."""
     assert allowed([], {"SPECDEC_MODELS": "/"}).rule == OWN
     with pytest.raises(ValueError, match="models = 'fixd' is not one of"):
         allowed([], {"SPECDEC_MODELS": "fixd"})
     with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
         Access(LISTED, key="key")
+    with pytest.raises(ValueError, match=r"draft = \['llama-draft'\]"):
+        own(root, "llama-target", ["llama-draft"])
 
 
 def allowed(arguments, environment):
@@ -415,14 +402,11 @@ def public(root, embedded):
 WANTED = ("llama-target", "llama-draft")
 
 
-@pytest.mark.parametrize("key", ["", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "])
-def test_without_the_key_nothing_is_loaded_for_everybody(public, key):
-    [told] = load(public, *WANTED, key=key)
-    assert told["error"] == "The key is not the one that the server printed at its start."
-    assert state_of(public)["status"] == "rest"
-
-
-def test_a_load_is_cancelled_by_whoever_has_the_key_and_by_no_stranger(public):
+def test_a_load_is_begun_and_cancelled_by_whoever_has_the_key_and_by_no_stranger(public):
+    for key in ("", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "):
+        [told] = load(public, *WANTED, key=key)
+        assert told["error"] == "The key is not the one that the server printed at its start."
+        assert state_of(public)["status"] == "rest"
     cancel, updates = public.functions["models/cancel"], load(public, *WANTED, key="open-sesame")
     assert next(updates)["status"] == "loading"
     for asked in ({}, {"key": "x"}, {"key": "\ud800"}, {"key": 5}, None, {"key": None}):
@@ -437,7 +421,9 @@ def test_a_load_ends_when_its_visitor_leaves(public):
     assert next(updates)["status"] == "loading"
     assert state_of(public)["status"] == "loading"
     updates.close()
-    assert watched(public)[-1]["status"] == "cancelled"
+    while state_of(public)["status"] == "cancelling":
+        time.sleep(0.01)
+    assert state_of(public)["status"] == "cancelled"
 
 
 def test_where_no_thread_is_left_a_load_is_refused_and_the_next_one_begins(public, monkeypatch):
@@ -448,33 +434,24 @@ def test_where_no_thread_is_left_a_load_is_refused_and_the_next_one_begins(publi
     assert next(load(public, *WANTED, key="open-sesame"))["status"] == "loading"
 
 
-def test_the_key_is_not_in_the_address_of_the_page(embedded):
-    panel = models_panel.panel(shared(embedded), Access(OWN, key="open-sesame"))
-    assert {*panel.fields["live"]} == {"pair", "target", "draft", "dtype", "device"}
-    assert "open-sesame" not in panel.html
-
-
 @pytest.mark.parametrize(("rule", "names"), [(OWN, 8), (LISTED, 7), (FIXED, 0)])
-def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
-    panel = models_panel.panel(shared(embedded), Access(rule))
-    assert len(panel.fields.get("live", {}).get("pair", {"choices": []})["choices"]) == names
+def test_the_page_offers_what_the_rule_allows_and_does_not_tell_the_key(embedded, rule, names):
+    panel = models_panel.panel(shared(embedded), Access(rule, key="open-sesame"))
+    fields = panel.fields.get("live", {})
+    assert {*fields} == ({"pair", "target", "draft", "dtype", "device"} if names else set())
+    assert len(fields.get("pair", {"choices": []})["choices"]) == names
     assert ('id="load-models"' in panel.html) == bool(names)
+    assert "open-sesame" not in panel.html
     if not names:
-        assert "fixed its models" in next(load(panel, *WANTED))["error"]
+        assert "fixed its models" in next(load(panel, *WANTED, key="open-sesame"))["error"]
 
 
-@pytest.mark.parametrize(
-    ("changed", "value", "message"),
-    [
-        ("specdec.models.free_memory.free", lambda where: 100_000, "not enough memory"),
-        ("specdec.models.source.shutil.disk_usage", lambda path: SimpleNamespace(free=1000), "on disk"),
-    ],
-)
-def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(
-    hub, embedded, monkeypatch, changed, value, message
-):
-    monkeypatch.setattr(changed, value)
-    assert message in loaded(ON_HUB, shared(embedded))["message"]
+def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("specdec.models.free_memory.free", lambda where: 100_000)
+        assert "not enough memory" in loaded(ON_HUB, shared(embedded))["message"]
+    monkeypatch.setattr("specdec.models.source.shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    assert "on disk" in loaded(ON_HUB, shared(embedded))["message"]
     assert hub.sent < (hub.models["tests/target"] / "model.safetensors").stat().st_size
 
 
@@ -505,13 +482,10 @@ def test_the_panel_tells_about_each_known_pair():
     assert models_panel.about({"pair": "stories"})["load"] == "Load and measure"
 
 
-@pytest.mark.parametrize(
-    ("paths", "words"),
-    [(None, "Download 1.6 GB, load and measure"), (("target", "draft"), "Load and measure")],
-)
-def test_the_button_says_what_is_downloaded(monkeypatch, paths, words):
-    monkeypatch.setattr("specdec.coder.installed", lambda: paths)
-    assert models_panel.about({"pair": "coder"})["load"] == words
+def test_the_button_says_what_is_downloaded(monkeypatch):
+    for paths, words in ((None, "Download 1.6 GB, load and measure"), (("a", "b"), "Load and measure")):
+        monkeypatch.setattr("specdec.coder.installed", lambda paths=paths: paths)
+        assert models_panel.about({"pair": "coder"})["load"] == words
 
 
 def test_what_the_panel_cannot_tell_about():

@@ -104,12 +104,3 @@ def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_tha
     assert honest[0].seated.is_set()
     honest[0].__exit__()
     assert [honest[1].seated.is_set(), flood[1].seated.is_set()] == [True, False]
-
-
-def test_a_class_behind_one_address_waits_in_line():
-    queue = line()
-    students = [queue.seat("school") for _ in range(40)]
-    for student in students:
-        list(student.wait())  # all other visitors have left before
-        student.__exit__()
-    assert queue.num_seated == queue.num_waiting == 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import itertools
 import os
 import secrets
@@ -195,28 +196,33 @@ async def wait(site: Site, visits: int) -> tuple[list[float], list[str]]:
 
 
 def _run(name: str, url: str, seconds: float) -> Got:
-    return asyncio.run(ATTACKS[name][1](url, seconds))
+    got = asyncio.run(ATTACKS[name][1](url, seconds))
+    gc.collect()  # closes the connections that are still open
+    return got
 
 
-def _lower_priority() -> None:
-    os.nice(10)  # the attacker's work must not slow down the server
+@contextmanager
+def attacking() -> Iterator[ProcessPoolExecutor]:
+    """The attacker's process. It has a low priority, because its work must not slow down the server."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
+        attacker.submit(os.nice, 10).result()  # the process has started
+        yield attacker
 
 
-def measured(name: str, site: Site, server: psutil.Process, seconds: float, visits: int) -> dict[str, Any]:
+def measured(
+    name: str, site: Site, server: psutil.Process, attacker: ProcessPoolExecutor, seconds: float, visits: int
+) -> dict[str, Any]:
     """The waits of normal visitors, in seconds, without an attack and with it, the ratio of their medians,
     the errors, and what the attacker got."""
     before, _ = asyncio.run(wait(site, visits))
-    with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
-        attacker.submit(_lower_priority).result()  # the process has started
-        attack = attacker.submit(_run, name, site.address, seconds)
-        time.sleep(LEAD)
-        during, failures = asyncio.run(wait(site, visits))
-        megabytes = server.memory_info().rss >> 20
+    attack = attacker.submit(_run, name, site.address, seconds)
+    time.sleep(LEAD)
+    during, failures = asyncio.run(wait(site, visits))
+    megabytes, got = server.memory_info().rss >> 20, attack.result()
     after, _ = asyncio.run(wait(site, visits))
     without, with_it = median(before + after), median(during) if during else float("inf")
     figures = {"without": without, "with": with_it, "ratio": with_it / without, "megabytes": megabytes}
-    outcome = {"failures": failures, "attacker": attack.result()}
-    return {"attack": name, "what": ATTACKS[name][0]} | figures | outcome
+    return {"attack": name, "what": ATTACKS[name][0]} | figures | {"failures": failures, "attacker": got}
 
 
 @contextmanager
@@ -243,8 +249,8 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{', '.join(unknown)}: none of {', '.join(ATTACKS)}")
     rows = []
     for name in options.names or ATTACKS:
-        with site(not options.bare) as (served, process):
-            rows.append(measured(name, served, process, options.seconds, VISITS))
+        with site(not options.bare) as (served, process), attacking() as attacker:
+            rows.append(measured(name, served, process, attacker, options.seconds, VISITS))
         print(" ".join(f"{key}={value}" for key, value in rows[-1].items()), flush=True)
     if options.out:
         write(options.out, {"attacks": rows})

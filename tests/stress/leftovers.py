@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import json
+import platform
 import resource
+import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -19,8 +23,9 @@ import httpx
 import app
 from components.page import serving, unheard
 from components.runs import seats
+from components.runs.lazy import LazyPair
+from components.server import memory
 from components.visitors import limits
-from specdec.models.cache import cached_tree_masks
 from tests.stress.visitors import PLAIN, Site, client, stream
 
 IDLE = 3.0
@@ -67,6 +72,8 @@ async def ours() -> Counter[str]:
     end = time.monotonic() + PATIENCE
     while seats.MODEL.num_seated and time.monotonic() < end:
         await asyncio.sleep(0.01)
+    from specdec.models.cache import cached_tree_masks
+
     cached_tree_masks.cache_clear()  # it has a bounded size and holds the trees of earlier runs
     gc.collect()
     names = (f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects())
@@ -104,6 +111,19 @@ async def unlistened(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[st
     }
 
 
+def arenas() -> int:
+    """The arenas from which the threads of this process have allocated; 0 if the allocator is not glibc's."""
+    if platform.libc_ver()[0] != "glibc":
+        return 0
+    libc = ctypes.CDLL(None)
+    libc.fopen.restype = ctypes.c_void_p
+    with tempfile.NamedTemporaryFile("r") as file:
+        stream = ctypes.c_void_p(libc.fopen(file.name.encode(), b"w"))
+        libc.malloc_info(0, stream)
+        libc.fclose(stream)
+        return file.read().count("<heap ")
+
+
 async def visited(site: Site, blocks: Any) -> dict[str, Any]:
     """All counts. blocks: the Blocks object of Gradio behind the server."""
     async with client(site.address) as http:
@@ -111,16 +131,23 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
             "remembered": blocks.app.state_holder.capacity,
             "remaining": await remaining(site),
             "unheard": await unlistened(site, http, blocks._queue),
+            "arenas": arenas(),
         }
 
 
 def main() -> None:
     """Serve, visit, count, and print."""
+    memory.share_arenas()
+    app.build(LazyPair(lambda: None))
+    if app.smollm2.installed():
+        app._name(app.options.parse([]))
+    at_once = {"transformers": "transformers" in sys.modules}
     limits.use(limits.Limits(seats=1, waiting=1, checks=1, checks_waiting=1))
     server = serving.server(app.build())
     serving.launch(server, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     blocks = server.get_blocks()
-    counts = {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
+    gc.freeze()  # what is counted comes later
+    counts = at_once | {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
     blocks.close(verbose=False)
     print(json.dumps(counts))
 
