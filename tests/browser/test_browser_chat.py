@@ -1,4 +1,4 @@
-"""The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that continue."""
+"""A pair that chats: questions, answers, and conversations that continue."""
 
 import json
 from html import unescape
@@ -6,28 +6,28 @@ from html import unescape
 import pytest
 from playwright.sync_api import expect
 
-from specdec import smollm2
 from tests.conftest import enter, frame_code, generate, go, ready, state
+from tests.models.test_gguf import model_of, written
 from tests.stress.visitors import serving
-
-pytestmark = pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}")
-LOADING = 300_000
-"""Milliseconds that a busy machine may take to convert and load the model."""
 
 
 @pytest.fixture(scope="module")
-def url():
-    with serving(pair="smollm2") as (address, _):
-        yield address
+def url(tmp_path_factory):
+    """A server of two small random models with a chat template."""
+    folder, options = tmp_path_factory.mktemp("models"), []
+    for role, size in (("target", 96), ("draft", 64)):
+        model = model_of("llama", max_position_embeddings=2048, intermediate_size=size)
+        options += [f"--{role}", str(written(folder / f"{role}.gguf", model))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECDEC_CACHE", str(folder / "cache"))
+        with serving(*options, pair=None) as (address, _):
+            yield address
 
 
 @pytest.fixture
 def chat(blank, url):
     """The page for a new visitor, with short answers."""
-    blank.set_default_timeout(LOADING)
-    go(blank, f"{url}/?length=6&baseline=0")
-    blank.wait_for_function("!document.body.hasAttribute('data-loading')")
-    return blank
+    return go(blank, f"{url}/?length=6&baseline=0")
 
 
 def ask(page, question):
@@ -72,15 +72,6 @@ def test_a_conversation_goes_on_opens_by_its_link_and_begins_anew(chat):
     assert ask(chat, "Another one?")["setup"]["history"][0] == "Name an animal."
 
 
-def test_an_embedded_answer_is_decoded_with_the_chat_template(chat, someone):
-    ask(chat, "Name a colour.")
-    frame = someone(unescape(frame_code(chat).partition('src="')[2].partition('"')[0]))
-    frame.get_by_role("button", name="Decode this run").click()
-    expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
-    kept = "#text .tokens .token:not(.rejected)"
-    expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
-
-
 def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(chat):
     field = chat.locator("#prompt textarea")
     ask(chat, "Name a colour.")
@@ -101,8 +92,17 @@ def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(cha
     assert not chat.evaluate(looks_empty)
 
 
-def test_a_question_to_click_is_asked_at_once_and_begins_a_conversation(chat):
+def test_a_question_is_refused_in_words_and_one_to_click_begins_a_conversation(chat):
     ask(chat, "Name a colour.")
+    enter(chat.locator("#prompt textarea"), " ")
+    generate(chat, until="error")
+    expect(chat.locator("#feed .run-error")).to_have_text("The prompt is empty. Write something first.")
+    for words, message in ((500, "The question is too long: 2,5"), (398, "This conversation is too long")):
+        enter(chat.locator("#prompt textarea"), "word " * words)
+        generate(chat, until="error")
+        expect(chat.locator("#feed .run-error")).to_contain_text(message)
+        assert turns(chat) == ["Name a colour."]
+    expect(chat.get_by_text("New chat")).to_be_visible()
     chat.evaluate("window.before = window.specdec.store.state.run")
     button = chat.locator(".chips .questions button").nth(1)
     words = button.get_attribute("data-prompt")
@@ -113,25 +113,13 @@ def test_a_question_to_click_is_asked_at_once_and_begins_a_conversation(chat):
     assert turns(chat) == [words]
 
 
-def test_an_empty_question_and_one_that_is_too_long_are_refused_in_words(chat):
+def test_an_embedded_answer_is_decoded_with_the_template_and_a_saved_one_is_opened(chat, someone, tmp_path):
     ask(chat, "Name a colour.")
-    enter(chat.locator("#prompt textarea"), " ")
-    generate(chat, until="error")
-    expect(chat.locator("#feed .run-error")).to_have_text("The prompt is empty. Write something first.")
-    assert turns(chat) == ["Name a colour."]
-    for words, message in (
-        (2500, "The question is too long: 2,531 tokens"),
-        (1960, "This conversation is too long"),
-    ):
-        enter(chat.locator("#prompt textarea"), "word " * words)
-        generate(chat, until="error")
-        expect(chat.locator("#feed .run-error")).to_contain_text(message)
-        assert turns(chat) == ["Name a colour."]
-    expect(chat.get_by_text("New chat")).to_be_visible()
-
-
-def test_a_saved_answer_is_opened_again_with_its_conversation(chat, tmp_path):
-    ask(chat, "Name a colour.")
+    frame = someone(unescape(frame_code(chat).partition('src="')[2].partition('"')[0]))
+    frame.get_by_role("button", name="Decode this run").click()
+    expect(frame.locator("#text .prompt .question")).to_have_text("Name a colour.")
+    kept = "#text .tokens .token:not(.rejected)"
+    expect(frame.locator(kept)).to_have_text(chat.locator(kept).all_text_contents())
     saved = ask(chat, "Another one?")
     chat.locator("#replay summary").click()
     with chat.expect_download() as download:

@@ -12,15 +12,20 @@ from tests.stress.visitors import ROOT, Site, serving
 
 
 @pytest.fixture(scope="module")
-def site():
-    with serving("--seats", "1", "--trace-bytes", "300000") as (address, _):
-        yield Site(address)
+def served():
+    """A server of its own, because the shared server has more seats, and its process."""
+    with serving("--seats", "1", "--trace-bytes", "300000") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def url(site):
-    """A server of its own, because the shared server has more seats."""
-    return site.address
+def site(served):
+    return Site(served[0])
+
+
+@pytest.fixture(scope="module")
+def url(served):
+    return served[0]
 
 
 @contextmanager
@@ -65,28 +70,27 @@ def open_trace(page, text):
 def test_broken_traces_are_told_and_never_break_the_page(page):
     messages = []
     recorded = (ROOT / "assets" / "traces" / "parting-gsd.json").read_text()
-    for text in spoiled(recorded, 30, [*WRONG, "<img src=x onerror=window.hacked=1>"]):
+    for text in spoiled(recorded, 12, [*WRONG, "<img src=x onerror=window.hacked=1>"]):
         messages.append(open_trace(page, text))
         for move in ("ArrowRight", "Shift+ArrowRight", "Home"):
             page.keyboard.press(move)
     told = [message for message in messages if message]
-    assert len(told) > 15
+    assert len(told) > 5
     assert all("it should be" in message and len(message) < 300 for message in told)
     assert not any("undefined" in message or "TypeError" in message for message in told)
     assert page.evaluate("window.hacked === undefined")
-
-
-def test_a_trace_above_the_servers_limit_is_not_opened(page):
     assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
 
 
 LOADED = "/is loaded/.test(document.querySelector('#models .outcome').textContent)"
-WORK = {tab: RUNS[tab] for tab in ("losslessness", "compare", "live")} | {"payoff": ("#load-models", LOADED)}
+WORK = {tab: RUNS[tab] for tab in ("live", "losslessness", "compare")} | {"payoff": ("#load-models", LOADED)}
 """As `RUNS`, with the load of a pair."""
 
 
-def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser):
-    with serving() as (address, process), browser.new_context(bypass_csp=True) as context:
+def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser, served):
+    """The last test of this file: its server ends here. With one seat, the comparison waits for the run."""
+    address, process = served
+    with browser.new_context(bypass_csp=True) as context:
         context.set_default_timeout(SLOW)
         pages = {tab: context.new_page() for tab in WORK}
         for tab, page in pages.items():
@@ -113,5 +117,3 @@ def test_a_server_that_dies_is_told_and_all_work_goes_on_once_it_is_back(browser
             for tab, page in pages.items():
                 on = f"['running', 'baseline', 'done', true].includes({WORK[tab][1]})"
                 page.wait_for_function(on, timeout=6 * SLOW)
-            done = "document.body.dataset.phase === 'done'"
-            pages["live"].wait_for_function(done, timeout=6 * SLOW)

@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec.methods import METHODS
-from tests.conftest import OPENED, RUNS, pointed_at, serious_findings
+from tests.conftest import OPENED, RUNS, closed, enter, pointed_at, serious_findings
 
 TWICE = """() => {
   const ids = [...document.querySelectorAll("[id]")].map(({ id }) => id);
@@ -48,8 +48,8 @@ def fine(page):
 
 
 @pytest.mark.parametrize("tab", OPENED)
-def test_a_tab_at_rest_in_both_themes(open_tab, tab):
-    page = open_tab(tab, "&payoff.preset=gpu")
+def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab, tab):
+    page = open_tab(tab, "&payoff.preset=gpu&lossless.decodes=500&compare.length=12")
     if tab == "payoff":
         page.wait_for_selector("#payoff .sentences li", state="attached")
     if tab == "live":
@@ -66,13 +66,20 @@ def test_a_tab_at_rest_in_both_themes(open_tab, tab):
         page.get_by_text("All statistics").click()
         page.wait_for_selector("#k input", state="visible")
         explained |= set(pointed_at(page)[0])
+        enter(page.locator("#length input[type=number]"), "16")
+        closed(page)
     assert set(TERMS[tab]) <= explained
+    page.emulate_media(color_scheme="light")
+    if tab in RUNS:
+        begun_and_done(page, *RUNS[tab])
+    if tab == "draft":
+        page.locator("#be_draft input.typed").fill("and")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#be_draft .writing .token")
+        fine(page)
 
 
-@pytest.mark.parametrize("tab", RUNS)
-def test_a_tab_while_it_runs_and_when_it_is_done(open_tab, tab):
-    page = open_tab(tab)
-    button, phase = RUNS[tab]
+def begun_and_done(page, button, phase):
     page.evaluate(  # a short run may end before the test looks
         f"""() => new MutationObserver(() => {{ window.began ||= {BEGUN}.includes({phase}); }})
           .observe(document.documentElement, {{ attributes: true, subtree: true }})"""
@@ -82,14 +89,6 @@ def test_a_tab_while_it_runs_and_when_it_is_done(open_tab, tab):
     assert serious_findings(page) == []
     page.wait_for_function(f"{phase} === 'done'")
     expect(page.locator(button)).to_be_enabled()  # the button gets its colour back then
-    fine(page)
-
-
-def test_a_story_that_a_visitor_drafts(open_tab):
-    page = open_tab("draft")
-    page.locator("#be_draft input.typed").fill("and")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#be_draft .writing .token")
     fine(page)
 
 
