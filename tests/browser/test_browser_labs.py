@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, pick, shows, to
+from tests.conftest import generate, shows, to
 
 OWN = "<img src=x onerror=window.hacked=1>"
 
@@ -46,32 +46,7 @@ def test_the_address_opens_a_tab_and_follows_it(blank, url):
     page.wait_for_selector("#generate", state="visible")
 
 
-def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
-    race_lab.get_by_role("button", name="Add a token").click()
-    race_lab.wait_for_function("document.querySelectorAll('#race_lab .lane').length === 6")
-    to(race_lab, "Watch")
-    race_lab.wait_for_selector("#race_lab", state="hidden")
-    to(race_lab, "Understand")  # the place opens at the view that it showed last
-    race_lab.wait_for_selector("#race_lab .lane")
-    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
-
-
-def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
-    slider = race_lab.get_by_role("slider", name="target P of mat")
-    slider.fill("0.7")
-    # the token floor: .15 of the .65 outside mat; now .3 are outside
-    shows(race_lab, "#race_lab .probability.p output", "0.069")
-    assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
-    assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
-    expect(race_lab.locator("#race_lab select")).to_have_value("own")
-    # names of tokens are shown as text, not as HTML
-    race_lab.locator("#race_lab .token-name").first.fill(OWN)
-    shows(race_lab, "#race_lab .lane .name", "<img")
-    assert race_lab.locator("#race_lab img").count() == 0
-    assert race_lab.evaluate("window.hacked") is None
-
-
-def test_a_new_name_keeps_the_measured_races(race_lab):
+def test_sliders_keep_sums_and_measured_races_and_the_laboratory_its_state_behind_another_tab(race_lab):
     shows(race_lab, "#race_lab .outcome", "of 10,000 first drafts")
     asked = []
 
@@ -79,15 +54,30 @@ def test_a_new_name_keeps_the_measured_races(race_lab):
         asked.extend([request.url] if "/ask/" in request.url else [])
 
     race_lab.on("request", note)
-    race_lab.locator("#race_lab .token-name").first.fill("renamed")
-    shows(race_lab, "#race_lab .lane .name", "renamed")
+    # names of tokens are shown as text, not as HTML, and a new one keeps the measured races
+    race_lab.locator("#race_lab .token-name").first.fill(OWN)
+    shows(race_lab, "#race_lab .lane .name", "<img")
     expect(race_lab.locator("#race_lab select")).to_have_value("own")
+    assert race_lab.locator("#race_lab img").count() == 0
+    assert race_lab.evaluate("window.hacked") is None
     race_lab.wait_for_timeout(300)
     race_lab.remove_listener("request", note)
     assert asked == []
+    race_lab.get_by_role("slider", name="target P of mat").fill("0.7")
+    # the token floor: .15 of the .65 outside mat; now .3 are outside
+    shows(race_lab, "#race_lab .probability.p output", "0.069")
+    assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
+    assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
+    race_lab.get_by_role("button", name="Add a token").click()
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
+    to(race_lab, "Watch")
+    race_lab.wait_for_selector("#race_lab", state="hidden")
+    to(race_lab, "Understand")  # the place opens at the view that it showed last
+    race_lab.wait_for_selector("#race_lab .lane")
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
 
 
-def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
+def test_a_ring_moves_by_key_and_by_mouse_and_its_token_may_go_meanwhile(race_lab):
     shows(race_lab, "#race_lab .verdict", "“⁨mat⁩” arrives first in both races: same winner, accepted")
     race_lab.get_by_role("slider", name="e of mat").focus()
     race_lab.keyboard.press("End")
@@ -103,10 +93,7 @@ def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
         "before => document.querySelector('#race_lab [aria-label=\"e of table\"]').ariaValueNow > before",
         arg=before,
     )
-
-
-def test_a_token_may_go_while_its_ring_is_dragged(race_lab):
-    """Press a button of the last token. Afterwards no element may have the number of that token."""
+    # the last token goes while its ring is dragged: afterwards no element may have its number
     ring = race_lab.get_by_role("slider", name="e of sofa").locator(".ring").bounding_box()
     x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
     race_lab.mouse.move(x, y)
@@ -136,28 +123,7 @@ def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
 
 
-def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
-    generate(page)
-    step = page.evaluate(
-        "(() => { const { rounds, selected } = window.specdec.store.state;"
-        " const before = rounds[selected.round].steps.slice(0, selected.step + 1);"
-        " return before.findLast(({ winner_q: winner }) => winner !== null); })()"
-    )
-    to(page, "Understand", "Race lab")
-    page.wait_for_selector("#race_lab .lane")
-    page.get_by_role("button", name="From the run in Watch").click()
-    verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
-    shows(page, "#race_lab .preset-note", f"position {step['position']}")
-    shows(page, "#race_lab .verdict", verdict)
-    for side in ("p", "q"):
-        assert sum(probabilities(page, side)) == pytest.approx(1, abs=0.005)
-    to(page, "Tree lab")
-    page.wait_for_selector("#tree_lab .node")
-    page.locator("#tree_lab .from-run").click()
-    shows(page, "#tree_lab .preset-note", "rounds of the run in Watch")
-
-
-def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):
+def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths_and_decisions(tree_lab):
     number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.fill("999")
     number.press("Enter")
@@ -172,25 +138,16 @@ def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):
     tree_lab.get_by_role("button", name="Play").click()
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 5")
     tree_lab.get_by_role("button", name="Pause").click()
-
-
-def test_k_is_typed_while_the_tree_plays(tree_lab):
     tree_lab.get_by_role("button", name="Play").click()
-    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 14")
-    number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.click()
-    number.fill("5")
+    number.fill("5")  # typed while the tree plays
     number.press("Enter")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 5:")
     tree_lab.wait_for_timeout(600)  # two steps of the animation
     expect(number).to_have_value("5")
     expect(tree_lab.get_by_role("button", name="Play")).to_be_visible()
-
-
-def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
-    """A sequence of 4 under GSD: each node accepts or rejects, and each way ends in a sample."""
+    # GSD's decisions are those of the paper's figure: each node accepts or rejects, each way ends in a sample
     choose(tree_lab, "tree_lab", "Always the first")
-    number = tree_lab.locator("#tree_lab .grow input[type=number]")
     number.fill("4")
     number.press("Enter")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 4: the best tree yields 5 tokens")
@@ -228,21 +185,39 @@ def shortest_wins(bars):
     return len(widths) > 1 and winner == min(widths)
 
 
-def test_a_race_is_drawn_alike_everywhere_and_its_shortest_bar_wins(race_lab):
+def test_a_run_s_race_is_drawn_as_in_the_laboratory_and_opens_there_with_the_same_winners(open_tab):
+    """The shortest bar has the winner's mark everywhere. On a busy machine `auto` may draft nothing."""
+    race_lab = open_tab("race", "&length=32&baseline=0&topology=sequence&k=4")
     of_lab = """[...document.querySelectorAll("#race_lab .lane")].map((lane) =>
       [lane.querySelector(".bar-p").getAttribute("width"), lane.querySelector(".time-p.wins") !== null])"""
     fills = """bars => bars.map((bar) => getComputedStyle(document.querySelector(bar)).fill)"""
     assert shortest_wins(race_lab.evaluate(of_lab))
     colours = race_lab.evaluate(fills, ["#race_lab .hatch-fill", "#race_lab .bar-p"])
     to(race_lab, "Watch")
-    pick(race_lab.locator("#topology select"), "sequence")  # on a busy machine `auto` may draft nothing
     generate(race_lab)
     of_decode = """[...document.querySelectorAll("#race .row")].map((row) => {
       const bar = row.querySelector(".bar.target");
       return [bar.getAttribute("width"), row.querySelector(".runner.target.won") !== null];
     })"""
     assert race_lab.evaluate(fills, ["#race .hatch-fill", "#race .bar.target"]) == colours
-    for _ in range(4):
+    for _ in range(3):
         assert shortest_wins(race_lab.evaluate(of_decode))
         race_lab.get_by_role("button", name="previous round").click()
         race_lab.wait_for_timeout(600)
+    step = race_lab.evaluate(
+        "(() => { const { rounds, selected } = window.specdec.store.state;"
+        " const before = rounds[selected.round].steps.slice(0, selected.step + 1);"
+        " return before.findLast(({ winner_q: winner }) => winner !== null); })()"
+    )
+    to(race_lab, "Understand", "Race lab")
+    race_lab.wait_for_selector("#race_lab .lane")
+    race_lab.get_by_role("button", name="From the run in Watch").click()
+    verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
+    shows(race_lab, "#race_lab .preset-note", f"position {step['position']}")
+    shows(race_lab, "#race_lab .verdict", verdict)
+    for side in ("p", "q"):
+        assert sum(probabilities(race_lab, side)) == pytest.approx(1, abs=0.005)
+    to(race_lab, "Tree lab")
+    race_lab.wait_for_selector("#tree_lab .node")
+    race_lab.locator("#tree_lab .from-run").click()
+    shows(race_lab, "#tree_lab .preset-note", "rounds of the run in Watch")

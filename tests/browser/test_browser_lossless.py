@@ -56,14 +56,7 @@ def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     assert sum(int(count.replace(",", "")) for count in counts) == 1500
 
 
-def test_plain_decoding_has_no_verifier_to_break(open_check):
-    page = open_check()
-    choose(page.locator("#lossless-method input[value=ar]"))
-    page.get_by_text("there is no verifier to break").wait_for()
-    expect(page.get_by_label("Break the verifier on purpose")).to_be_disabled()
-
-
-def test_what_does_not_fit_is_said(open_check):
+def test_what_does_not_fit_is_said_and_plain_decoding_has_no_verifier_to_break(open_check):
     page = open_check()
     seed, beside = page.get_by_label("Seed of the check"), page.locator("#lossless-seed .wrong")
     enter(seed, "-3")
@@ -75,6 +68,9 @@ def test_what_does_not_fit_is_said(open_check):
     seed.fill("3")
     expect(beside).to_be_hidden()
     expect(seed).to_have_attribute("aria-invalid", "false")
+    choose(page.locator("#lossless-method input[value=ar]"))
+    page.get_by_text("there is no verifier to break").wait_for()
+    expect(page.get_by_label("Break the verifier on purpose")).to_be_disabled()
 
 
 def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_nothing_serious(open_check):

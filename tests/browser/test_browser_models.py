@@ -1,15 +1,11 @@
 """A visitor of a server of their own loads another pair from the page."""
 
 import re
-import sys
-import sysconfig
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from specdec import smollm2
-from tests.conftest import SLOW, enter, generate, go, pick, ready, serious_findings, shows, to, within_reach
+from tests.conftest import SLOW, enter, generate, pick, ready, serious_findings, shows, to, within_reach
 from tests.models.test_gguf import model_of, written
 from tests.stress.visitors import serving
 
@@ -31,7 +27,7 @@ def url(tmp_path_factory):
             yield address
 
 
-def test_a_verdict_on_two_files_takes_less_than_five_clicks(page, someone, url):
+def test_a_verdict_on_two_files_takes_less_than_five_clicks_and_copies_need_no_draft(page, someone, url):
     expect(page.get_by_label("Pair to load")).to_have_value("stories")  # the loaded pair
     here = page.locator("#payoff .here")
     to(page, "Will it pay?")
@@ -48,6 +44,15 @@ def test_a_verdict_on_two_files_takes_less_than_five_clicks(page, someone, url):
     assert serious_findings(page, "#pay") == []
     other = someone(f"{url}/?tab=payoff")
     expect(other.get_by_label("Pair to load")).to_have_value("own")
+    expect(page.locator("#payoff .sentences li")).to_have_count(3)
+    load(page, "large.gguf", "")
+    shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
+    expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
+    expect(here).to_contain_text("not measured yet")  # the figures of the pair before are gone
+    expect(page.locator("#payoff .drawn")).to_be_hidden()
+    to(page, "Watch")
+    generate(page)
+    assert page.evaluate("window.specdec.store.state.setup.drafter") == "copies"
 
 
 def load(page, target, draft):
@@ -57,7 +62,9 @@ def load(page, target, draft):
     page.locator("#load-models").click()
 
 
-def test_a_visitor_loads_a_pair_and_it_answers(page):
+def test_a_visitor_loads_a_pair_and_it_answers_and_a_late_opening_leaves_its_chat_template(
+    page, someone, url
+):
     to(page, "Will it pay?")
     load(page, HOSTILE, "small.gguf")
     expect(page.locator("#models .models-error")).to_contain_text("hub id", timeout=6 * SLOW)
@@ -106,6 +113,15 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     expect(page.locator("#text .prompt")).to_have_text("the cat")
     assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("large.gguf")
     assert page.evaluate("window.hacked") is None
+    newcomer, late = someone("about:blank"), []
+    newcomer.route("**/traces/*.json", lambda route: late.append(route))
+    newcomer.goto(url)
+    newcomer.wait_for_selector("body[data-chats]")
+    for route in late:
+        route.continue_()
+    newcomer.unroute("**/traces/*.json")
+    ready(newcomer)
+    expect(newcomer.locator("#chat input")).to_be_checked()
 
 
 def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
@@ -143,54 +159,3 @@ def test_a_visitor_who_presses_load_learns_at_once_that_another_load_runs(page):
     page.unroute("**/ask/models/state")
     expect(button).to_be_enabled()
     expect(outcome).not_to_have_text(told)
-
-
-def test_an_opening_that_comes_late_leaves_the_chat_template_of_a_pair_that_chats(page, someone, url):
-    to(page, "Will it pay?")
-    load(page, "large.gguf", "small.gguf")
-    loaded = "large.gguf with small.gguf is loaded"
-    expect(page.locator("#models .outcome")).to_contain_text(loaded, timeout=60_000)
-    newcomer = someone("about:blank")
-    newcomer.route("**/traces/*.json", lambda route: late.append(route))
-    late = []
-    newcomer.goto(url)
-    newcomer.wait_for_selector("body[data-chats]")
-    for route in late:
-        route.continue_()
-    newcomer.unroute("**/traces/*.json")
-    ready(newcomer)
-    expect(newcomer.locator("#chat input")).to_be_checked()
-
-
-def test_without_a_draft_copies_of_the_text_guess_and_the_figures_of_the_pair_before_go(page):
-    to(page, "Will it pay?")
-    load(page, "large.gguf", "small.gguf")
-    expect(page.locator("#payoff .sentences li")).to_have_count(3, timeout=120_000)
-    load(page, "large.gguf", "")
-    shows(page, "#models .outcome", "large.gguf with copies from the text is loaded")
-    expect(page.locator("#payoff .error-box")).to_contain_text("depends on the text")
-    expect(page.locator("#payoff .here")).to_contain_text("not measured yet")
-    expect(page.locator("#payoff .drawn")).to_be_hidden()
-    to(page, "Watch")
-    generate(page)
-    assert page.evaluate("window.specdec.store.state.setup.drafter") == "copies"
-
-
-def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_how_to_get_the_other(
-    blank, tmp_path, monkeypatch
-):
-    packages = tmp_path / "packages"  # all packages that are installed here, except the one with the weights
-    packages.mkdir()
-    for part in Path(sysconfig.get_path("purelib")).iterdir():
-        if "smollm2" not in part.name:
-            (packages / part.name).symlink_to(part)
-    for name, value in {"PYTHONPATH": packages, "HF_HOME": tmp_path / "hub", "HF_HUB_OFFLINE": 1}.items():
-        monkeypatch.setenv(name, str(value))
-    with serving(pair=None, python=(sys.executable, "-S")) as (address, _):
-        go(blank, address)
-        assert blank.evaluate("window.specdec.store.state.recorded.name") == "story"
-        expect(blank.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
-        expect(blank.locator("#prompts .stories")).to_be_visible()
-        generate(blank)
-        assert blank.evaluate("window.specdec.store.state.setup.models[0].name") == "stories/target"
-        blank.goto("about:blank")

@@ -24,7 +24,7 @@ def speed_up(page):
     return float(page.locator("#payoff .speed-up").text_content().rstrip("×"))
 
 
-def test_an_example_fills_the_fields_and_the_verdict(opened):
+def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(opened):
     page = opened()
     page.locator("#payoff select.preset").select_option("gpu")
     expect(page.locator("#payoff .source")).to_contain_text("Computed, not measured")
@@ -34,10 +34,6 @@ def test_an_example_fills_the_fields_and_the_verdict(opened):
     assert f"{speed_up(page):.2f}" in best
     assert page.locator("#payoff .drafted").text_content() in best
     page.wait_for_selector("#payoff .plot .main-svg", state="attached")
-
-
-def test_own_values_change_the_verdict_and_the_address(opened):
-    page = opened("&payoff.preset=gpu")
     before = speed_up(page)
     page.locator("#payoff [name=acceptance]").fill("0.95")
     expect(page.locator("#payoff .source")).to_contain_text("Changed from")

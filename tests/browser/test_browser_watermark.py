@@ -47,32 +47,9 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     expect(page.locator("#watermark .error-box")).to_contain_text("other_seed = -1")
 
 
-def test_a_button_leads_to_it_and_on_a_phone_nothing_lies_over_it(watermark):
+def test_a_button_leads_to_it_another_run_is_scored_and_axe_finds_nothing_on_any_screen(watermark):
     page = watermark
-    page.evaluate("scrollTo(0, 0)")
-    resize(page, PHONE)
-    docked = page.locator("#lossless-buttons")
-    expect(docked).to_be_visible()
-    assert docked.evaluate("row => row.getBoundingClientRect().bottom === innerHeight")
-    page.get_by_role("button", name="watermark").click()
-    page.wait_for_function("Math.abs(document.querySelector('#watermark').getBoundingClientRect().top) < 100")
-    assert docked.bounding_box()["y"] < page.locator("#watermark").bounding_box()["y"]
-
-
-def test_another_run_is_scored_when_it_is_there(watermark):
-    page = watermark
-    to(page, "Watch")
-    page.locator("#replay .choose").select_option("early-rejection")
-    page.wait_for_function("window.specdec.store.state.recorded?.name === 'early-rejection'")
-    to(page, "Understand")
-    page.locator("#watermark").scroll_into_view_if_needed()
-    expect(page.locator("#watermark .about")).to_contain_text("GSD, seed")
-    expect(page.locator("#watermark .about")).to_contain_text("the target's race does not decide")
-
-
-def test_it_fits_a_screen_and_axe_finds_nothing(watermark):
-    page = watermark
-    for width, height, theme in ((1280, 720, "light"), (390, 844, "dark")):
+    for width, height, theme in ((1280, 720, "light"), (*PHONE, "dark")):
         resize(page, (width, height))
         page.emulate_media(color_scheme=theme)
         page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
@@ -81,3 +58,17 @@ def test_it_fits_a_screen_and_axe_finds_nothing(watermark):
         for version in ("wrong", "tenth", "less"):
             page.locator(f"#watermark label.{version}").click()
         assert serious_findings(page, "#watermark") == []
+    page.evaluate("scrollTo(0, 0)")
+    docked = page.locator("#lossless-buttons")
+    expect(docked).to_be_visible()
+    assert docked.evaluate("row => row.getBoundingClientRect().bottom === innerHeight")
+    page.get_by_role("button", name="watermark").click()
+    page.wait_for_function("Math.abs(document.querySelector('#watermark').getBoundingClientRect().top) < 100")
+    assert docked.bounding_box()["y"] < page.locator("#watermark").bounding_box()["y"]
+    to(page, "Watch")
+    page.locator("#replay .choose").select_option("early-rejection")
+    page.wait_for_function("window.specdec.store.state.recorded?.name === 'early-rejection'")
+    to(page, "Understand")
+    page.locator("#watermark").scroll_into_view_if_needed()
+    expect(page.locator("#watermark .about")).to_contain_text("GSD, seed")
+    expect(page.locator("#watermark .about")).to_contain_text("the target's race does not decide")
