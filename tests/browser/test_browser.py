@@ -18,7 +18,7 @@ def generate(page, until="done", prompt=None, length=None):
 
 def counted_run(page, url):
     """Shows a whole run, and records how many tokens each update showed."""
-    go(page, f"{url}/?{LONG}")
+    go(page, f"{url}/?{LONG.replace('length=400', 'length=120')}")
     page.evaluate(
         """() => {
           window.counts = [];
@@ -86,8 +86,8 @@ COPIED = """() => {
 """The plain text that a visitor gets who selects the story and copies it."""
 
 
-def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is_copied_as_text(page):
-    generate(page, length=40)
+def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is_copied_and_stepped(page):
+    generate(page, length=48)
     settle(page.locator("#text .tokens"))
     run = state(page)
     chosen = run["selected"]["round"]
@@ -97,10 +97,7 @@ def test_a_finished_run_rests_on_the_last_decision_of_its_last_whole_tree_and_is
     assert run["selected"]["step"] == len(run["rounds"][chosen]["steps"]) - 1
     whole = run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
     assert page.evaluate(COPIED) == whole
-
-
-def test_stepping_and_a_press_on_a_token_move_every_panel(page):
-    generate(page, length=48)
+    # stepping, and a press on a token, move every panel
     token = page.locator("#text .tokens .token:not(.rejected)").nth(5)
     where = token.evaluate("token => [Number(token.dataset.round), Number(token.dataset.step)]")
     token.click()
@@ -187,7 +184,9 @@ def test_hostile_text_is_shown_as_text(page):
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_mistake_stands_beside_its_field(page):
+def test_a_mistake_stands_beside_its_field_which_takes_what_the_server_takes(page):
+    """A slider has a narrower range than the setting. A typed value beyond the slider's end is valid, and a
+    run uses it."""
     page.locator(".open-settings input").check(force=True)
     field = page.locator("#top-k")
     expect(field.locator(".wrong")).to_be_hidden()
@@ -205,11 +204,6 @@ def test_a_mistake_stands_beside_its_field(page):
     expect(page.locator("#top-p input").first).to_be_focused()
     enter(page.locator("#top-p input").first, "1")
     expect(page.locator("#top-p .wrong")).to_be_hidden()
-
-
-def test_a_field_takes_what_the_server_takes(page):
-    """A slider has a narrower range than the setting. A typed value beyond the slider's end is valid, and a
-    run uses it."""
     page.locator(".open-settings input").check(force=True)
     enter(page.locator("#temperature input").first, "2.5")
     expect(page.locator("#temperature .wrong")).to_be_hidden()

@@ -1,13 +1,9 @@
 """The page under its own content security policy: everything works within the policy."""
 
+import json
 import time
 
-from tests.conftest import DESKTOP, SLOW, host_of, viewport
-
-TABS = [
-    *("live", "compare", "draft", "race", "trees"),
-    *("losslessness", "experiments", "codecs", "payoff", "lessons"),
-]
+from tests.conftest import DESKTOP, OPENED, SLOW, host_of, viewport
 
 
 def until(page, script):
@@ -28,10 +24,10 @@ def test_every_tab_and_a_run_keep_to_the_policy(browser, url):
     page.on("request", lambda request: hosts.add(host_of(request.url)))
     page.goto(f"{url}/?length=8&baseline=0")
     until(page, "() => document.body.dataset.phase === 'idle'")
-    for tab in TABS:
+    for tab, content in OPENED.items():
         page.evaluate(f"document.getElementById('to-{tab}').click()")
-        until(page, "() => document.querySelector('#tabs > [role=tabpanel]:not([hidden])') !== null")
-        page.wait_for_timeout(1000)
+        until(page, f"() => document.querySelector({json.dumps(content)}) !== null")
+    page.wait_for_timeout(1000)
     page.evaluate("document.getElementById('to-live').click()")
     page.locator("#generate").click()
     until(page, "() => document.body.dataset.phase === 'done'")

@@ -299,6 +299,18 @@ def test_the_opening_run_can_be_heard_walked_and_pointed_at_and_is_laid_out_once
     ours = [re.sub("^v[0-9a-f]{12}/", "", name.split("/files/")[-1]) for name in fetched if "/files/" in name]
     assert [name for name in ours if name.endswith(".js")] == ["bundle/main.js"]
     assert [name for name in ours if name.endswith(".css")] == ["made/page.css"]
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable")
+
+    def layouts():
+        metrics = devtools.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "LayoutCount")
+
+    before = layouts()
+    page.evaluate(ROUNDS)
+    assert layouts() - before <= 12  # ten rounds, and two of something else; not one for each panel
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Show it").click()
     heard(page)
     place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
     featured, last = page.evaluate(place)
@@ -316,16 +328,6 @@ def test_the_opening_run_can_be_heard_walked_and_pointed_at_and_is_laid_out_once
     node = page.locator("#tree .drawing .node.unvisited, #tree .drawing .node.accepted").first
     node.click()  # a pressed node keeps its note
     expect(page.locator("#tree .inspected")).to_contain_text("child index")
-    devtools = page.context.new_cdp_session(page)
-    devtools.send("Performance.enable")
-
-    def layouts():
-        metrics = devtools.send("Performance.getMetrics")["metrics"]
-        return next(metric["value"] for metric in metrics if metric["name"] == "LayoutCount")
-
-    before = layouts()
-    page.evaluate(ROUNDS)
-    assert layouts() - before <= 12  # ten rounds, and two of something else; not one for each panel
     number, is_shorter = page.evaluate(STALE)  # the fixture fails if a script fails
     assert number > 5
     assert is_shorter
@@ -616,15 +618,10 @@ def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
 
 
 def test_the_story_shows_whole_lines(tab):
-    page = tab(SCREENS[0], "?trace=long-run", reduced_motion="reduce")
-    for size in (*SCREENS, PHONE, "projector"):
-        if size == "projector":
-            page = tab(SCREENS[1], "?projector=1&trace=long-run", reduced_motion="reduce")
-        else:
-            resize(page, size)
-        for key in ("Home", "End"):
-            page.keyboard.press(key)
-            settle(page)
+    for size, query in [*((size, "") for size in (*SCREENS, PHONE)), (SCREENS[1], "&projector=1")]:
+        page = tab(size, f"?trace=opening{query}", reduced_motion="reduce")
+        page.keyboard.press("End")
+        settle(page)
         line, top, height = page.evaluate(
             """() => {
               const story = document.querySelector("#text .story");
@@ -634,5 +631,5 @@ def test_the_story_shows_whole_lines(tab):
         assert top > 0, size
         lines = top / line
         whole = round(lines)
-        assert lines == (pytest.approx(whole, abs=0.01) if size == "projector" else whole), size  # it zooms
+        assert lines == (pytest.approx(whole, abs=0.01) if query else whole), size  # a projector zooms
         assert height % line in (0, 8), size

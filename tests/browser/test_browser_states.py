@@ -49,7 +49,7 @@ def fine(page):
 
 @pytest.mark.parametrize("tab", OPENED)
 def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab, tab):
-    page = open_tab(tab, "&payoff.preset=gpu&lossless.decodes=500&compare.length=12")
+    page = open_tab(tab, "&payoff.preset=gpu&lossless.decodes=500")
     if tab == "payoff":
         page.wait_for_selector("#payoff .sentences li", state="attached")
     if tab == "live":
@@ -70,6 +70,8 @@ def test_a_tab_at_rest_in_both_themes_while_it_runs_and_when_it_is_done(open_tab
         closed(page)
     assert set(TERMS[tab]) <= explained
     page.emulate_media(color_scheme="light")
+    if tab == "compare":
+        page.locator("#compare [name=length]").fill("12")
     if tab in RUNS:
         begun_and_done(page, *RUNS[tab])
     if tab == "draft":
