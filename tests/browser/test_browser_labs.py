@@ -1,9 +1,13 @@
-"""The laboratories of races and trees in the browser."""
+"""The laboratories of races, trees, experiments and codecs, and the place "Will it pay?", in the browser."""
+
+import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, shows, to
+from components.experiments import views
+from tests import conftest
+from tests.conftest import generate, ready, shows, to
 
 OWN = "<img src=x onerror=window.hacked=1>"
 
@@ -221,3 +225,169 @@ def test_a_run_s_race_is_drawn_as_in_the_laboratory_and_opens_there_with_the_sam
     race_lab.wait_for_selector("#tree_lab .node")
     race_lab.locator("#tree_lab .from-run").click()
     shows(race_lab, "#tree_lab .preset-note", "rounds of the run in Watch")
+
+
+def drawn(page, selector):
+    """Scroll to a figure and wait until its curves are drawn."""
+    page.locator(selector).first.scroll_into_view_if_needed()
+    page.wait_for_function("figure => document.querySelector(figure).querySelector('svg')", arg=selector)
+
+
+def range_of(page, figure):
+    return page.evaluate("f => document.querySelector(f)._fullLayout.yaxis.range", figure)
+
+
+def test_results_are_drawn_for_both_methods_and_keep_zoom_and_hidden_curves(open_tab):
+    lab, view, figure = open_tab("experiments"), views.shipped(), "#experiments_lab .plot .figure"
+    shows(lab, "#experiments_lab .about", view["about"].partition(":")[0])
+    shown = [each for each in view["figures"] if each.get("method") in (None, "gsd")]
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(len(shown))
+    expect(lab.locator("#experiments_lab .findings tbody tr")).to_have_count(len(view["findings"]))
+    drawn(lab, figure)
+    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    lab.locator("#experiments_lab .plot summary").first.click()
+    rows = lab.locator("#experiments_lab .plot table").first.locator("tbody tr")
+    expect(rows).to_have_count(len(shown[0]["table"]["rows"]))
+    whole = range_of(lab, figure)
+    lab.evaluate(
+        "f => window.Plotly.relayout(document.querySelector(f), {'yaxis.range[0]': 1, 'yaxis.range[1]': 2})",
+        figure,
+    )
+    curve = lab.locator("#experiments_lab .curve", has_text="batch").first
+    for hidden in (2, 0):  # each press draws the zoomed figure again
+        curve.click()
+        lab.wait_for_function(
+            "([f, n]) => document.querySelector(f).data.filter((it) => it.visible === false).length === n",
+            arg=[figure, hidden],
+        )
+    assert range_of(lab, figure) == [1, 2]
+    lab.evaluate("f => document.querySelector(f).emit('plotly_doubleclick')", figure)
+    lab.wait_for_function("f => document.querySelector(f)._fullLayout.yaxis.range[1] !== 2", arg=figure)
+    assert range_of(lab, figure) == pytest.approx(whole)
+    curve.click()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    lab.get_by_role("radio", name="ERSD").check()
+    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
+    expect(curve).to_have_attribute("aria-pressed", "true")
+    lab.get_by_role("radio", name="GSD").check()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    curve.click()
+    expect(curve).to_have_attribute("aria-pressed", "true")
+
+
+def test_bob_gets_the_sentence_and_own_distributions_and_words_are_coded_too(open_tab):
+    codecs = open_tab("codecs")
+    tokens = codecs.locator("#codec_lab .received .sent")
+    expect(tokens).to_have_count(32)
+    expect(codecs.locator("#codec_lab .received .other")).to_have_count(0)
+    tokens.nth(2).click()
+    shows(codecs, "#codec_lab .message-of-one", "Token 3.")
+    shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL")
+    expect(codecs.locator("#codec_lab .editor tbody tr")).to_have_count(13)
+    codecs.get_by_role("button", name="New shared randomness").click()
+    shows(codecs, "#codec_lab .note.seed", "differ from the recorded text")
+    codecs.locator("#codec_lab .codec").select_option("poisson_functional")
+    shows(codecs, "#codec_lab .message-of-one", "winner of the race under P")
+    word = codecs.locator("#codec_lab .word")
+    for typed, place, said in (
+        ("abc", ".about-word", "3 letters became"),
+        ("xyz", ".word-message", "the word has 'x'"),
+    ):
+        word.fill(typed)
+        word.press("Tab")
+        shows(codecs, f"#codec_lab {place}", said)
+
+
+def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(open_tab):
+    codecs = open_tab("codecs")
+    q = codecs.get_by_label("Q of b")
+    q.fill("-1")
+    q.press("Tab")
+    shows(codecs, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
+    q.fill("0.99")
+    q.press("Tab")
+    shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL[P‖Q] = 0.")
+    expect(codecs.locator("#codec_lab > section > .message").first).to_be_hidden()
+
+
+@pytest.fixture
+def opened(blank, url):
+    def open_panel(query="&payoff.preset=gpu"):
+        blank.goto(f"{url}/?tab=payoff{query}")
+        ready(blank)
+        expect(blank.locator("#payoff .sentences li")).to_have_count(3)
+        return blank
+
+    return open_panel
+
+
+def speed_up(page):
+    return float(page.locator("#payoff .speed-up").text_content().rstrip("×"))
+
+
+def test_an_example_fills_the_fields_and_own_values_change_the_verdict_and_the_address(opened):
+    page = opened()
+    page.locator("#payoff select.preset").select_option("gpu")
+    expect(page.locator("#payoff .source")).to_contain_text("Computed, not measured")
+    expect(page.locator("#payoff [name=texts]")).to_have_value("64")
+    expect(page.locator("#payoff tbody tr")).to_have_count(33)
+    best = page.locator("#payoff tbody tr", has_text="★").text_content()
+    assert f"{speed_up(page):.2f}" in best
+    assert page.locator("#payoff .drafted").text_content() in best
+    page.wait_for_selector("#payoff .plot .main-svg", state="attached")
+    before = speed_up(page)
+    page.locator("#payoff [name=acceptance]").fill("0.95")
+    expect(page.locator("#payoff .source")).to_contain_text("Changed from")
+    assert speed_up(page) > before
+    page.locator("#payoff [name=rows]").nth(3).fill("7")
+    page.locator("#payoff [name=shape]").select_option("sequence")
+    page.wait_for_url("**payoff.shape=sequence**")
+    expect(page.locator("#payoff .drawn")).to_have_attribute("aria-busy", "false")
+    words = page.locator("#payoff .sentences li").all_text_contents()
+    again = opened(page.url.partition("tab=payoff")[2])
+    expect(again.locator("#payoff [name=rows]").nth(3)).to_have_value("7")
+    expect(again.locator("#payoff .sentences li")).to_have_text(words)
+
+
+def test_wrong_values_are_named_and_the_verdict_stays(opened):
+    page = opened("&payoff.preset=gpu&payoff.texts=9999")
+    expect(page.locator("#setup .told")).to_contain_text("give a whole number from 1 to 256")
+    before, error = speed_up(page), page.locator("#payoff .error-box")
+    page.locator("#payoff [name=texts]").fill("0")
+    expect(error).to_contain_text("texts = 0: should be greater than or equal to 1")
+    assert speed_up(page) == before
+    page.locator("#payoff [name=texts]").fill("64")
+    expect(error).to_be_hidden()
+    page.locator("#payoff [name=rows]").first.fill("0.5")
+    expect(error).to_contain_text("rows, entry 1 = 0.5")
+    page.locator("#payoff select.preset").select_option("paper")
+    expect(error).to_be_hidden()
+    expect(page.locator("#payoff [name=rows]").first).to_have_value("1")
+
+
+def test_this_servers_pair_is_measured_when_it_is_chosen(opened):
+    page = opened()
+    expect(page.locator("#payoff .here")).to_contain_text("with these two models: not measured yet.")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    expect(page.locator("#payoff .left")).to_have_text(re.compile(r"about \d+ s left|Measuring"))
+    page.locator("#payoff .cancel").click()
+    expect(page.locator("#payoff .drawn")).to_be_hidden()
+    page.locator("#payoff select.preset").select_option("here")
+    expect(page.locator("#payoff .source")).to_contain_text(
+        "stories/target with stories/draft", timeout=120_000
+    )
+    expect(page.locator("#payoff .here")).to_contain_text(f"{speed_up(page):.2f} times plain decoding")
+
+
+def test_the_speed_of_the_run_just_made_is_said_and_a_link_changes_an_example(page, url):
+    """A link of the page opens the place without a reload, so the run stays."""
+    conftest.choose(page.locator("#baseline input"))
+    generate(page)
+    link = "Object.assign(document.createElement('a'), {href: '?tab=payoff&payoff.acceptance=0.5'})"
+    page.evaluate(f"document.body.appendChild({link}).click()")
+    expect(page.locator("#payoff .here")).to_contain_text(re.compile(r"\d\.\d.* in your last run"))
+    expect(page.locator("#payoff [name=acceptance]")).to_have_value("0.5")
+    expect(page.locator("#payoff .source")).to_contain_text("Changed from: Measured on")
+    page.locator("#payoff select.preset").select_option("here")
+    both = re.compile(r"Your last run was .*\d\.\d.*; the gain depends on text and temperature\.")
+    expect(page.locator("#payoff .names")).to_have_text(both, timeout=120_000)

@@ -309,7 +309,6 @@ def test_the_opening_run_can_be_heard_walked_and_pointed_at_and_is_laid_out_once
     before = layouts()
     page.evaluate(ROUNDS)
     assert layouts() - before <= 12  # ten rounds, and two of something else; not one for each panel
-    page.keyboard.press("Escape")
     page.get_by_role("button", name="Show it").click()
     heard(page)
     place = "(({ rounds, selected }) => [selected.round, rounds.length - 1])(window.specdec.store.state)"
@@ -420,7 +419,7 @@ def reload_in_a_run(page, button):
 
 
 def test_a_reload_that_ends_a_run_says_so(tab):
-    page = tab((1280, 720), "?length=200&topology=sequence&k=1")
+    page = tab((1280, 720), "?length=200&topology=sequence&k=1&baseline=0")
     reload_in_a_run(page, "Run it")
     expect(page.locator(".look")).to_have_text(ENDED)
     page.reload()  # the message is shown only once
