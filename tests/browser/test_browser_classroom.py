@@ -190,6 +190,7 @@ def test_the_second_tab_shows_the_answer_of_the_first_and_a_question_is_asked_ag
     for page in (lecturer, student):
         expect(page.locator(".drawn .sum")).to_contain_text("1 of 1 answer right")
     # who was sent away and joins again sees the step
+    lecturer.get_by_role("button", name="Ask again").click()
     lecturer.locator(".lesson .close").click()
     lecturer.get_by_role("button", name="Clear the room").click()
     expect(student.locator(".message")).to_contain_text("You are not in this room any more")

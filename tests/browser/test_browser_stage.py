@@ -150,6 +150,13 @@ def test_the_opening_tells_a_line_slowly_plays_both_bars_and_ends_with_two_next_
     assert not any("/call/" in address for address in fetched), "a recorded run asks no model"
     page.get_by_role("button", name="Try your own").click()
     expect(page.locator("#prompt textarea")).to_be_focused()
+    status = page.locator("#feed .run-status")
+    expect(status).to_contain_text("reads the large model once")
+    page.route("**/call/v2/*", lambda _: None)  # the request is still in progress
+    page.click("#generate")
+    page.wait_for_selector("body[data-phase=waiting]")  # set in the frame that writes the words
+    assert status.text_content() == "Waiting for the model …"  # and not the story of the recorded run
+    assert status.is_visible()
 
 
 def test_any_key_ends_the_opening_and_the_race_opens_on_request_and_stays_open(tab):

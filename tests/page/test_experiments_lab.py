@@ -101,11 +101,6 @@ def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
     assert shown | {"figures": view["figures"]} == view
 
 
-@pytest.mark.skipif(not files.SHIPPED.is_file(), reason="no results are shipped yet")
-def test_the_shipped_results_can_be_read():
-    assert "error" not in experiment_views.shipped()
-
-
 @pytest.fixture
 def used(monkeypatch, tmp_path):
     """Start the page with a file of this text. Returns what it then shows."""
