@@ -234,23 +234,18 @@ def test_laboratories_and_runs_open_where_they_were_left(visit, someone):
 
 def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     hostile = "<img src=x onerror=window.hacked=1>"
-    query = (
-        f"?k=900&method={hostile}&temprature=1&round=2.5&race.p=0.5,0.6&race.q=0.5,0.5&baseline=constructor"
-    )
-    page = visit(f"{query}&projector=yes&lesson=all&lecture=999&tree=1.x&history=[5]&tab=race")
+    query = f"?k=900&method={hostile}&temprature=1&round=2.5&race.p=0.5,0.6&race.q=0.5,0.5"
+    page = visit(f"{query}&lesson=all&lecture=999&tree=1.x&tab=race")
     page.wait_for_selector("#race_lab .lane")
     told = page.locator("#setup .told")
     for part in (
         "k = “\u2068900\u2069” in the address is not valid: give a whole number from 1 to 64; 6 is used",
         "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
         "“\u2068temprature\u2069” in the address is not a setting of this page",
-        "baseline = “\u2068constructor\u2069” in the address is not valid: give true or false",
         "race.p = “0.5,0.6” adds up to 1.1",
-        "projector = “\u2068yes\u2069” in the address is not valid: give 1.",
         "lesson = “\u2068all\u2069” in the address is not valid: give one of faster, race, ",
         "lecture = “\u2068999\u2069” in the address is not valid: give ",
         "tree = “\u20681.x\u2069” in the address is not valid: give the number of children of each node",
-        "history = “\u2068[5]\u2069” in the address is not valid: give a list of questions and answers",
         "round = “\u20682.5\u2069” in the address is not valid: give a whole number of at least 1",
     ):
         expect(told).to_contain_text(part)

@@ -24,9 +24,9 @@ def with_room(page):
 
 
 @pytest.fixture
-def lecturer(someone, url):
+def lecturer(blank, url):
     """A lecturer with an open room, whose code is visible."""
-    page = with_room(someone(f"{url}/"))
+    page = with_room(go(blank, f"{url}/"))
     yield page
     if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")

@@ -159,7 +159,7 @@ COVERED = """() => {
 LOW = [(1024, 720), (1100, 700), (1270, 640), (1366, 640)]
 
 
-@pytest.mark.parametrize("trace", ["code", "opening", "parting-gsd", "parting-ersd"])
+@pytest.mark.parametrize("trace", ["code", "opening", "parting-gsd"])
 def test_nothing_is_cut_in_decode_and_the_player_covers_nothing(blank, url, trace):
     go(blank, f"{url}/?trace={trace}")
     if trace == "code":  # other chips than those of the story pair
