@@ -76,7 +76,7 @@ def test_the_page_counts_acceptance_as_the_record_does(node):
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tests/scripts/*.test.js")), ids=lambda path: path.name)
 def test_modules_without_a_browser(node, path):
-    code, said = run(node, "--test-reporter=tap", path)
+    code, said = run(node, "--test", "--test-reporter=tap", path)
     assert code == 0, said
     assert "# pass 0" not in said
 
