@@ -241,7 +241,8 @@ def functions():
 before = functions()
 import app
 from components.page import serving
-server = serving.server(app.build())
+from components.runs.lazy import LazyPair
+server = serving.server(app.build(LazyPair(lambda: None)))
 serving.launch(server, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
 assert httpx.get(server.get_blocks().local_url).status_code == 200
 after = functions()
